@@ -1,0 +1,122 @@
+"""Every exception and warning of the suite, in one tree.
+
+::
+
+    FlambeauError
+    ├── RegistryError (LookupError)
+    │   ├── UnknownNameError (KeyError, ValueError)
+    │   ├── AmbiguousNameError (KeyError)
+    │   └── DuplicateNameError (ValueError)
+    ├── PluginError (RuntimeError)
+    │   └── ManifestError (ValueError)
+    ├── HubError (RuntimeError)
+    │   ├── DownloadError (OSError)
+    │   │   ├── HashMismatchError
+    │   │   ├── OfflineError
+    │   │   ├── GatedError
+    │   │   └── DiskFullError
+    │   ├── UnsafeArchiveError (ValueError)
+    │   └── UnsafeCheckpointError (pickle.UnpicklingError)
+    ├── TensorTypeError (TypeError)
+    └── CommandError (RuntimeError)
+
+    PluginWarning (UserWarning)
+    HubWarning (UserWarning)
+
+Each class also derives from the built-in that code written for the upstream libraries catches. A message says
+what was wrong, what was expected, and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import pickle
+from collections.abc import Iterable
+
+
+class FlambeauError(Exception):
+    """Root of all errors that Flambeau raises on its own account."""
+
+    def __str__(self) -> str:
+        # KeyError would print the repr of its argument; a message is meant to be read.
+        return str(self.args[0]) if len(self.args) == 1 else super().__str__()
+
+
+class RegistryError(FlambeauError, LookupError):
+    """A name could not be looked up in, or added to, a registry."""
+
+
+class UnknownNameError(RegistryError, KeyError, ValueError):
+    """No entry has this name; the message suggests the nearest ones."""
+
+
+class AmbiguousNameError(RegistryError, KeyError):
+    """A short name that several plugins offer; the message lists the candidates."""
+
+
+class DuplicateNameError(RegistryError, ValueError):
+    """A name that is already registered with another target."""
+
+
+class PluginError(FlambeauError, RuntimeError):
+    """A plugin is broken, incompatible or absent; raised where it is asked for, or at once in strict mode."""
+
+
+class ManifestError(PluginError, ValueError):
+    """A manifest file that cannot be read or does not fit the schema."""
+
+
+class HubError(FlambeauError, RuntimeError):
+    """Something about a file from outside: fetching, verifying or opening it."""
+
+
+class DownloadError(HubError, OSError):
+    """A file could not be fetched."""
+
+
+class HashMismatchError(DownloadError):
+    """The bytes that came are not the bytes that were announced; nothing of them was kept."""
+
+
+class OfflineError(DownloadError):
+    """A file is not cached and the network is switched off."""
+
+
+class GatedError(DownloadError):
+    """A file that its owner gives out only after registration or by hand."""
+
+
+class DiskFullError(DownloadError):
+    """The file does not fit on the disk."""
+
+
+class UnsafeArchiveError(HubError, ValueError):
+    """An archive that would write outside its folder, create links or devices, or grow without bound."""
+
+
+class UnsafeCheckpointError(HubError, pickle.UnpicklingError):
+    """A checkpoint that would run code, or build objects nobody allowed, when loaded."""
+
+
+class TensorTypeError(FlambeauError, TypeError):
+    """Typed tensors with wrong, missing or contradicting metadata."""
+
+
+class CommandError(FlambeauError, RuntimeError):
+    """A command of the `flambeau` program cannot go on; printed without a traceback."""
+
+
+class PluginWarning(UserWarning):
+    """A plugin was left out, and why."""
+
+
+class HubWarning(UserWarning):
+    """A cached or fetched file needed attention, for example a damaged copy that was replaced."""
+
+
+def close_names(name: str, candidates: Iterable[str], *, most: int = 3) -> list[str]:
+    """The candidates nearest to `name`, best first, ignoring case; for "did you mean" sentences."""
+    by_fold: dict[str, str] = {}
+    for candidate in candidates:
+        by_fold.setdefault(candidate.casefold(), candidate)
+    return [by_fold[fold] for fold in difflib.get_close_matches(name.casefold(), by_fold, n=most, cutoff=0.5)]
