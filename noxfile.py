@@ -1,0 +1,252 @@
+"""How to set up, try, test, check, measure and build every distribution of the suite.
+
+Words after `--` choose packages; further words go to the tool that the session runs. `nox -l` lists the sessions::
+
+    nox -s demo                  the suite's main job on a real picture, without network
+    nox -s tests                 all tests; `nox -s tests -- vision -x` for one package, stopping at a failure
+    nox -s isolation             each distribution's wheel alone with only its declared dependencies
+    nox -s lint types            style, import contracts, derived files up to date; static types
+    nox -s conformance           the conformance kit over everything that is registered
+    nox -s parity                stored reference values
+    nox -s parity -- peers       the same, and side by side with the replaced libraries
+    nox -s parity -- names       upstream's public names that are still missing
+    nox -s old_torch             the same wheels' operator tests on an older torch
+    nox -s bench -- core         benchmarks
+    nox -s build                 wheels of every distribution, smoke-tested in a fresh environment
+    nox -s docs                  API reference and generated tables into site/
+    nox -s dev                   an editable environment in .venv
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent.resolve()
+CONSTRAINTS = ROOT / "tools" / "constraints.txt"
+# Lower rooms of the house first: the order in which they are installed.
+ORDER = ("core", "data", "vision", "audio", "text", "rec", "rl", "tools")
+PACKAGES: dict[str, Path] = {
+    path.name: path
+    for path in [*(ROOT / name for name in ORDER), *sorted((ROOT / "plugins").glob("*"))]
+    if (path / "pyproject.toml").is_file()
+}
+BUILD_TOOLS = ("hatchling", "editables", "scikit-build-core", "cmake", "ninja")
+RUN_TOOLS = ("pytest", "pytest-timeout", "hypothesis")
+
+nox.options.sessions = ["lint", "types", "tests"]
+nox.options.default_venv_backend = "virtualenv"
+nox.options.error_on_missing_interpreters = True
+# Every pip of every session resolves against the one constraints file, so that none can pick another torch.
+os.environ["PIP_CONSTRAINT"] = str(CONSTRAINTS)
+os.environ["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+
+
+def _install_suite(session: nox.Session, *names: str, extra: str = "tests") -> None:
+    """Install packages editable with the tools to build them; torch first, from the constraints."""
+    session.install("torch", "numpy", *BUILD_TOOLS)
+    for name in names or PACKAGES:
+        # Without build isolation: kernels are compiled against the flambeau-core of this environment.
+        session.install("--no-build-isolation", "-e", f"{PACKAGES[name]}[{extra}]" if extra else str(PACKAGES[name]))
+
+
+def _chosen(session: nox.Session) -> tuple[list[str], list[str]]:
+    """Split a session's words into package names and the rest."""
+    names = [word for word in session.posargs if word in PACKAGES]
+    return names, [word for word in session.posargs if word not in PACKAGES]
+
+
+def _with_dependencies(names: list[str]) -> list[str]:
+    """The packages below the chosen ones in the house come along; the example plugin needs only core."""
+    if not names:
+        return list(PACKAGES)
+    below = [name for name in ("core", "data") if name in PACKAGES and name not in names]
+    return [*below, *names]
+
+
+def _tests_of(names: list[str]) -> list[str]:
+    return [str(PACKAGES[name] / "tests") for name in names or PACKAGES if (PACKAGES[name] / "tests").is_dir()]
+
+
+def _build_wheels(session: nox.Session, folder: Path) -> dict[str, Path]:
+    """Build every distribution's wheel into `folder`; the session's environment holds the build tools."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    session.install(*BUILD_TOOLS)
+    session.install("--no-deps", "--no-build-isolation", str(PACKAGES["core"]))  # header and CMake module for kernels
+    wheels: dict[str, Path] = {}
+    for name, path in PACKAGES.items():
+        before = set(folder.iterdir())
+        session.run("pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(path))
+        (wheels[name],) = set(folder.iterdir()) - before
+    return wheels
+
+
+def _fresh_environment(session: nox.Session, name: str) -> str:
+    """A new virtual environment below the session's temporary folder; returns its python."""
+    folder = Path(session.create_tmp(), name)
+    shutil.rmtree(folder, ignore_errors=True)
+    session.run(sys.executable, "-m", "venv", str(folder), external=True)
+    return str(folder / ("Scripts" if os.name == "nt" else "bin") / "python")
+
+
+@nox.session
+def dev(session: nox.Session) -> None:
+    """Set up .venv with every package editable and the tools of all checks."""
+    environment = ROOT / ".venv"
+    if not environment.exists():
+        session.run(sys.executable, "-m", "venv", str(environment), external=True)
+    python = str(environment / ("Scripts" if os.name == "nt" else "bin") / "python")
+
+    def pip(*words: str) -> None:
+        session.run(python, "-m", "pip", "install", "-q", *words, external=True)
+
+    pip("torch", "numpy", *BUILD_TOOLS, "ruff", "mypy", "import-linter", "types-tqdm", "nox")
+    for path in PACKAGES.values():
+        pip("--no-build-isolation", "-e", f"{path}[tests]")
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """From nothing to the class of a handwritten digit, then all weights of all installed plugins."""
+    _install_suite(session, extra="")
+    session.install("tqdm")
+    picture, answer = ROOT / "vision" / "examples" / "digit.png", ROOT / ".demo" / "digit.png"
+    answer.parent.mkdir(exist_ok=True)
+    session.run("flambeau", "predict", str(picture), "--weights", "DigitCNN_Weights.DEFAULT", "--out", str(answer))
+    session.run("flambeau", "weights", "list")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests of all packages, or of those named."""
+    names, rest = _chosen(session)
+    _install_suite(session, *_with_dependencies(names))
+    session.run("pytest", "-q", *rest, *_tests_of(names))
+
+
+@nox.session
+def isolation(session: nox.Session) -> None:
+    """Run each distribution's tests on its wheel, in an environment with nothing but what it declares."""
+    names, rest = _chosen(session)
+    folder = ROOT / "dist"
+    wheels = _build_wheels(session, folder)
+    for name in names or PACKAGES:
+        python = _fresh_environment(session, name)
+        pip = (python, "-m", "pip", "install", "-q", "--find-links", str(folder))
+        session.run(*pip, f"{wheels[name]}[tests]", external=True)
+        session.run(python, "-m", "pip", "check", external=True)
+        session.run(python, "-m", "pytest", "-q", *rest, *_tests_of([name]), external=True)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style, import contracts, and that every derived file is up to date."""
+    session.install("ruff", "import-linter")
+    _install_suite(session, extra="")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports")
+    for path in PACKAGES.values():
+        for manifest in sorted(path.glob("src/**/flambeau_plugin.json")):
+            package = ".".join(manifest.parent.relative_to(path / "src").parts)
+            session.run("python", "-m", "flambeau.core.manifest", "build", package, "--check")
+    session.run("python", "tools/tables.py", "--check")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types: strict on core, and on a page of typical user code."""
+    session.install("mypy", "types-tqdm")
+    _install_suite(session)
+    session.run("mypy", "-p", "flambeau.core")
+    session.run("mypy", *(str(path) for path in sorted(ROOT.glob("*/tests/typing/*.py"))))
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """Run the conformance kit over everything that the plugins register, the third-party example included."""
+    names, rest = _chosen(session)
+    _install_suite(session)
+    chosen = [word for name in names or ["all"] for word in ("--flambeau-conformance", name)]
+    session.run("pytest", "-q", *chosen, *rest)
+
+
+@nox.session
+def parity(session: nox.Session) -> None:
+    """Compare with stored reference values; with `peers` also side by side; with `names` list what is missing."""
+    names, rest = _chosen(session)
+    if "names" in rest:
+        _install_suite(session, *_with_dependencies(names))
+        session.run("python", "tools/missing_names.py", *(names or PACKAGES))
+        return
+    _install_suite(session, *_with_dependencies(names))
+    folders = [PACKAGES[name] / "tests" / "parity" for name in names or PACKAGES]
+    options = [word for word in rest if word != "peers"]
+    session.run("pytest", "-q", "-rs", *options, *(str(folder) for folder in folders if folder.is_dir()))
+    if "peers" in rest:
+        python = _peer_environment(session, names)
+        peers = [str(path) for folder in folders for path in sorted(folder.glob("peers"))]
+        session.run(python, "-m", "pytest", "-q", "-rs", *options, *peers, external=True)
+
+
+def _peer_environment(session: nox.Session, names: list[str]) -> str:
+    """An environment with our packages and the libraries they replace, which never enter the project's own."""
+    python = _fresh_environment(session, "peers")
+
+    def pip(*words: str) -> None:
+        session.run(python, "-m", "pip", "install", "-q", *words, external=True)
+
+    pip("torch", "numpy", "pillow", "tqdm", *BUILD_TOOLS, *RUN_TOOLS)
+    for name in _with_dependencies(names):
+        pip("--no-build-isolation", "-e", f"{PACKAGES[name]}[tests]")
+    session.run(python, "tools/peers.py", external=True)
+    return python
+
+
+@nox.session
+def old_torch(session: nox.Session) -> None:
+    """Run the operator tests of the same wheels on an older torch, in an environment of its own."""
+    wheels = _build_wheels(session, ROOT / "dist")
+    python = _fresh_environment(session, "old")
+    session.run("python", "tools/old_torch.py", python, str(wheels["core"]), str(wheels["vision"]), external=True)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Print the benchmarks' tables; product and peer run in one process or in turn."""
+    names, rest = _chosen(session)
+    python = _peer_environment(session, names)
+    for name in names or PACKAGES:
+        for path in sorted((PACKAGES[name] / "benchmarks").glob("*.py")):
+            session.log(f"{name}: {path.stem}")
+            session.run(python, str(path), *rest, external=True)
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Build all wheels, install them into a fresh environment, and try them."""
+    wheels = _build_wheels(session, ROOT / "dist")
+    session.run("python", "tools/check_wheels.py", *(str(path) for path in wheels.values()))
+    python = _fresh_environment(session, "smoke")
+    session.run(python, "-m", "pip", "install", "-q", *(str(path) for path in wheels.values()), external=True)
+    program = str(Path(python).with_name("flambeau"))
+    session.cd(session.create_tmp())  # away from the sources
+    session.run(program, "doctor", external=True)
+    session.run(program, "plugins", "list", "--strict", external=True)
+    session.run(program, "weights", "list", external=True)
+    session.run(program, "kernels", "status", external=True)
+    picture = ROOT / "vision" / "examples" / "digit.png"
+    session.run(program, "predict", str(picture), "--weights", "vision/digit_cnn:DEFAULT", external=True)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Render the API reference and the generated tables into site/."""
+    session.install("mkdocs-material", "mkdocstrings[python]")
+    _install_suite(session, extra="")
+    session.run("python", "tools/docs.py", *session.posargs)
