@@ -43,7 +43,7 @@ def package_table() -> str:
         maturity = next(c.rpartition(" - ")[2] for c in project["classifiers"] if c.startswith("Development Status"))
         cells = [
             f"[`{project['name']}`]({folder.relative_to(ROOT).as_posix()}/README.md)",
-            f"`{_import_name(folder)}`",
+            f"`{import_name(folder)}`",
             project["version"],
             needs.get("flambeau-core", ""),
             needs.get("torch", "through core"),
@@ -56,7 +56,7 @@ def package_table() -> str:
     return "\n".join(rows) + (f"\n\nTo come: {'; '.join(coming)}." if coming else "")
 
 
-def _import_name(folder: Path) -> str:
+def import_name(folder: Path) -> str:
     """The package whose folder holds the `py.typed` marker, nearest to the root."""
     marker = min((folder / "src").glob("**/py.typed"), key=lambda path: len(path.parts))
     return ".".join(marker.parent.relative_to(folder / "src").parts)
