@@ -15,6 +15,7 @@
     │   │   ├── OfflineError
     │   │   ├── GatedError
     │   │   └── DiskFullError
+    │   ├── DatasetMissingError (FileNotFoundError)
     │   ├── UnsafeArchiveError (ValueError)
     │   └── UnsafeCheckpointError (pickle.UnpicklingError)
     ├── TensorTypeError (TypeError)
@@ -71,11 +72,39 @@ class HubError(FlambeauError, RuntimeError):
 
 
 class DownloadError(HubError, OSError):
-    """A file could not be fetched."""
+    """A file could not be fetched.
+
+    Attributes:
+        url: what was asked for.
+        status: the HTTP status the server refused with, for example 403; None where there was no answer.
+    """
+
+    def __init__(self, message: str, *, url: str | None = None, status: int | None = None) -> None:
+        super().__init__(message)
+        self.url, self.status = url, status
 
 
 class HashMismatchError(DownloadError):
-    """The bytes that came are not the bytes that were announced; nothing of them was kept."""
+    """The bytes that came are not the bytes that were announced; nothing of them was kept.
+
+    Attributes:
+        url: where they came from.
+        expected: the announced SHA-256 or its first digits, None where only the size was announced.
+        actual: the SHA-256 of what came, None where its size alone told.
+        size: bytes that came.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        url: str | None = None,
+        expected: str | None = None,
+        actual: str | None = None,
+        size: int | None = None,
+    ) -> None:
+        super().__init__(message, url=url)
+        self.expected, self.actual, self.size = expected, actual, size
 
 
 class OfflineError(DownloadError):
@@ -87,7 +116,22 @@ class GatedError(DownloadError):
 
 
 class DiskFullError(DownloadError):
-    """The file does not fit on the disk."""
+    """The file does not fit on the disk.
+
+    Attributes:
+        needed: bytes still to be written.
+        free: bytes that the disk has left.
+    """
+
+    def __init__(
+        self, message: str, *, url: str | None = None, needed: int | None = None, free: int | None = None
+    ) -> None:
+        super().__init__(message, url=url)
+        self.needed, self.free = needed, free
+
+
+class DatasetMissingError(HubError, FileNotFoundError):
+    """A dataset's files are not where they were looked for; the message names the folder and both ways out."""
 
 
 class UnsafeArchiveError(HubError, ValueError):
