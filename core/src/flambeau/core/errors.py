@@ -5,6 +5,7 @@
     FlambeauError
     ├── RegistryError (LookupError)
     │   ├── UnknownNameError (KeyError, ValueError)
+    │   │   └── UnknownMemberError (TypeError)
     │   ├── AmbiguousNameError (KeyError)
     │   └── DuplicateNameError (ValueError)
     ├── PluginError (RuntimeError)
@@ -17,7 +18,9 @@
     │   │   └── DiskFullError
     │   ├── DatasetMissingError (FileNotFoundError)
     │   ├── UnsafeArchiveError (ValueError)
-    │   └── UnsafeCheckpointError (pickle.UnpicklingError)
+    │   ├── UnsafeCheckpointError (pickle.UnpicklingError)
+    │   └── CheckpointError
+    │       └── MissingCheckpointError (FileNotFoundError)
     ├── TensorTypeError (TypeError)
     └── CommandError (RuntimeError)
 
@@ -49,6 +52,10 @@ class RegistryError(FlambeauError, LookupError):
 
 class UnknownNameError(RegistryError, KeyError, ValueError):
     """No entry has this name; the message suggests the nearest ones."""
+
+
+class UnknownMemberError(UnknownNameError, TypeError):
+    """A weights enum has no member of this name; a TypeError as well, as for anything else that is no member of it."""
 
 
 class AmbiguousNameError(RegistryError, KeyError):
@@ -140,6 +147,14 @@ class UnsafeArchiveError(HubError, ValueError):
 
 class UnsafeCheckpointError(HubError, pickle.UnpicklingError):
     """A checkpoint that would run code, or build objects nobody allowed, when loaded."""
+
+
+class CheckpointError(HubError):
+    """A checkpoint that cannot be read, or whose tensors do not fit the module they are loaded into."""
+
+
+class MissingCheckpointError(CheckpointError, FileNotFoundError):
+    """A checkpoint that is at none of the places its name could mean."""
 
 
 class TensorTypeError(FlambeauError, TypeError):
