@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flambeau.core.errors import ConfigError
 from flambeau.core.files import lock, write_atomic
 
 
@@ -66,7 +67,7 @@ def read_config() -> dict[str, Any]:
     """The user's choices; an absent file is an empty dictionary.
 
     Raises:
-        ValueError: the file is not a JSON object; the message names it.
+        ConfigError: the file is not a JSON object.
     """
     path = config_path()
     try:
@@ -76,9 +77,9 @@ def read_config() -> dict[str, Any]:
     try:
         config = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{path} is not valid JSON ({error}); correct it or remove it.") from error
+        raise ConfigError(f"{path} is not valid JSON ({error}); correct it or remove it.") from error
     if not isinstance(config, dict):
-        raise ValueError(f"{path} holds a {type(config).__name__}, expected a JSON object; correct it or remove it.")
+        raise ConfigError(f"{path} holds a {type(config).__name__}, expected a JSON object; correct it or remove it.")
     return config
 
 

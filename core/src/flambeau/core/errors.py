@@ -22,6 +22,7 @@
     │   └── CheckpointError
     │       └── MissingCheckpointError (FileNotFoundError)
     ├── TensorTypeError (TypeError)
+    ├── ConfigError (ValueError)
     └── CommandError (RuntimeError)
 
     PluginWarning (UserWarning)
@@ -159,6 +160,10 @@ class MissingCheckpointError(CheckpointError, FileNotFoundError):
 
 class TensorTypeError(FlambeauError, TypeError):
     """Typed tensors with wrong, missing or contradicting metadata."""
+
+
+class ConfigError(FlambeauError, ValueError):
+    """The user's configuration file is damaged; the message names it."""
 
 
 class CommandError(FlambeauError, RuntimeError):
