@@ -1,0 +1,119 @@
+"""What a registry says when a name is not there, is there more than once, or is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from flambeau.core.environment import config_path, read_config
+from flambeau.core.errors import ManifestError, close_names
+from flambeau.core.manifest.reading import parse_manifest
+from flambeau.core.naming import address, aliases_of
+from flambeau.core.plugins import manager
+from flambeau.core.plugins.plugin import Plugin
+
+if TYPE_CHECKING:
+    from flambeau.core.registry import Entry
+
+_COMMANDS = {"models": "flambeau models", "weights": "flambeau weights", "datasets": "flambeau datasets"}
+
+
+def unknown(kind: str, name: str, entries: Iterable[Entry]) -> str:
+    """Why a name is not there: the plugin that would have it, and the names that are near."""
+    plugin, _, short = name.rpartition("/")
+    entries = list(entries)
+    plugins = manager.current_snapshot().plugins
+    sentences = [f"no {_one(kind)} {name!r}."]
+    sentences += [other.reason for other in _declaring(kind, plugin, short, plugins.values())]
+    if plugin and plugin not in plugins and not any(entry.plugin == plugin for entry in entries):
+        sentences.append(_capitalized(manager.absent(plugin, plugins)))
+    else:
+        sentences += _near(kind, plugin, short, entries)
+    return " ".join(sentences)
+
+
+def ambiguous(kind: str, name: str, candidates: Sequence[Entry]) -> str:
+    """Which entries a short name can mean, and how to choose."""
+    listed = ", ".join(f"{entry.id} ({entry.origin})" for entry in candidates)
+    first = candidates[0]
+    return (
+        f"{_one(kind)} {name!r} is offered by {len(candidates)} plugins: {listed}. Use one of these ids, or choose "
+        f'once in {config_path()}: {{"registry": {{"prefer": {{"{name}": "{first.plugin}"}}}}}}.'
+    )
+
+
+def preferred(name: str, candidates: Sequence[Entry]) -> Entry | None:
+    """The candidate of the plugin that the user's configuration prefers for a short name.
+
+    A choice made for a model holds for its weights (`model:member`) too.
+
+    Raises:
+        ValueError: the configuration file is damaged.
+    """
+    section = read_config().get("registry", {})
+    choices = section.get("prefer", {}) if isinstance(section, dict) else section
+    if not isinstance(choices, dict):
+        raise ValueError(f'{config_path()}: expected {{"registry": {{"prefer": {{"name": "plugin"}}}}}}.')
+    plugin = choices.get(name, choices.get(name.partition(":")[0]))
+    return next((entry for entry in candidates if entry.plugin == plugin), None)
+
+
+def duplicate(known: Entry, target: object) -> str:
+    """Who holds a name already."""
+    return (
+        f"{_one(known.kind)} {known.id!r} is already registered by {known.origin} for {_place(known.target)}; "
+        f"it cannot stand for {_place(target)} too. Choose another name, or pass replace=True. If the manifest is "
+        f"out of date, run: python -m flambeau.core.manifest build PACKAGE"
+    )
+
+
+def _declaring(kind: str, plugin: str, short: str, plugins: Iterable[Plugin]) -> list[Plugin]:
+    """The plugins that would have the name if they took part."""
+    absent = [one for one in plugins if one.state != "ok" and plugin in ("", one.name)]
+    return [one for one in absent if plugin == one.name or short in _declared_names(kind, one)]
+
+
+def _declared_names(kind: str, plugin: Plugin) -> set[str]:
+    """Names in the manifest of a plugin that does not take part, as far as it can be read."""
+    if plugin.manifest_path is None:
+        return set()
+    try:
+        records = parse_manifest(plugin.manifest_path).get(kind)
+    except ManifestError:
+        return set()
+    names: set[str] = set()
+    for record in records if isinstance(records, list) else ():
+        if isinstance(record, dict) and isinstance(record.get("name"), str):
+            prefix = f"{record.get('model')}:" if kind == "weights" else ""
+            name = prefix + record["name"]
+            names |= {name, *aliases_of(name, _only_lists(record))}
+    return names
+
+
+def _only_lists(record: dict[str, Any]) -> dict[str, Any]:
+    aliases = record.get("aliases")
+    return {"aliases": aliases if isinstance(aliases, list) else [], "default": record.get("default")}
+
+
+def _near(kind: str, plugin: str, short: str, entries: Sequence[Entry]) -> list[str]:
+    among = [entry for entry in entries if plugin in ("", entry.plugin)]
+    near = set(close_names(short, (entry.name for entry in among)))
+    ranked = close_names(short, near)
+    ids = [entry.id for name in ranked for entry in among if entry.name == name][:3]
+    sentences = [f"Close names: {', '.join(ids)}."] if ids else []
+    if kind in _COMMANDS:
+        sentences.append(f"`{_COMMANDS[kind]}` lists all.")
+    return sentences
+
+
+def _one(kind: str) -> str:
+    kind = kind.replace("_", " ")
+    return kind if kind == "weights" else kind.removesuffix("s")
+
+
+def _place(target: object) -> str:
+    return address(target) or repr(target)
+
+
+def _capitalized(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

@@ -1,0 +1,305 @@
+"""Find the installed plugins and read their manifests, importing nothing of theirs.
+
+Two entry-point groups name plugins: `flambeau.manifest` (value `importable.package:file.json`) and, for plugins that
+are code alone or add code to a manifest, `flambeau` (value: a module with hook implementations).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from flambeau.core import API_VERSION
+from flambeau.core.environment import config_path, read_config
+from flambeau.core.errors import ManifestError, PluginError
+from flambeau.core.manifest.reading import SCHEMA_VERSION, check_head, check_tables, parse_manifest
+from flambeau.core.plugins.plugin import NAME_PATTERN, Plugin
+
+MANIFEST_GROUP = "flambeau.manifest"
+HOOKS_GROUP = "flambeau"
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What one distribution's entry points say about one plugin."""
+
+    name: str
+    distribution: str
+    version: str
+    editable: bool
+    manifest: str | None  # package:file.json
+    hooks: str | None
+
+    @property
+    def package(self) -> str:
+        """The package that the entry points name."""
+        return (self.manifest or self.hooks or "").partition(":")[0].strip()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All plugins at one moment, and the manifests of those that take part."""
+
+    plugins: dict[str, Plugin] = field(default_factory=dict)
+    manifests: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def faulty(self) -> list[Plugin]:
+        """The plugins that users should know about: neither in order nor switched off on purpose."""
+        return [plugin for plugin in self.plugins.values() if plugin.state not in ("ok", "disabled")]
+
+    def marked_broken(self, name: str, error: BaseException) -> Snapshot:
+        """The same with one plugin broken, which takes its manifest out."""
+        plugin = replace(self.plugins[name], state="broken", error=error)
+        manifests = {key: value for key, value in self.manifests.items() if key != name}
+        return Snapshot({**self.plugins, name: plugin}, manifests)
+
+
+def scan() -> Snapshot:
+    """Look at every installed distribution, and decide which plugins take part.
+
+    Raises:
+        ValueError: the user's configuration file is damaged.
+    """
+    rivals: dict[str, list[Declaration]] = {}
+    for declaration in _declarations():
+        rivals.setdefault(declaration.name, []).append(declaration)
+    disabled = _disabled()
+    plugins: dict[str, Plugin] = {}
+    manifests: dict[str, dict[str, Any]] = {}
+    for name, declared in sorted(rivals.items()):
+        # By name and not by sys.path, so that every machine with these distributions decides alike.
+        chosen, *others = sorted(declared, key=lambda one: (one.distribution != f"flambeau-{name}", one.distribution))
+        plugin, manifest = _examine(chosen, disabled.get(name) or disabled.get("*"))
+        plugins[name] = plugin
+        if manifest is not None:
+            manifests[name] = manifest
+        for other in others:
+            plugins[f"{name}@{other.distribution}"] = _shadowed(other, by=chosen)
+    return Snapshot(plugins, manifests)
+
+
+def _declarations() -> Iterator[Declaration]:
+    """The plugins that entry points name, sorted by distribution."""
+    names = set()
+    for distribution in metadata.distributions():
+        if f"[{HOOKS_GROUP}" in _read(distribution, "entry_points.txt") and (name := _header(distribution, "Name")):
+            names.add(re.sub(r"[-_.]+", "-", name).lower())
+    for name in sorted(names):
+        # A distribution may lie on sys.path twice (installed, and in place); the one that Python imports counts.
+        distribution = metadata.distribution(name)
+        entry_points = _read(distribution, "entry_points.txt")
+        manifests = dict(_entry_points(entry_points, MANIFEST_GROUP))
+        hooks = dict(_entry_points(entry_points, HOOKS_GROUP))
+        for plugin in sorted(manifests.keys() | hooks.keys()):
+            yield Declaration(
+                name=plugin,
+                distribution=name,
+                version=_header(distribution, "Version"),
+                editable=_editable(distribution),
+                manifest=manifests.get(plugin),
+                hooks=hooks.get(plugin),
+            )
+
+
+def _read(distribution: metadata.Distribution, file: str) -> str:
+    try:
+        return distribution.read_text(file) or ""
+    except (OSError, UnicodeDecodeError):
+        return ""  # somebody else's damaged installation: it names no plugin that could be called broken
+
+
+def _header(distribution: metadata.Distribution, key: str) -> str:
+    """A field of the distribution's metadata, without the cost of parsing it as an e-mail message."""
+    text = _read(distribution, "METADATA") or _read(distribution, "PKG-INFO")
+    found = re.search(rf"^{key}:[ \t]*(\S+)", text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _entry_points(text: str, group: str) -> Iterator[tuple[str, str]]:
+    """Names and values of one group. `importlib.metadata` would raise on one bad line, for all groups."""
+    section = ""
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            section = line.strip("[]").strip()
+        elif section == group and line and line[0] not in "#;":
+            name, _, value = line.partition("=")
+            yield name.strip(), value.partition("[")[0].strip()
+
+
+def _editable(distribution: metadata.Distribution) -> bool:
+    try:
+        origin = json.loads(_read(distribution, "direct_url.json") or "{}")
+    except ValueError:
+        return False
+    folder = origin.get("dir_info") if isinstance(origin, dict) else None
+    return isinstance(folder, dict) and folder.get("editable") is True
+
+
+def _disabled() -> dict[str, str]:
+    """Plugin names (or `*`) that the user switched off, and where."""
+    variable = "FLAMBEAU_DISABLE_PLUGINS"
+    names = dict.fromkeys(filter(None, map(str.strip, os.environ.get(variable, "").split(","))), f"by {variable}")
+    plugins = read_config().get("plugins", {})
+    chosen = plugins.get("disabled", []) if isinstance(plugins, dict) else plugins
+    if not isinstance(chosen, list) or not all(isinstance(name, str) for name in chosen):
+        raise ValueError(f'{config_path()}: expected {{"plugins": {{"disabled": ["name", ..]}}}}; found {chosen!r}.')
+    return dict.fromkeys(chosen, f"in {config_path()}; `flambeau plugins enable` takes it back") | names
+
+
+def _examine(declared: Declaration, disabled: str | None) -> tuple[Plugin, dict[str, Any] | None]:
+    """Decide the state of one plugin; its manifest comes along where it takes part."""
+    plugin = Plugin(
+        declared.name,
+        declared.distribution,
+        declared.version,
+        declared.package,
+        editable=declared.editable,
+        hooks=declared.hooks,
+    )
+    try:
+        if not NAME_PATTERN.fullmatch(declared.name):
+            raise PluginError(f"its name is not of the form {NAME_PATTERN.pattern}; {_ask_author(declared)}")
+        if declared.manifest is None:
+            return _switched(plugin, disabled), None
+        path = _locate(declared)
+        plugin = replace(plugin, manifest_path=path)
+        if disabled:
+            return _switched(plugin, disabled), None
+        manifest = parse_manifest(path)
+        check_head(manifest, path)
+        plugin = replace(
+            plugin,
+            api=manifest.get("api"),
+            home_page=manifest.get("home_page"),
+            hooks=manifest.get("hooks", plugin.hooks),
+        )
+        if manifest["plugin"] != declared.name:
+            raise PluginError(
+                f"{path}: $.plugin is {manifest['plugin']!r}, but the entry point says {declared.name!r}; "
+                f"{_ask_author(declared)}"
+            )
+        if obstacle := _incompatibility(manifest, plugin):
+            return replace(plugin, state="incompatible", error=PluginError(obstacle)), None
+        check_tables(manifest, path)
+    except (Exception, SystemExit) as error:  # whatever one plugin does wrong, the others go on
+        if disabled:
+            return _switched(plugin, disabled), None
+        return replace(plugin, state="broken", error=error), None
+    return plugin, manifest
+
+
+def _ask_author(declared: Declaration) -> str:
+    return f"the author of {declared.distribution} must correct it, upgrading may help."
+
+
+def _switched(plugin: Plugin, disabled: str | None) -> Plugin:
+    if not disabled:
+        return plugin
+    return replace(plugin, state="disabled", error=PluginError(f"switched off {disabled}."))
+
+
+def _shadowed(loser: Declaration, *, by: Declaration) -> Plugin:
+    error = PluginError(
+        f"{by.distribution} and {loser.distribution} both declare the plugin {loser.name!r}, and "
+        f"{by.distribution} is taken; uninstall the one you do not need."
+    )
+    return Plugin(
+        loser.name,
+        loser.distribution,
+        loser.version,
+        loser.package,
+        state="shadowed",
+        error=error,
+        editable=loser.editable,
+        hooks=loser.hooks,
+    )
+
+
+def _incompatibility(manifest: dict[str, Any], plugin: Plugin) -> str:
+    """Why core or an installed distribution is the wrong one for this plugin; empty where all fit."""
+    if manifest["schema"] > SCHEMA_VERSION:
+        return (
+            f"its manifest has schema {manifest['schema']} and this flambeau-core reads up to {SCHEMA_VERSION}; "
+            f"upgrade flambeau-core."
+        )
+    major, minor = map(int, manifest["api"].split("."))
+    have = ".".join(map(str, API_VERSION))
+    if (major, minor) > API_VERSION:
+        return (
+            f"it is written for plugin interface {major}.{minor} and this flambeau-core has {have}; "
+            f"upgrade flambeau-core."
+        )
+    if major < API_VERSION[0]:
+        return (
+            f"it is written for plugin interface {major}.{minor} and this flambeau-core has {have}; "
+            f"upgrade {plugin.distribution}."
+        )
+    requirements: dict[str, str] = manifest.get("requires", {})
+    return next(filter(None, (_unmet(name, wanted) for name, wanted in requirements.items())), "")
+
+
+def _unmet(distribution: str, wanted: str) -> str:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+    try:
+        accepted = SpecifierSet(wanted)
+    except InvalidSpecifier as error:
+        raise ManifestError(
+            f'$.requires.{distribution} is {wanted!r}, expected a specifier such as ">=2.8".'
+        ) from error
+    try:
+        have = metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return f"it requires {distribution}{wanted}, which is not installed."
+    if accepted.contains(have, prereleases=True):
+        return ""
+    return f"it requires {distribution}{wanted}, and {have} is installed."
+
+
+def _locate(declared: Declaration) -> Path:
+    """The manifest file inside the package."""
+    package, separator, name = (declared.manifest or "").partition(":")
+    file = PurePosixPath(name.strip())
+    if not separator or not file.name or file.is_absolute() or ".." in file.parts or "\\" in name:
+        raise PluginError(
+            f"its entry point is {declared.manifest!r}, expected 'importable.package:file.json'; {_ask_author(declared)}"
+        )
+    folders = package_folders(package.strip())
+    for folder in folders:
+        if (path := Path(folder, file)).is_file():
+            return path
+    places = ", ".join(folders) or "sys.path"
+    missing = f"its manifest {file} is not in {places}" if folders else f"its package {package!r} cannot be found"
+    raise PluginError(f"{missing}; reinstall {declared.distribution}.")
+
+
+def package_folders(package: str) -> list[str]:
+    """Where a package's files are, found without importing it or its parents; empty where there is none.
+
+    `importlib.util.find_spec` would import the parents: slow, and theirs to fail.
+    """
+    folders: Sequence[str] | None = None
+    name = ""
+    for part in package.split("."):
+        name = f"{name}.{part}" if name else part
+        loaded = getattr(sys.modules.get(name), "__path__", None)
+        folders = list(loaded) if loaded is not None else _search(name, folders)
+    return list(folders or ())
+
+
+def _search(name: str, parents: Sequence[str] | None) -> list[str]:
+    for finder in sys.meta_path:
+        find = getattr(finder, "find_spec", None)
+        if find and (spec := find(name, parents)):
+            if spec.submodule_search_locations is not None:
+                return list(spec.submodule_search_locations)
+            return [str(Path(spec.origin).parent)] if spec.has_location and spec.origin else []
+    return []
