@@ -6,8 +6,12 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 
 def write_atomic(path: Path, content: str | bytes) -> None:
@@ -54,24 +58,44 @@ def sync_directory(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def lock(path: Path, *, timeout_s: float = 60.0) -> Iterator[bool]:
+def lock(path: Path, *, timeout_s: float = 60.0, waiting: Callable[[float], object] | None = None) -> Iterator[bool]:
     """Hold the advisory lock beside `path`; yields whether it was obtained.
 
     It saves work, and nothing may rest on it: some network file systems grant it to everybody, others to nobody.
     Callers stay correct without it.
+
+    Args:
+        path: the file that is worked on; its folder exists.
+        timeout_s: how long to wait for another holder.
+        waiting: called about every ten seconds with the seconds waited so far.
     """
     import filelock
 
-    held = filelock.FileLock(path.with_name(f"{path.name}.lock"), timeout=timeout_s)
+    held = filelock.FileLock(path.with_name(f"{path.name}.lock"))
+    obtained = _acquire(held, timeout_s, waiting)
     try:
-        held.acquire()
-    except (filelock.Timeout, OSError, NotImplementedError):
-        yield False
-        return
-    try:
-        yield True
+        yield obtained
     finally:
-        held.release()
+        if obtained:
+            held.release()
+
+
+def _acquire(held: BaseFileLock, timeout_s: float, waiting: Callable[[float], object] | None) -> bool:
+    from filelock import Timeout
+
+    start = time.monotonic()
+    while True:
+        try:
+            held.acquire(timeout=max(0.0, min(10.0, start + timeout_s - time.monotonic())))
+            return True
+        except Timeout:
+            waited = time.monotonic() - start
+            if waited >= timeout_s:
+                return False
+            if waiting is not None:
+                waiting(waited)
+        except (OSError, NotImplementedError):  # no locks on this file system
+            return False
 
 
 def safe_name(name: str, *, most_bytes: int = 200) -> str:
@@ -82,8 +106,8 @@ def safe_name(name: str, *, most_bytes: int = 200) -> str:
     """
     if name in ("", ".", "..") or any(c in name for c in "/\\\0") or name[1:2] == ":":
         raise ValueError(f"{name!r} is not a plain file name; expected one path component without separators or '..'.")
-    clean = "".join("_" if ord(c) < 32 or ord(c) == 127 or c in '<>:"|?*' else c for c in name).lstrip(".") or "_"
+    clean = "".join("_" if ord(c) < 32 or 127 <= ord(c) < 160 or c in '<>:"|?*' else c for c in name).lstrip(".") or "_"
     data = clean.encode("utf-8", "surrogateescape")
     if len(data) > most_bytes:  # keep the end: it has the extension and, upstream's way, the hash
-        clean = data[-most_bytes:].decode("utf-8", "ignore")
+        clean = data[-most_bytes:].decode("utf-8", "ignore").lstrip(".")
     return clean
