@@ -126,7 +126,8 @@ def tests(session: nox.Session) -> None:
     """Run the tests of all packages, or of those named."""
     names, rest = _chosen(session)
     _install_suite(session, *_with_dependencies(names))
-    session.run("pytest", "-q", *rest, *_tests_of(names))
+    tools = [] if names else [str(ROOT / "tools" / "tests")]
+    session.run("pytest", "-q", *rest, *_tests_of(names), *tools)
 
 
 @nox.session
