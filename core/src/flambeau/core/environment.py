@@ -6,10 +6,11 @@ Values are read when they are needed, never at import, so that a test or a noteb
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,20 @@ VARIABLES: tuple[Variable, ...] = (
 def flag(name: str) -> bool:
     """Whether a variable is switched on: any value but the empty one, 0, false, no and off."""
     return os.environ.get(name, "").strip().lower() not in ("", "0", "false", "no", "off")
+
+
+@contextlib.contextmanager
+def overridden(name: str, value: str) -> Iterator[None]:
+    """Set a variable for the duration of a `with` block, in this process and for programs it starts."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def home() -> Path:

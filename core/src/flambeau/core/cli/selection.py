@@ -1,0 +1,61 @@
+"""Which registry entries a command line means: names, short names, aliases and wildcards."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from flambeau.core.errors import UnknownNameError
+from flambeau.core.naming import aliases_of
+
+if TYPE_CHECKING:
+    from flambeau.core.registry import Entry, Registry
+
+_WILDCARDS = frozenset("*?[")
+
+
+def add_patterns(parser: argparse.ArgumentParser, what: str, *, required: bool = False) -> None:
+    """Positional names or wildcards, and the option that narrows them to one plugin."""
+    parser.add_argument(
+        "names",
+        nargs="+" if required else "*",
+        metavar="NAME",
+        help=f"{what}: plugin/name, a unique short name, or a quoted wildcard such as 'vision/*'",
+    )
+    parser.add_argument("--plugin", help="only what this plugin offers")
+
+
+def names_of(entry: Entry) -> list[str]:
+    """Every name under which an entry is found, without and with its plugin; for weights also `Enum.MEMBER`."""
+    names = list(dict.fromkeys([entry.name, *aliases_of(entry.name, entry.info)]))
+    if enum := str(entry.info.get("enum", "")).rpartition(":")[2]:
+        names += [f"{enum}.{name.rpartition(':')[2]}" for name in names]
+    return names + [f"{entry.plugin}/{name}" for name in names]
+
+
+def select(registry: Registry, patterns: Sequence[str] = (), *, plugin: str | None = None) -> list[Entry]:
+    """The entries that any of the patterns means, sorted by id; all of them without patterns.
+
+    A word without wildcard characters is one name and is looked up as the registry does.
+
+    Raises:
+        UnknownNameError: a name or a pattern that nothing matches.
+        AmbiguousNameError: a short name that several plugins offer.
+    """
+    entries = registry.entries(plugin=plugin)
+    if not patterns:
+        return entries
+    found: dict[str, Entry] = {}
+    for pattern in patterns:
+        matches = [entry for entry in entries if any(fnmatchcase(name, pattern) for name in names_of(entry))]
+        if not _WILDCARDS & set(pattern) and len(matches) != 1:
+            matches = [registry.entry(pattern)]
+        if not matches:
+            among = f" of plugin {plugin!r}" if plugin else ""
+            raise UnknownNameError(
+                f"nothing in {registry.kind}{among} matches {pattern!r}; `flambeau {registry.kind} list` shows all."
+            )
+        found |= {entry.id: entry for entry in matches}
+    return [found[key] for key in sorted(found)]
