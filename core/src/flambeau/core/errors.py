@@ -34,7 +34,6 @@ what was wrong, what was expected, and what to do.
 
 from __future__ import annotations
 
-import difflib
 import pickle
 from collections.abc import Iterable
 
@@ -180,6 +179,8 @@ class HubWarning(UserWarning):
 
 def close_names(name: str, candidates: Iterable[str], *, most: int = 3) -> list[str]:
     """The candidates nearest to `name`, best first, ignoring case; for "did you mean" sentences."""
+    import difflib  # only errors need it
+
     by_fold: dict[str, str] = {}
     for candidate in candidates:
         by_fold.setdefault(candidate.casefold(), candidate)
