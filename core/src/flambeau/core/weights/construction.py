@@ -1,0 +1,103 @@
+"""Building modules without giving their parameters memory or values.
+
+Initialising a large network costs more than reading its checkpoint. Inside `empty_parameters` each parameter turns into
+a meta tensor the moment a module registers it, so that initialisers run on nothing. Buffers, and tensors that are plain
+attributes, stay real: no checkpoint would bring them back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.utils.weak import WeakIdKeyDictionary
+
+# Where a parameter would have been, noted on its empty stand-in when that is not the CPU.
+DEVICE_NOTE = "_flambeau_device"
+
+
+class Construction(threading.local):
+    """What the current thread is building; each thread has its own."""
+
+    def __init__(self) -> None:
+        self.empty = False
+        # Real parameter -> its stand-in, so that a parameter registered twice stays one. Weak: a parameter that
+        # nobody else holds is freed at once.
+        self.stand_ins: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+
+_construction = Construction()
+_hook_lock = threading.Lock()
+_hooked = False
+
+
+def _stand_in(module: nn.Module, name: str, parameter: nn.Parameter) -> nn.Parameter | None:
+    """Replace a parameter on registration; None leaves it as it is."""
+    # Only plain parameters: what a subclass means (lazy, quantized, sharded) is lost on meta.
+    if not _construction.empty or type(parameter) is not nn.Parameter or parameter.is_meta:
+        return None
+    if (known := _construction.stand_ins.get(parameter)) is not None:
+        return known  # type: ignore[no-any-return]
+    empty = nn.Parameter(torch.empty_like(parameter, device="meta"), requires_grad=parameter.requires_grad)
+    empty.__dict__.update(parameter.__dict__)
+    if parameter.device.type != "cpu":
+        setattr(empty, DEVICE_NOTE, parameter.device)
+    _construction.stand_ins[parameter] = empty
+    return empty
+
+
+def _install_hook() -> None:
+    # Once, and for good: torch iterates over its hooks without a lock, so adding and removing them while another thread
+    # builds a module would fail there. Outside `empty_parameters` the hook is one attribute look-up.
+    global _hooked
+    with _hook_lock:
+        if not _hooked:
+            register_module_parameter_registration_hook(_stand_in)
+            _hooked = True
+
+
+@contextmanager
+def empty_parameters() -> Iterator[None]:
+    """Let modules that this thread builds have parameters on the meta device, without memory and values.
+
+    Shapes, dtypes, strides, `requires_grad`, attributes and ties of parameters are as they would have been; buffers and
+    plain tensors are real. Load values with `load_into`. Other threads are not affected, and an exception leaves
+    nothing behind. `torch.device("meta")` differs: it takes the values of buffers too, and fails wherever a constructor
+    reads a tensor.
+
+    Example:
+        >>> with empty_parameters():
+        ...     layer = nn.Linear(4096, 4096)
+        >>> layer.weight.device
+        device(type='meta')
+    """
+    _install_hook()
+    before, stand_ins = _construction.empty, _construction.stand_ins
+    _construction.empty = True
+    try:
+        yield
+    finally:
+        _construction.empty = before
+        if not before:
+            _construction.stand_ins = WeakIdKeyDictionary()
+            del stand_ins
+
+
+@contextmanager
+def real_parameters() -> Iterator[None]:
+    """Suspend `empty_parameters` in this thread: parameters registered here are the ones that count."""
+    before = _construction.empty
+    _construction.empty = False
+    try:
+        yield
+    finally:
+        _construction.empty = before
+
+
+def still_held() -> int:
+    """How many of the parameters replaced so far somebody besides the module still refers to."""
+    return len(_construction.stand_ins)

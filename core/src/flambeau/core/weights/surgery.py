@@ -1,0 +1,210 @@
+"""Another number of classes or input channels for a model whose weights were trained for one.
+
+The head starts again, since its outputs mean something else. The stem keeps what it learned: with one channel its
+kernels are summed, so that a grey picture gives what a colour picture with three equal channels gave; with another number
+they are repeated in order and scaled by old / new, so that activations keep their size.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from flambeau.core.errors import UnknownNameError
+from flambeau.core.registry import MODELS
+from flambeau.core.weights.building import build_with_weights
+from flambeau.core.weights.enums import WeightsEnum
+
+if TYPE_CHECKING:
+    from flambeau.core.weights.catalogue import Catalogue
+
+logger = logging.getLogger(__name__)
+
+Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
+
+
+def build_adapted(catalogue: Catalogue, name: str, config: dict[str, Any]) -> nn.Module:
+    """What `get_model` does: build by name, with weights from anywhere, and fit head and stem to the caller's task.
+
+    Raises:
+        UnknownNameError, AmbiguousNameError: from the registry.
+        ValueError: the model was registered without the head or stem that should be replaced, or they are of a kind that
+            cannot be.
+    """
+    builder = catalogue.get_model_builder(name)
+    declared = _declared(catalogue, name)
+    config = dict(config)
+    weights = _weights(catalogue, builder, config.pop("weights", None))
+    classes, channels = config.pop("num_classes", None), None
+    if declared.get("stem"):
+        channels = config.pop("in_channels", None)
+    replace_head = isinstance(weights, WeightsEnum) and classes not in (None, _classes(weights))
+    if classes is not None and not replace_head:
+        config["num_classes"] = classes
+    if weights is None or isinstance(weights, WeightsEnum):
+        model = builder(**(config if weights is None else config | {"weights": weights}))
+    else:
+        model = build_with_weights(builder, weights, **config)
+    if replace_head:
+        assert isinstance(weights, WeightsEnum)
+        replace_outputs(model, _layers(declared, "head", name, "num_classes"), classes, _classes(weights))
+    if channels is not None:
+        replace_inputs(model, _layers(declared, "stem", name, "in_channels"), channels, learned=weights is not None)
+    return model
+
+
+def replace_outputs(model: nn.Module, layers: list[str], classes: int, before: int | None = None) -> None:
+    """Give layers outputs for another number of classes, and new values.
+
+    Args:
+        model: changed in place.
+        layers: dotted names of linear layers or convolutions. One with several outputs per class (box coordinates,
+            anchors) keeps that number per class.
+        classes: the new number, > 0.
+        before: the number so far; None takes the first layer's outputs.
+
+    Raises:
+        ValueError: a layer is of another kind, or its outputs are no multiple of `before`.
+    """
+    for name in layers:
+        layer = model.get_submodule(name)
+        if not isinstance(layer, (nn.Linear, Convolution)):
+            raise ValueError(f"head {name!r} is a {type(layer).__name__}, expected Linear or a convolution.")
+        outputs = layer.out_features if isinstance(layer, nn.Linear) else layer.out_channels
+        before = before or outputs
+        if outputs % before:
+            raise ValueError(
+                f"head {name!r} has {outputs} outputs, expected a multiple of the {before} classes so far."
+            )
+        _replace(model, name, _like(layer, outputs=outputs // before * classes))
+        for ancestor in _ancestors(model, name):
+            if getattr(ancestor, "num_classes", None) == before:
+                ancestor.num_classes = classes  # type: ignore[assignment]
+    logger.info(
+        "%s: %s start from new values, for %d classes instead of %s.",
+        type(model).__name__,
+        ", ".join(layers),
+        classes,
+        before,
+    )
+
+
+def replace_inputs(model: nn.Module, layers: list[str], channels: int, *, learned: bool) -> None:
+    """Let convolutions read another number of channels.
+
+    Args:
+        model: changed in place.
+        layers: dotted names of convolutions without groups.
+        channels: the new number, > 0.
+        learned: derive the kernels from those so far; False gives new values.
+
+    Raises:
+        ValueError: a layer is of another kind.
+    """
+    for name in layers:
+        layer = model.get_submodule(name)
+        if not isinstance(layer, Convolution) or layer.groups != 1:
+            raise ValueError(f"stem {name!r} is {layer}, expected a convolution without groups.")
+        before = layer.in_channels
+        if before == channels:
+            continue
+        wider = _like(layer, inputs=channels)
+        if learned:
+            with torch.no_grad():
+                wider.weight.copy_(adapted_kernels(layer.weight, channels))
+                if layer.bias is not None:
+                    wider.bias.copy_(layer.bias)
+        _replace(model, name, wider)
+        how = "has its kernels summed or repeated" if learned else "starts from new values"
+        logger.info("%s: %s %s, for %d channels instead of %d.", type(model).__name__, name, how, channels, before)
+
+
+def adapted_kernels(weight: Tensor, channels: int) -> Tensor:
+    """Kernels for another number of input channels.
+
+    Args:
+        weight: (out, in, *kernel), floating.
+        channels: inputs of the result, > 0.
+
+    Returns:
+        (out, channels, *kernel): the sum over inputs for one channel, else the inputs repeated in order, times
+        in / channels.
+
+    Example:
+        >>> adapted_kernels(torch.tensor([[[1.0], [2.0], [3.0]]]), 1)
+        tensor([[[6.]]])
+        >>> adapted_kernels(torch.tensor([[[1.0], [2.0], [3.0]]]), 6)[0, :, 0]
+        tensor([0.5000, 1.0000, 1.5000, 0.5000, 1.0000, 1.5000])
+    """
+    before = weight.shape[1]
+    if channels == 1:
+        return weight.sum(1, keepdim=True)
+    return weight[:, torch.arange(channels, device=weight.device) % before] * (before / channels)
+
+
+def _declared(catalogue: Catalogue, name: str) -> dict[str, Any]:
+    """What the builder was registered with; the code says it also where a manifest is older."""
+    entry = MODELS.entry(catalogue._qualified(name))
+    registered = {other.id: other.info for other in MODELS.registrations()}
+    return registered.get(entry.id, entry.info)
+
+
+def _weights(catalogue: Catalogue, builder: Callable[..., Any], weights: Any) -> Any:
+    """A member where `weights` names one, else what it is: a path, URL, repository or None."""
+    if not isinstance(weights, str) or "://" in weights or weights.startswith(("hf:", "package:")):
+        return weights
+    if os.path.isfile(weights):  # noqa: PTH113 - a string that may be no path at all
+        return weights
+    enum = catalogue.get_model_weights(builder) if ":" not in weights and "/" not in weights else None
+    if enum is not None:
+        return enum.verify(weights)
+    try:
+        return catalogue.get_weight(weights)
+    except UnknownNameError:
+        return weights
+
+
+def _classes(weights: WeightsEnum) -> int | None:
+    """How many classes weights were trained for, None where their meta does not tell."""
+    categories = weights.meta.get("categories")
+    return len(categories) if categories is not None else weights.meta.get("num_classes")
+
+
+def _layers(declared: dict[str, Any], kind: str, model: str, argument: str) -> list[str]:
+    if not declared.get(kind):
+        raise ValueError(
+            f"model {model!r} declares no {kind}, so {argument} cannot differ from its weights'; "
+            f"its builder would say which layers to replace: @register_model({kind}=...)."
+        )
+    return list(declared[kind])
+
+
+def _like(layer: Any, *, inputs: int | None = None, outputs: int | None = None) -> Any:
+    """A layer with new values, alike but for its numbers of inputs or outputs."""
+    placed = {"device": layer.weight.device, "dtype": layer.weight.dtype, "bias": layer.bias is not None}
+    if isinstance(layer, nn.Linear):
+        fresh: nn.Module = nn.Linear(inputs or layer.in_features, outputs or layer.out_features, **placed)
+    else:
+        shape = {
+            key: getattr(layer, key)
+            for key in ("kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
+        }
+        fresh = type(layer)(inputs or layer.in_channels, outputs or layer.out_channels, **shape, **placed)
+    fresh.train(layer.training)
+    fresh.requires_grad_(layer.weight.requires_grad)
+    return fresh
+
+
+def _replace(model: nn.Module, name: str, layer: nn.Module) -> None:
+    parent, _, child = name.rpartition(".")
+    setattr(model.get_submodule(parent), child, layer)
+
+
+def _ancestors(model: nn.Module, name: str) -> list[nn.Module]:
+    parts = name.split(".")[:-1]
+    return [model.get_submodule(".".join(parts[:depth])) for depth in range(len(parts) + 1)]
