@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import is_lazy
 
 from flambeau.core.weights.construction import DEVICE_NOTE
 
@@ -78,7 +78,7 @@ class Slots:
             now = owner._buffers.get(name)
             if now is None or now is before:
                 continue
-            if before.is_meta or isinstance(before, UninitializedTensorMixin) or now.shape != before.shape:
+            if before.is_meta or is_lazy(before) or now.shape != before.shape:
                 owner._buffers[name] = _like(now, before, None) if now.shape == before.shape else now
             else:
                 # Copied: buffers are small, and others may hold them or views of them.

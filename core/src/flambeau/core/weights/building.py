@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from torch import nn
 from flambeau.core.errors import CheckpointError, FlambeauError
 from flambeau.core.weights import leftovers
 from flambeau.core.weights.checkpoints import read_checkpoint
-from flambeau.core.weights.construction import empty_parameters, still_held
+from flambeau.core.weights.construction import empty_parameters, kept_outside
 from flambeau.core.weights.loading import assign
 from flambeau.core.weights.sources import Checkpoint, is_remote, locate
 
@@ -42,8 +41,8 @@ def build_with_weights(
 ) -> M:
     """Build a model and load its weights; what every pretrained builder calls.
 
-    The file is fetched while the model is built. The model is built with empty parameters, the file is memory-mapped and
-    its tensors are assigned, so that neither initialisation nor copying takes place. A constructor that cannot work
+    The file is fetched while the model is built. The model is built with empty parameters, the file is memory-mapped
+    and its tensors are assigned, so that neither initialisation nor copying takes place. A constructor that cannot work
     with empty parameters is run again, under `torch.device("meta")` and at last plainly: slower, with the same result.
 
     Args:
@@ -146,13 +145,11 @@ class _Ladder:
         try:
             with context:
                 module = self.build()
-                held = still_held() > 0 and (gc.collect(), still_held() > 0)[1]
+                held = kept_outside()
         except FlambeauError:
             raise  # a part's own weights did not load: no other way of building helps
-        except (
-            RuntimeError,
-            TypeError,
-        ) as error:  # what tensors without values raise; a real fault comes again, plainly
+        except (RuntimeError, TypeError) as error:
+            # What tensors without values raise; any other fault comes again when the model is built plainly.
             raise _Unsuitable(f"the constructor failed ({error})") from error
         if held:
             raise _Unsuitable("the constructor keeps parameters outside of its modules")

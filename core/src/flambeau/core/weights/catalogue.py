@@ -221,8 +221,8 @@ class Catalogue:
         hint = f" Close names: {', '.join(near)}." if near else ""
         where = f" in plugin {self.plugin!r}" if self.plugin else ""
         return (
-            f"no weights {name!r}{where}; expected a name such as 'ResNet50_Weights.DEFAULT' or 'resnet50:DEFAULT'.{hint} "
-            "`flambeau weights list` lists all."
+            f"no weights {name!r}{where}; expected a name such as 'ResNet50_Weights.DEFAULT' or 'resnet50:DEFAULT'."
+            f"{hint} `flambeau weights list` lists all."
         )
 
 

@@ -87,7 +87,8 @@ def read_checkpoint(
         _refuse(path, found)
     if not isinstance(content, Mapping):
         raise CheckpointError(
-            f"{path}: holds a {type(content).__name__}, expected a mapping of names to tensors; save `model.state_dict()`."
+            f"{path}: holds a {type(content).__name__}, expected a mapping of names to tensors; save the model's "
+            "state_dict()."
         )
     return content if dtype is None else _cast(content, dtype)
 
@@ -135,7 +136,7 @@ def unpack(path: Path) -> Path:
 
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    folder = extract_archive(path, cache_dir("unpacked") / digest[:16])
+    folder: Path = extract_archive(path, cache_dir("unpacked") / digest[:16])
     files = [file for file in sorted(folder.rglob("*")) if file.is_file() and "__MACOSX" not in file.parts]
     files = [file for file in files if not file.name.startswith(".")]
     if len(files) != 1:
@@ -195,8 +196,8 @@ def _refuse(path: Path, found: FileFormat) -> NoReturn:
 def _unsafe(path: Path, names: list[str], cause: BaseException | None) -> NoReturn:
     wants = ", ".join(dict.fromkeys(names)) or "something that no list of tensors contains"
     raise UnsafeCheckpointError(
-        f"{path}: was not loaded, because its pickle wants {wants}; expected tensors and plain containers. Nothing of it "
-        "was run. Ask for a safetensors file, or, for a local file you made yourself, pass trust=True."
+        f"{path}: was not loaded, because its pickle wants {wants}; expected tensors and plain containers. Nothing of "
+        "it was run. Ask for a safetensors file, or, for a local file you made yourself, pass trust=True."
     ) from cause
 
 

@@ -7,6 +7,7 @@ attributes, stay real: no checkpoint would bring them back.
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,8 +41,8 @@ def _stand_in(module: nn.Module, name: str, parameter: nn.Parameter) -> nn.Param
     # Only plain parameters: what a subclass means (lazy, quantized, sharded) is lost on meta.
     if not _construction.empty or type(parameter) is not nn.Parameter or parameter.is_meta:
         return None
-    if (known := _construction.stand_ins.get(parameter)) is not None:
-        return known  # type: ignore[no-any-return]
+    if parameter in _construction.stand_ins:
+        return _construction.stand_ins[parameter]  # type: ignore[no-any-return]
     empty = nn.Parameter(torch.empty_like(parameter, device="meta"), requires_grad=parameter.requires_grad)
     empty.__dict__.update(parameter.__dict__)
     if parameter.device.type != "cpu":
@@ -56,7 +57,7 @@ def _install_hook() -> None:
     global _hooked
     with _hook_lock:
         if not _hooked:
-            register_module_parameter_registration_hook(_stand_in)
+            register_module_parameter_registration_hook(_stand_in)  # type: ignore[arg-type]  # its result is used
             _hooked = True
 
 
@@ -98,6 +99,9 @@ def real_parameters() -> Iterator[None]:
         _construction.empty = before
 
 
-def still_held() -> int:
-    """How many of the parameters replaced so far somebody besides the module still refers to."""
-    return len(_construction.stand_ins)
+def kept_outside() -> bool:
+    """Whether anything still refers to a parameter that was replaced: it would never see the loaded values."""
+    if not _construction.stand_ins:
+        return False
+    gc.collect()  # a reference cycle may be all that holds it
+    return len(_construction.stand_ins) > 0

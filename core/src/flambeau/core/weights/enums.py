@@ -6,7 +6,7 @@
         IMAGENET1K_V1 = Weights(url, lazy("pkg.presets:ImageClassification", crop_size=224), meta={...}, size=46830571)
         DEFAULT = IMAGENET1K_V1
 
-Nothing here imports torch: a listing reads facts; the file is fetched and opened when `get_state_dict` or `load` is called.
+Nothing here imports torch: a listing reads facts; the file is fetched and opened by `get_state_dict` and `load`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ class Weights:
     """
 
     url: str
-    transforms: Callable[..., Any] = _Transforms()  # type: ignore[assignment]
+    if TYPE_CHECKING:  # a descriptor without a default, which type checkers take for a default
+        transforms: Callable[..., Any]
+    else:
+        transforms: Callable[..., Any] = _Transforms()
     meta: dict[str, Any] = field()
     sha256: str | None = field(default=None, kw_only=True)
     size: int | None = field(default=None, kw_only=True)
@@ -252,7 +255,7 @@ class WeightsEnum(Enum):
         """
         from flambeau.core.weights.catalogue import model_of
 
-        return model_of(self)(weights=self, **config)  # type: ignore[no-any-return]
+        return model_of(self)(weights=self, **config)
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         # By name: the default pickles the value, with its labels, and needs equal partials to find the member again.

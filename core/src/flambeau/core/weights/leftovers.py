@@ -1,4 +1,4 @@
-"""Tensors that a checkpoint does not bring: computed from parameters, missing in the file, or lost on the meta device."""
+"""Tensors that a checkpoint does not bring: computed from parameters, missing in the file, or left on meta."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from flambeau.core.weights.construction import real_parameters
 def recompute(module: nn.Module) -> None:
     """Give the plain attributes that forward hooks compute from parameters their values.
 
-    The old-style weight norm, spectral norm and pruning keep `weight` as a plain tensor, which would stay empty until the
-    first forward and break `deepcopy` before it.
+    The old-style weight norm, spectral norm and pruning keep `weight` as a plain tensor, which would stay empty until
+    the first forward and break `deepcopy` before it.
     """
     for owner in module.modules():
         for hook in owner._forward_pre_hooks.values():
@@ -31,7 +31,7 @@ def recompute(module: nn.Module) -> None:
                 setattr(owner, hook.name, getattr(owner, f"{hook.name}_orig").data)
             elif isinstance(hook, BasePruningMethod):
                 with torch.no_grad():
-                    setattr(owner, hook._tensor_name, hook.apply_mask(owner))
+                    setattr(owner, hook._tensor_name, hook.apply_mask(owner))  # type: ignore[no-untyped-call]
 
 
 def empty_names(module: nn.Module) -> list[str]:
@@ -95,7 +95,7 @@ def _reset(owner: nn.Module, empty: list[str]) -> None:
                 continue
             fresh = nn.Parameter(torch.empty_like(before, device="cpu"), requires_grad=before.requires_grad)
             setattr(owner, name, fresh)
-        owner.reset_parameters()
+        owner.reset_parameters()  # type: ignore[operator]  # `initialise` has seen that it is callable
         for name, copy in copies.items():
             loaded[name].copy_(copy)
 

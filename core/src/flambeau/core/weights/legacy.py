@@ -27,9 +27,9 @@ def legacy_weights(**parameters: tuple[str, Meaning]) -> Callable[[Callable[P, R
         def resnet50(*, weights: ResNet50_Weights | None = None, progress: bool = True, **kwargs): ...
 
     Args:
-        parameters: parameter of the builder -> (the switch it had before, what True meant). The meaning is a member, the
-            name of a member of the parameter's enum, None, or a function that takes the call's keyword arguments and
-            returns one of these.
+        parameters: parameter of the builder -> (the switch it had before, what True meant). The meaning is a member,
+            the name of a member of the parameter's enum, None, or a function that takes the call's keyword arguments
+            and returns one of these.
 
     Returns:
         A decorator. Each old usage in a call gives one UserWarning, at the caller's line, that names the new one.
@@ -52,7 +52,7 @@ def legacy_weights(**parameters: tuple[str, Meaning]) -> Callable[[Callable[P, R
                 _name_positional(builder.__name__, surplus, keyword_only, kwargs)
             for name, (switch, meaning) in parameters.items():
                 _translate(builder, name, switch, meaning, kwargs)
-            return builder(*args, **kwargs)  # type: ignore[arg-type]  # the old arguments are no part of P
+            return builder(*args, **kwargs)
 
         return call
 

@@ -93,8 +93,8 @@ def load_into(
     """Load a checkpoint into a module that has values already, or was built under `empty_parameters`.
 
     The module keeps its parameter objects (optimizers stay valid) where they were real, its ties, dtypes, strides,
-    `requires_grad`, and, without `device`, its devices. Tensors are assigned where that suffices, so that their bytes are
-    read from the mapped file when they are first used.
+    `requires_grad`, and, without `device`, its devices. Tensors are assigned where that suffices, so that their bytes
+    are read from the mapped file when they are first used.
 
     Args:
         module: changed in place.
@@ -118,8 +118,8 @@ def load_into(
     leftovers.initialise(module)
     if strays := leftovers.stray_tensors(module):
         raise CheckpointError(
-            f"{type(module).__name__}: {', '.join(strays)} stayed without values, because the constructor computed them "
-            "from empty parameters; build the module outside `empty_parameters`, or with build_with_weights."
+            f"{type(module).__name__}: {', '.join(strays)} stayed without values, because the constructor computed "
+            "them from empty parameters; build the module outside `empty_parameters`, or with build_with_weights."
         )
     if device is not None or dtype is not None:
         module.to(device=device, dtype=dtype)

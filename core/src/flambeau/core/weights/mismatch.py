@@ -79,8 +79,8 @@ def _remedy(
     if shapes and len(heads) == len(shapes):
         theirs, ours = min(heads, key=lambda pair: len(pair[0]))
         return (
-            f"Only first dimensions differ, so the number of classes probably does: build with num_classes={theirs[0]}, or "
-            f"use get_model(name, weights=..., num_classes={ours[0]}) to replace the head, or strict=False to leave it out."
+            f"Only first dimensions differ, probably by the number of classes: build with num_classes={theirs[0]}, use "
+            f"get_model(name, weights=..., num_classes={ours[0]}) to replace the head, or strict=False to leave it out."
         )
     return "Build the module as the checkpoint's was built, or pass strict=False to load what fits."
 

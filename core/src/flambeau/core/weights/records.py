@@ -59,7 +59,7 @@ def transforms_record(facts: Weights) -> dict[str, Any] | None:
         return {"target": transforms.target, "params": dict(transforms.params)}
     params: dict[str, Any] = {}
     if isinstance(transforms, partial) and not transforms.args:
-        transforms, params = transforms.func, dict(transforms.keywords)
+        params, transforms = dict(transforms.keywords), transforms.func
     name = getattr(transforms, "__qualname__", "<")
     if "<" in name:  # a lambda, a local function or an instance
         return None

@@ -1,8 +1,8 @@
 """Another number of classes or input channels for a model whose weights were trained for one.
 
 The head starts again, since its outputs mean something else. The stem keeps what it learned: with one channel its
-kernels are summed, so that a grey picture gives what a colour picture with three equal channels gave; with another number
-they are repeated in order and scaled by old / new, so that activations keep their size.
+kernels are summed, so that a grey picture gives what a colour picture with three equal channels gave; with another
+number they are repeated in order and scaled by old / new, so that activations keep their size.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def build_adapted(catalogue: Catalogue, name: str, config: dict[str, Any]) -> nn
 
     Raises:
         UnknownNameError, AmbiguousNameError: from the registry.
-        ValueError: the model was registered without the head or stem that should be replaced, or they are of a kind that
-            cannot be.
+        ValueError: the model was registered without the head or stem that should be replaced, or they are of a kind
+            that cannot be.
     """
     builder = catalogue.get_model_builder(name)
     declared = _declared(catalogue, name)

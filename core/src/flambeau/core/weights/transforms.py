@@ -40,6 +40,7 @@ class LazyTransforms:
         return self._resolved
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the target with the bound arguments and these."""
         return self.resolve()(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
