@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from flambeau.core.environment import config_path, read_config
-from flambeau.core.errors import ManifestError, close_names
+from flambeau.core.errors import ConfigError, ManifestError, close_names
 from flambeau.core.manifest.reading import parse_manifest
 from flambeau.core.naming import address, aliases_of
 from flambeau.core.plugins import manager
@@ -48,12 +48,12 @@ def preferred(name: str, candidates: Sequence[Entry]) -> Entry | None:
     A choice made for a model holds for its weights (`model:member`) too.
 
     Raises:
-        ValueError: the configuration file is damaged.
+        ConfigError: the configuration file is damaged.
     """
     section = read_config().get("registry", {})
-    choices = section.get("prefer", {}) if isinstance(section, dict) else section
+    choices = section.get("prefer", {}) if isinstance(section, dict) else None
     if not isinstance(choices, dict):
-        raise ValueError(f'{config_path()}: expected {{"registry": {{"prefer": {{"name": "plugin"}}}}}}.')
+        raise ConfigError(f'{config_path()}: expected {{"registry": {{"prefer": {{"name": "plugin"}}}}}}.')
     plugin = choices.get(name, choices.get(name.partition(":")[0]))
     return next((entry for entry in candidates if entry.plugin == plugin), None)
 

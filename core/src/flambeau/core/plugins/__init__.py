@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from flambeau.core.errors import PluginError, PluginWarning
-from flambeau.core.plugins.manager import contributions, discover, get_plugin, manifest_of
 from flambeau.core.plugins.hooks import load_hooks, load_plugin, plugin_manager, run_hook
+from flambeau.core.plugins.manager import contributions, discover, get_plugin, manifest_of
 from flambeau.core.plugins.plugin import Plugin
 
 if TYPE_CHECKING:

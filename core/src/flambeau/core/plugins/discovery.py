@@ -18,7 +18,7 @@ from typing import Any
 
 from flambeau.core import API_VERSION
 from flambeau.core.environment import config_path, read_config
-from flambeau.core.errors import ManifestError, PluginError
+from flambeau.core.errors import ConfigError, ManifestError, PluginError
 from flambeau.core.manifest.reading import SCHEMA_VERSION, check_head, check_tables, parse_manifest
 from flambeau.core.plugins.plugin import NAME_PATTERN, Plugin
 
@@ -66,7 +66,7 @@ def scan() -> Snapshot:
     """Look at every installed distribution, and decide which plugins take part.
 
     Raises:
-        ValueError: the user's configuration file is damaged.
+        ConfigError: the user's configuration file is damaged.
     """
     rivals: dict[str, list[Declaration]] = {}
     for declaration in _declarations():
@@ -147,10 +147,10 @@ def _disabled() -> dict[str, str]:
     """Plugin names (or `*`) that the user switched off, and where."""
     variable = "FLAMBEAU_DISABLE_PLUGINS"
     names = dict.fromkeys(filter(None, map(str.strip, os.environ.get(variable, "").split(","))), f"by {variable}")
-    plugins = read_config().get("plugins", {})
-    chosen = plugins.get("disabled", []) if isinstance(plugins, dict) else plugins
+    section = read_config().get("plugins", {})
+    chosen = section.get("disabled", []) if isinstance(section, dict) else None
     if not isinstance(chosen, list) or not all(isinstance(name, str) for name in chosen):
-        raise ValueError(f'{config_path()}: expected {{"plugins": {{"disabled": ["name", ..]}}}}; found {chosen!r}.')
+        raise ConfigError(f'{config_path()}: expected {{"plugins": {{"disabled": ["name", ..]}}}}; found {section!r}.')
     return dict.fromkeys(chosen, f"in {config_path()}; `flambeau plugins enable` takes it back") | names
 
 
@@ -252,9 +252,8 @@ def _unmet(distribution: str, wanted: str) -> str:
     try:
         accepted = SpecifierSet(wanted)
     except InvalidSpecifier as error:
-        raise ManifestError(
-            f'$.requires.{distribution} is {wanted!r}, expected a specifier such as ">=2.8".'
-        ) from error
+        fault = f"$.requires.{distribution} is {wanted!r}, expected a version specifier such as '>=2.8'."
+        raise ManifestError(fault) from error
     try:
         have = metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -266,13 +265,15 @@ def _unmet(distribution: str, wanted: str) -> str:
 
 def _locate(declared: Declaration) -> Path:
     """The manifest file inside the package."""
-    package, separator, name = (declared.manifest or "").partition(":")
-    file = PurePosixPath(name.strip())
-    if not separator or not file.name or file.is_absolute() or ".." in file.parts or "\\" in name:
+    package, _, name = map(str.strip, (declared.manifest or "").partition(":"))
+    file = PurePosixPath(name)
+    importable = all(part.isidentifier() for part in package.split("."))
+    if not importable or not file.name or file.is_absolute() or ".." in file.parts or "\\" in name:
         raise PluginError(
-            f"its entry point is {declared.manifest!r}, expected 'importable.package:file.json'; {_ask_author(declared)}"
+            f"its entry point is {declared.manifest!r}, expected 'importable.package:file.json'; "
+            f"{_ask_author(declared)}"
         )
-    folders = package_folders(package.strip())
+    folders = package_folders(package)
     for folder in folders:
         if (path := Path(folder, file)).is_file():
             return path
@@ -298,8 +299,14 @@ def package_folders(package: str) -> list[str]:
 def _search(name: str, parents: Sequence[str] | None) -> list[str]:
     for finder in sys.meta_path:
         find = getattr(finder, "find_spec", None)
-        if find and (spec := find(name, parents)):
-            if spec.submodule_search_locations is not None:
-                return list(spec.submodule_search_locations)
+        try:
+            spec = find(name, parents) if find else None
+        except KeyError:
+            # Python's finder wants to track the parent of a namespace inside a namespace, which is not imported.
+            last = name.rpartition(".")[2]
+            return [str(folder) for parent in parents or () if (folder := Path(parent, last)).is_dir()]
+        if spec and spec.submodule_search_locations is not None:
+            return list(spec.submodule_search_locations)
+        if spec:
             return [str(Path(spec.origin).parent)] if spec.has_location and spec.origin else []
     return []

@@ -49,8 +49,9 @@ def load_plugin(name: str) -> Plugin:
             importlib.import_module(plugin.package)
         except (Exception, SystemExit) as error:
             _drop(name, error)
-        load_hooks([name])
+        _load_wanted([name])
         plugin = manager.current_snapshot().plugins[name]
+        manager.settle(plugin)
     if plugin.state != "ok":
         raise PluginError(plugin.reason) from plugin.error
     return plugin
@@ -58,7 +59,13 @@ def load_plugin(name: str) -> Plugin:
 
 def load_hooks(names: Collection[str] | None = None) -> None:
     """Import the hooks of these plugins (of all when None) that are not loaded yet, and let them register entries."""
-    plugins = manager.reported_snapshot().plugins.values()
+    manager.reported_snapshot()
+    _load_wanted(names)
+    manager.reported_snapshot()
+
+
+def _load_wanted(names: Collection[str] | None) -> None:
+    plugins = manager.current_snapshot().plugins.values()
     wanted = [plugin for plugin in plugins if plugin.hooks and (names is None or plugin.name in names)]
     if not wanted:
         return
@@ -67,7 +74,6 @@ def load_hooks(names: Collection[str] | None = None) -> None:
             if plugin.state == "ok" and plugin.name not in _loaded:
                 _loaded.add(plugin.name)  # before the import: a look-up made by the plugin itself comes back here
                 _load(plugin)
-    manager.reported_snapshot()
 
 
 def run_hook(name: str, **arguments: Any) -> list[tuple[str, Any]]:

@@ -32,7 +32,7 @@ def discover(*, refresh: bool = False) -> dict[str, Plugin]:
 
     Raises:
         PluginError: a plugin is broken or incompatible, and FLAMBEAU_STRICT_PLUGINS is set.
-        ValueError: the configuration file is damaged.
+        ConfigError: the configuration file is damaged.
     """
     if refresh:
         from flambeau.core.plugins import hooks
@@ -144,6 +144,12 @@ def _report(snapshot: Snapshot) -> None:
         _warned.update(reasons)
     for reason in reasons:
         warnings.warn(f"{reason} `flambeau doctor` tells more.", PluginWarning, stacklevel=_users_frame())
+
+
+def settle(plugin: Plugin) -> None:
+    """Say no more about a plugin: its error is being raised."""
+    with _lock:
+        _warned.add(plugin.reason)
 
 
 def _users_frame() -> int:

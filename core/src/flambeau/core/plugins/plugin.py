@@ -69,8 +69,8 @@ class Plugin:
         """Why the plugin does not take part, in one sentence; empty where it does."""
         if self.state == "ok":
             return ""
-        detail = describe(self.error) if self.error else "no cause was recorded."
-        return f"plugin {self.name!r} ({self.origin}) is {self.state}: {detail}"
+        detail = describe(self.error) if self.error else "no cause was recorded"
+        return f"plugin {self.name!r} ({self.origin}) is {self.state}: {detail.removesuffix('.')}."
 
 
 def describe(error: BaseException) -> str:

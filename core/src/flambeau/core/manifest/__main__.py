@@ -1,0 +1,38 @@
+"""`python -m flambeau.core.manifest build PACKAGE [--check]`: write a plugin's manifest from its code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build or check manifests; returns the exit status: 0, 1 for a stale or invalid one, 2 for wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m flambeau.core.manifest", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    build = commands.add_parser("build", help="derive a package's manifest from what its code registers")
+    build.add_argument("packages", nargs="+", metavar="PACKAGE", help="importable package that holds the manifest")
+    build.add_argument("--check", action="store_true", help="write nothing; exit with 1 and a diff when it is stale")
+    chosen = parser.parse_args(arguments)
+
+    # The manifests that are being rewritten must not have a say: what they declare would contradict code that moved.
+    os.environ["FLAMBEAU_DISABLE_PLUGINS"] = "*"
+    os.environ.pop("FLAMBEAU_STRICT_PLUGINS", None)
+    from flambeau.core.errors import ManifestError
+    from flambeau.core.manifest.build import update
+
+    status = 0
+    for package in chosen.packages:
+        try:
+            report, current = update(package, check=chosen.check)
+        except ManifestError as error:
+            report, current = str(error), False
+        sys.stdout.write(f"{report}\n")
+        status = status if current else 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
