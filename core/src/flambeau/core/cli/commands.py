@@ -61,7 +61,7 @@ def program(words: Sequence[str]) -> Parser:
     for command in BUILT_IN:
         group.add_parser(command.name, help=command.help, setup=partial(_configure, command))
     asked = next((word for word in words if not word.startswith("-")), None)
-    if asked in parser.children:
+    if asked in parser.children or words[:1] == ["--version"]:
         return parser
     for command in declared():
         group.add_parser(command.name, help=f"{command.help} [{command.plugin}]", setup=partial(_configure, command))

@@ -25,7 +25,7 @@ def plain(value: Any) -> str:
     if isinstance(value, (list, tuple, set, frozenset)):
         return ", ".join(plain(item) for item in value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {plain(item)}" for key, item in value.items())
+        return ", ".join(f"{key} {plain(item)}".rstrip() for key, item in value.items())
     return " ".join(str(value).split()) if isinstance(value, str) else str(value)
 
 
@@ -64,6 +64,16 @@ class Column:
     number: bool = False
 
 
+def on_terminal() -> bool:
+    """Whether people read what is printed."""
+    return sys.stdout.isatty()
+
+
+def terminal_width() -> int:
+    """Characters in a line of the terminal."""
+    return shutil.get_terminal_size().columns
+
+
 def print_table(rows: Sequence[Row], columns: Sequence[Column], *, as_json: bool = False, nothing: str = "") -> None:
     """Print rows in the form that fits where stdout leads.
 
@@ -75,10 +85,10 @@ def print_table(rows: Sequence[Row], columns: Sequence[Column], *, as_json: bool
     """
     if as_json:
         print_json(list(rows))
-    elif not sys.stdout.isatty():
+    elif not on_terminal():
         sys.stdout.writelines("\t".join(c.raw(row.get(c.key)) for c in columns) + "\n" for row in rows)
     elif rows:
-        sys.stdout.writelines(line + "\n" for line in _aligned(rows, columns, shutil.get_terminal_size().columns))
+        sys.stdout.writelines(line + "\n" for line in _aligned(rows, columns, terminal_width()))
     elif nothing:
         print(nothing, file=sys.stderr)
 
@@ -96,7 +106,7 @@ def print_records(records: Sequence[Row], *, as_json: bool = False) -> None:
 
 def _print_record(record: Row) -> None:
     lines = [(key, text) for key, value in record.items() for text in _lines(value)]
-    tty = sys.stdout.isatty()
+    tty = on_terminal()
     width = max((len(key) for key, _ in lines), default=0)
     shown = None
     for key, text in lines:
