@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,14 @@ from flambeau.core.cli import main
 from flambeau.core.cli.commands import BUILT_IN
 
 Program = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(autouse=True)
+def alone(flambeau_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the developer has installed stays out of programs that tests start, whatever state it is in."""
+    names = {point.name for group in ("flambeau.manifest", "flambeau") for point in entry_points(group=group)}
+    monkeypatch.setenv("FLAMBEAU_DISABLE_PLUGINS", ",".join(sorted(names)))
+
 
 ECHO = """
 def configure(parser):
@@ -32,7 +41,7 @@ def command(name: str, module: str) -> dict[str, str]:
     return {"name": name, "help": f"run {name}", "target": f"{module}:configure"}
 
 
-def test_help_lists_every_command(capsys: pytest.CaptureFixture[str], flambeau_home: object) -> None:
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str], site: Any) -> None:
     assert main(["--help"]) == 0
 
     shown = capsys.readouterr().out
@@ -61,13 +70,13 @@ def test_version_is_that_of_core(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_wrong_usage_exits_with_2_and_says_what_is_right(
-    words: list[str], meant: str, capsys: pytest.CaptureFixture[str], flambeau_home: object
+    words: list[str], meant: str, capsys: pytest.CaptureFixture[str], site: Any
 ) -> None:
     assert main(words) == 2
     assert meant in capsys.readouterr().err
 
 
-def test_an_option_may_stand_before_the_action(capsys: pytest.CaptureFixture[str], flambeau_home: object) -> None:
+def test_an_option_may_stand_before_the_action(capsys: pytest.CaptureFixture[str], site: Any) -> None:
     assert main(["plugins", "--json", "list"]) == 0
     assert isinstance(json.loads(capsys.readouterr().out), list)
 
@@ -80,10 +89,9 @@ def test_a_failure_is_a_message_and_no_traceback(program: Program) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_a_damaged_configuration_is_named(program: Program, flambeau_home: object) -> None:
-    os.makedirs(str(flambeau_home))
-    with open(os.path.join(str(flambeau_home), "config.json"), "w") as file:
-        file.write("{")
+def test_a_damaged_configuration_is_named(program: Program, flambeau_home: Path) -> None:
+    flambeau_home.mkdir()
+    flambeau_home.joinpath("config.json").write_text("{")
 
     done = program("plugins")
 
@@ -92,7 +100,7 @@ def test_a_damaged_configuration_is_named(program: Program, flambeau_home: objec
 
 
 @pytest.mark.parametrize("module", ["flambeau.core", "flambeau.core.cli"])
-def test_both_modules_run_the_program(module: str, flambeau_home: object) -> None:
+def test_both_modules_run_the_program(module: str) -> None:
     done = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("flambeau-core ")
 
