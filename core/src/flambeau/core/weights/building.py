@@ -14,7 +14,7 @@ from torch import nn
 from flambeau.core.errors import CheckpointError, FlambeauError
 from flambeau.core.weights import leftovers
 from flambeau.core.weights.checkpoints import read_checkpoint
-from flambeau.core.weights.construction import empty_parameters, kept_outside
+from flambeau.core.weights.construction import empty_parameters, kept_outside, meta_device
 from flambeau.core.weights.loading import assign
 from flambeau.core.weights.sources import Checkpoint, is_remote, locate
 
@@ -139,7 +139,7 @@ class _Ladder:
         if instant:
             yield "empty parameters", empty_parameters()
             if torch.get_default_device().type == "cpu":  # else nothing would tell where the tensors belong
-                yield "the meta device", torch.device("meta")
+                yield "the meta device", meta_device()
 
     def _attempt(self, context: AbstractContextManager[Any]) -> Any:
         try:
