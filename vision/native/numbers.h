@@ -1,0 +1,60 @@
+// Number formats: half precision read as float, and thresholds and scores as something integers can be compared by.
+
+#pragma once
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+namespace vision {
+
+template <typename To, typename From>
+inline To bits(From value) noexcept {
+    static_assert(sizeof(To) == sizeof(From), "same size");
+    To result;
+    memcpy(&result, &value, sizeof result);
+    return result;
+}
+
+// Storage formats without arithmetic of their own.
+struct Half {
+    uint16_t raw;
+};
+struct BFloat16 {
+    uint16_t raw;
+};
+
+inline float widen(float value) noexcept { return value; }
+inline double widen(double value) noexcept { return value; }
+inline float widen(BFloat16 value) noexcept { return bits<float>(uint32_t(value.raw) << 16); }
+inline float widen(Half value) noexcept {
+    const uint32_t sign = uint32_t(value.raw & 0x8000) << 16, rest = value.raw & 0x7fff;
+    if (rest >= 0x7c00) return bits<float>(sign | 0x7f800000 | (rest & 0x3ff) << 13);  // infinite, or not a number
+    // A half's exponent bias is 112 less than a float's; the product also makes denormals normal.
+    return bits<float>(sign | bits<uint32_t>(bits<float>(rest << 13) * 0x1p112f));
+}
+
+// The largest number of type T that is not above `limit`: for every T, `value > limit` is `value > floor_to<T>(limit)`.
+template <typename T>
+inline T floor_to(double limit) noexcept {
+    const T rounded = T(limit);
+    return double(rounded) > limit ? T(nextafterf(float(rounded), -INFINITY)) : rounded;
+}
+template <>
+inline double floor_to<double>(double limit) noexcept {
+    return limit;
+}
+
+// Keys whose ascending order is the numbers' descending order, as torch sorts: NaN first, and -0 equal to 0.
+inline uint64_t descending_key(float value) noexcept {
+    if (value != value) return 0;
+    const uint32_t raw = bits<uint32_t>(value + 0.0f);
+    return uint32_t(~(raw & 0x80000000 ? ~raw : raw | 0x80000000));
+}
+inline uint64_t descending_key(double value) noexcept {
+    if (value != value) return 0;
+    const uint64_t raw = bits<uint64_t>(value + 0.0), top = uint64_t(1) << 63;
+    return ~(raw & top ? ~raw : raw | top);
+}
+
+}  // namespace vision
