@@ -1,0 +1,175 @@
+"""The codec on Pillow."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import GifImagePlugin, Image, ImageFile, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+from torch import Tensor
+
+from flambeau.vision.io._codec import Decoded, Format, ImageError, ImageReadMode
+from flambeau.vision.io._exif import take_from_jpeg
+
+# The plugins themselves, not `Image.open`: only these formats are ever tried on bytes from outside, and the bound on
+# pixels is the caller's and not Pillow's global one.
+_OPENERS: dict[Format, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
+    "jpeg": JpegImagePlugin.JpegImageFile,
+    "png": PngImagePlugin.PngImageFile,
+    "gif": GifImagePlugin.GifImageFile,
+    "webp": WebPImagePlugin.WebPImageFile,
+}
+
+# What Pillow's parsers raise for damaged input. Warning: where the process turns warnings into errors.
+_DAMAGE = (
+    SyntaxError, OSError, ValueError, EOFError, LookupError, TypeError, AttributeError, AssertionError, OverflowError,
+    MemoryError, struct.error, zlib.error, Image.DecompressionBombError, Warning,
+)  # fmt: skip
+
+_PILLOW_MODES = {
+    ImageReadMode.GRAY: "L",
+    ImageReadMode.GRAY_ALPHA: "LA",
+    ImageReadMode.RGB: "RGB",
+    ImageReadMode.RGB_ALPHA: "RGBA",
+}
+
+
+class PillowCodec:
+    """Decodes and encodes with Pillow; see `Codec`."""
+
+    def decode(self, data: bytes, format: Format, mode: ImageReadMode, max_pixels: int) -> Decoded:
+        """See `Codec.decode`."""
+        exif = b""
+        if format == "jpeg":  # Pillow reads the resolution from the block, and a damaged one makes it warn
+            data, exif = take_from_jpeg(data)
+        try:
+            image = _OPENERS[format](io.BytesIO(data))
+            _check_size(image, max_pixels)
+            frames = (
+                [_wide_pixels(image, data, mode)] if _is_wide(image) else list(_frames(image, format, mode, max_pixels))
+            )
+            exif = exif or image.info.get("exif", b"")
+        except ImageError:
+            raise
+        except _DAMAGE as error:
+            raise ImageError(
+                f"The {format.upper()} image is damaged or incomplete: {str(error) or type(error).__name__}."
+            ) from error
+        pixels = np.stack(frames) if len(frames) > 1 else frames[0]
+        # The file's layout is [..., H, W, C]; a copy puts the channels first.
+        tensor = torch.from_numpy(np.moveaxis(pixels, -1, -3).copy())
+        return Decoded(tensor, exif.removeprefix(b"Exif\0\0"))
+
+    def encode_jpeg(self, image: Tensor, quality: int) -> bytes:
+        """See `Codec.encode_jpeg`."""
+        return _save(image, format="JPEG", quality=quality)
+
+    def encode_png(self, image: Tensor, compression_level: int) -> bytes:
+        """See `Codec.encode_png`."""
+        return _save(image, format="PNG", compress_level=compression_level)
+
+
+def _check_size(image: Image.Image, max_pixels: int, frames: int = 1) -> None:
+    if (pixels := image.width * image.height * frames) > max_pixels:
+        raise ImageError(
+            f"The image has {frames} frame(s) of {image.height} x {image.width}, {pixels:,} pixels in all; the "
+            f"limit is {max_pixels:,}. For a source you trust, raise flambeau.vision.io.image.MAX_PIXELS."
+        )
+
+
+def _frames(
+    image: ImageFile.ImageFile, format: Format, mode: ImageReadMode, max_pixels: int
+) -> Iterator[NDArray[np.uint8]]:
+    """Each frame as [H, W, C], uint8; only GIF and WebP have more than one."""
+    count = 0
+    while True:
+        yield _pixels(image, format, mode)
+        count += 1
+        if format not in ("gif", "webp"):
+            return
+        try:
+            image.seek(count)
+        except EOFError:  # the sign that the frame before was the last
+            return
+        _check_size(image, max_pixels, count + 1)
+
+
+def _pixels(image: Image.Image, format: Format, mode: ImageReadMode) -> NDArray[np.uint8]:
+    target = _PILLOW_MODES.get(mode) or ("RGB" if format == "gif" else _unchanged_mode(image))
+    if image.mode == "P" and "transparency" in image.info and target != "RGBA":
+        image = image.convert("RGBA")  # the way around a warning of Pillow's; colours are the palette's either way
+    pixels = np.asarray(image.convert(target))
+    return pixels[..., None] if pixels.ndim == 2 else pixels
+
+
+def _unchanged_mode(image: Image.Image) -> str:
+    """The channels as they are in the file, with palettes, bits and CMYK expanded."""
+    if image.mode == "P":
+        return "RGBA" if "transparency" in image.info else "RGB"
+    return {"1": "L", "L": "L", "LA": "LA", "RGBA": "RGBA"}.get(image.mode, "RGB")
+
+
+# --- 16 bits per channel ------------------------------------------------------------------------------------------
+# Pillow has no mode for colour of 16 bits and keeps the high bytes alone. Its decoder can be told to read the low
+# bytes instead, so two passes give all; a gray-alpha file has the same row layout as 8-bit RGBA and needs one.
+
+
+def _is_wide(image: ImageFile.ImageFile) -> bool:
+    return isinstance(image, PngImagePlugin.PngImageFile) and len(image.tile) == 1 and ";16B" in str(image.tile[0].args)
+
+
+def _wide_pixels(image: ImageFile.ImageFile, data: bytes, mode: ImageReadMode) -> NDArray[np.uint16]:
+    """A 16-bit PNG as [H, W, C], uint16."""
+    pixels: NDArray[np.uint16]
+    layout = str(image.tile[0].args)
+    if layout == "LA;16B":
+        pairs = _reread(data, "RGBA").astype(np.uint16)
+        pixels = np.left_shift(pairs[..., 0::2], np.uint16(8)) | pairs[..., 1::2]
+    elif layout == "I;16B":
+        pixels = np.asarray(image).astype(np.uint16)[..., None]
+    else:
+        high = np.asarray(image).astype(np.uint16)
+        pixels = np.left_shift(high, np.uint16(8)) | _reread(data, layout.replace("16B", "16L"))
+    return _convert_wide(pixels, image.info.get("transparency"), mode)
+
+
+def _reread(data: bytes, raw_mode: str) -> NDArray[np.uint8]:
+    image = PngImagePlugin.PngImageFile(io.BytesIO(data))
+    image.tile = [image.tile[0]._replace(args=raw_mode)]
+    return np.asarray(image)
+
+
+def _convert_wide(pixels: NDArray[np.uint16], transparent: object, mode: ImageReadMode) -> NDArray[np.uint16]:
+    """Give uint16 [H, W, C] the channels of `mode`; `transparent` is the one value or colour of a tRNS chunk."""
+    if mode is ImageReadMode.UNCHANGED:
+        return pixels
+    channels = pixels.shape[-1]
+    colour, alpha = (pixels[..., :-1], pixels[..., -1:]) if channels in (2, 4) else (pixels, None)
+    if alpha is None and mode in (ImageReadMode.GRAY_ALPHA, ImageReadMode.RGB_ALPHA):
+        hidden = np.zeros(pixels.shape[:2], bool) if transparent is None else (pixels == transparent).all(-1)
+        alpha = np.where(hidden, 0, 65535).astype(np.uint16)[..., None]
+    if mode in (ImageReadMode.GRAY, ImageReadMode.GRAY_ALPHA):
+        colour = colour if colour.shape[-1] == 1 else _luma(colour)
+    else:
+        colour = colour if colour.shape[-1] == 3 else np.repeat(colour, 3, -1)
+    if mode in (ImageReadMode.GRAY, ImageReadMode.RGB) or alpha is None:
+        return colour
+    return np.concatenate([colour, alpha], -1)
+
+
+def _luma(colour: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    """ITU-R BT.601 luma in the 16-bit fixed point that Pillow uses for 8-bit images."""
+    red, green, blue = (colour[..., channel : channel + 1].astype(np.uint64) for channel in range(3))
+    return ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16).astype(np.uint16)
+
+
+def _save(image: Tensor, **options: object) -> bytes:
+    pixels = image.permute(1, 2, 0).contiguous().numpy()
+    buffer = io.BytesIO()
+    Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(buffer, **options)  # type: ignore[arg-type]
+    return buffer.getvalue()

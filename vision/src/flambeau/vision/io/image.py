@@ -1,0 +1,290 @@
+"""Image files to tensors and back: JPEG, PNG, GIF and WebP.
+
+Tensors are [C, H, W], uint8 (uint16 for PNG with 16 bits per channel); an animation is [N, C, H, W]. The format is
+recognised by a file's first bytes, never by its name.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import overload
+
+import torch
+from torch import Tensor
+
+from flambeau.core.errors import UnknownNameError, close_names
+from flambeau.vision.io._codec import Codec, Format, ImageError, ImageFileNotFoundError, ImageReadMode, recognise
+from flambeau.vision.io._exif import orientation, upright
+
+__all__ = [
+    "ImageError",
+    "ImageFileNotFoundError",
+    "ImageReadMode",
+    "decode_gif",
+    "decode_image",
+    "decode_jpeg",
+    "decode_png",
+    "decode_webp",
+    "encode_jpeg",
+    "encode_png",
+    "read_file",
+    "read_image",
+    "write_file",
+    "write_jpeg",
+    "write_png",
+]
+
+MAX_PIXELS = 178_956_970
+"""Largest height x width, summed over the frames of an animation, that is decoded; the bound is Pillow's own.
+
+A few kilobytes can announce an image that fills the memory. Assign a larger number for sources you trust.
+"""
+
+
+def read_file(path: str | Path) -> Tensor:
+    """Read a whole file.
+
+    Returns:
+        [bytes], uint8. An empty file gives an empty tensor.
+
+    Raises:
+        ImageFileNotFoundError: there is no such file (a RuntimeError and a FileNotFoundError).
+        ImageError: the file cannot be read.
+    """
+    try:
+        data = bytearray(Path(path).read_bytes())
+    except FileNotFoundError as error:
+        raise ImageFileNotFoundError(f"There is no file {os.fspath(path)!r}; check the path.") from error
+    except OSError as error:
+        raise ImageError(f"{os.fspath(path)!r} cannot be read: {error.strerror or error}.") from error
+    return torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
+
+
+def write_file(filename: str | Path, data: Tensor) -> None:
+    """Write bytes to a file, replacing it.
+
+    Args:
+        filename: where to; its folder must exist.
+        data: [bytes], uint8.
+
+    Raises:
+        ImageError: `data` is no such tensor, or the file cannot be written.
+    """
+    content = _bytes_of(data)
+    try:
+        Path(filename).write_bytes(content)
+    except OSError as error:
+        raise ImageError(f"{os.fspath(filename)!r} cannot be written: {error.strerror or error}.") from error
+
+
+def decode_image(
+    input: Tensor | str | Path,
+    mode: ImageReadMode | str = ImageReadMode.UNCHANGED,
+    apply_exif_orientation: bool = False,
+) -> Tensor:
+    """Decode a JPEG, PNG, GIF or WebP image, whichever the content is.
+
+    Args:
+        input: a path, or the bytes of a file as [bytes], uint8.
+        mode: the channels of the result, as `ImageReadMode` or its name in any case. UNCHANGED keeps the file's:
+            1 to 4 for PNG (palettes and fewer than 8 bits are expanded), 1 or 3 for JPEG (CMYK and YCCK become RGB),
+            3 or 4 for WebP, 3 for GIF. Gray is ITU-R BT.601 luma; alpha is dropped, or added opaque.
+        apply_exif_orientation: turn the image the way the camera was held. Off, it comes as stored.
+
+    Returns:
+        [C, H, W], or [N, C, H, W] for a GIF or WebP with more than one frame. uint8; uint16 for PNG with 16 bits per
+        channel.
+
+    Raises:
+        ImageError: the format is none of these, or the file is damaged, incomplete or larger than `MAX_PIXELS`
+            (a RuntimeError).
+        ImageFileNotFoundError: there is no such file.
+        UnknownNameError: there is no such mode (a ValueError and KeyError).
+    """
+    data = input if isinstance(input, Tensor) else read_file(input)
+    return _decode(data, None, mode, apply_exif_orientation)
+
+
+def read_image(
+    path: str | Path, mode: ImageReadMode | str = ImageReadMode.UNCHANGED, apply_exif_orientation: bool = False
+) -> Tensor:
+    """`decode_image` of a path, under the name it had first. New code calls `decode_image`."""
+    return decode_image(read_file(path), mode, apply_exif_orientation)
+
+
+def decode_png(
+    input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANGED, apply_exif_orientation: bool = False
+) -> Tensor:
+    """Decode a PNG image; as `decode_image`, and anything but a PNG is an error."""
+    return _decode(input, "png", mode, apply_exif_orientation)
+
+
+def decode_webp(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANGED) -> Tensor:
+    """Decode a WebP image; as `decode_image`, and anything but a WebP is an error."""
+    return _decode(input, "webp", mode, False)
+
+
+def decode_gif(input: Tensor) -> Tensor:
+    """Decode a GIF image to RGB: [3, H, W], or [N, 3, H, W] for an animation; anything but a GIF is an error."""
+    return _decode(input, "gif", ImageReadMode.RGB, False)
+
+
+@overload
+def decode_jpeg(
+    input: Tensor,
+    mode: ImageReadMode | str = ...,
+    device: str | torch.device = ...,
+    apply_exif_orientation: bool = ...,
+) -> Tensor: ...
+@overload
+def decode_jpeg(
+    input: list[Tensor],
+    mode: ImageReadMode | str = ...,
+    device: str | torch.device = ...,
+    apply_exif_orientation: bool = ...,
+) -> list[Tensor]: ...
+def decode_jpeg(
+    input: Tensor | list[Tensor],
+    mode: ImageReadMode | str = ImageReadMode.UNCHANGED,
+    device: str | torch.device = "cpu",
+    apply_exif_orientation: bool = False,
+) -> Tensor | list[Tensor]:
+    """Decode one JPEG image, or a list of them in parallel.
+
+    Args:
+        input: [bytes], uint8, on the CPU; or a list of such.
+        mode: see `decode_image`.
+        device: where the result shall be. Decoding itself happens on the CPU.
+        apply_exif_orientation: see `decode_image`.
+
+    Returns:
+        [C, H, W], uint8; or a list of such, in the order of the input.
+
+    Raises:
+        ImageError: an image is no JPEG, damaged, incomplete or too large.
+    """
+    if isinstance(input, Tensor):
+        return _decode(input, "jpeg", mode, apply_exif_orientation).to(device)
+    return _each(lambda data: _decode(data, "jpeg", mode, apply_exif_orientation).to(device), input)
+
+
+@overload
+def encode_jpeg(input: Tensor, quality: int = ...) -> Tensor: ...
+@overload
+def encode_jpeg(input: list[Tensor], quality: int = ...) -> list[Tensor]: ...
+def encode_jpeg(input: Tensor | list[Tensor], quality: int = 75) -> Tensor | list[Tensor]:
+    """Encode one image as JPEG, or a list of them in parallel.
+
+    Args:
+        input: [1 or 3, H, W], uint8, gray or RGB; or a list of such. Images elsewhere than on the CPU are copied.
+        quality: 1 (smallest) to 100 (best).
+
+    Returns:
+        [bytes], uint8, on the CPU; or a list of such.
+
+    Raises:
+        ValueError: `quality` is out of range.
+        ImageError: an image has another shape or dtype.
+    """
+    if not 1 <= quality <= 100:
+        raise ValueError(f"Image quality is {quality}, expected a positive number between 1 and 100.")
+    if isinstance(input, Tensor):
+        return _tensor_of(_codec().encode_jpeg(_checked(input, (1, 3)), quality))
+    return _each(lambda image: encode_jpeg(image, quality), input)
+
+
+def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
+    """Encode one image as PNG.
+
+    Args:
+        input: [C, H, W], uint8; C is 1 (gray), 2 (gray, alpha), 3 (RGB) or 4 (RGB, alpha).
+        compression_level: 0 (none, fastest) to 9 (smallest).
+
+    Returns:
+        [bytes], uint8, on the CPU.
+
+    Raises:
+        ImageError: `compression_level` is out of range, or the image has another shape or dtype.
+    """
+    if not 0 <= compression_level <= 9:
+        raise ImageError(f"Compression level is {compression_level}, expected a number between 0 and 9.")
+    return _tensor_of(_codec().encode_png(_checked(input, (1, 2, 3, 4)), compression_level))
+
+
+def write_jpeg(input: Tensor, filename: str | Path, quality: int = 75) -> None:
+    """Encode an image as JPEG into a file; see `encode_jpeg`."""
+    write_file(filename, encode_jpeg(input, quality))
+
+
+def write_png(input: Tensor, filename: str | Path, compression_level: int = 6) -> None:
+    """Encode an image as PNG into a file; see `encode_png`."""
+    write_file(filename, encode_png(input, compression_level))
+
+
+def _decode(data: Tensor, expected: Format | None, mode: ImageReadMode | str, apply_exif_orientation: bool) -> Tensor:
+    content = _bytes_of(data)
+    if not content:
+        raise ImageError("Expected a non empty 1-dimensional tensor of a file's bytes, got an empty one.")
+    format = recognise(content[:12])
+    if format is None or (expected is not None and format != expected):
+        wanted = expected.upper() if expected else "JPEG, PNG, GIF or WebP"
+        raise ImageError(
+            f"Unsupported image file: the content begins with {content[:12]!r}, which is "
+            f"{f'the mark of {format.upper()}' if format else 'no known mark'}; expected {wanted}."
+        )
+    decoded = _codec().decode(content, format, _read_mode(mode), MAX_PIXELS)
+    return upright(decoded.pixels, orientation(decoded.exif)) if apply_exif_orientation else decoded.pixels
+
+
+def _codec() -> Codec:
+    from flambeau.vision.io._pillow import PillowCodec
+
+    return PillowCodec()
+
+
+def _read_mode(mode: ImageReadMode | str) -> ImageReadMode:
+    if isinstance(mode, ImageReadMode):
+        return mode
+    try:
+        return ImageReadMode[mode.upper()]
+    except KeyError:
+        names = list(ImageReadMode.__members__)
+        close = close_names(mode, names)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise UnknownNameError(f"Unknown image mode {mode!r}, expected one of {names}.{hint}") from None
+
+
+def _bytes_of(data: object) -> bytes:
+    if not isinstance(data, Tensor) or data.dtype != torch.uint8 or data.ndim != 1:
+        raise ImageError(f"Expected a 1-dimensional uint8 tensor of a file's bytes, got {_describe(data)}.")
+    return data.cpu().numpy().tobytes()
+
+
+def _tensor_of(content: bytes) -> Tensor:
+    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+
+
+def _checked(image: object, channels: tuple[int, ...]) -> Tensor:
+    if not isinstance(image, Tensor) or image.dtype != torch.uint8:
+        raise ImageError(f"Input tensor dtype should be uint8, got {_describe(image)}.")
+    if image.ndim != 3 or image.shape[0] not in channels or 0 in image.shape:
+        raise ImageError(
+            f"Input data should be a non-empty 3-dimensional tensor with {' or '.join(map(str, channels))} channels, "
+            f"got {_describe(image)}."
+        )
+    return image.detach().cpu()
+
+
+def _describe(value: object) -> str:
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+    return f"a {type(value).__name__}"
+
+
+def _each(function: Callable[[Tensor], Tensor], items: list[Tensor]) -> list[Tensor]:
+    """Apply `function` in as many threads as torch may use; codecs let go of the interpreter while they work."""
+    with ThreadPoolExecutor(max_workers=max(1, min(len(items), torch.get_num_threads()))) as pool:
+        return list(pool.map(function, items))

@@ -1,0 +1,59 @@
+"""Models, and the functions that list, build and find them.
+
+Importing this package builds no enum and imports no torch; a name's module loads when the name is first used.
+"""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+TYPE_CHECKING = False  # `typing` itself costs several milliseconds
+if TYPE_CHECKING:
+    from flambeau.vision.models._api import *
+    from flambeau.vision.models.digits import *
+    from flambeau.vision.models.resnet import *
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "_api": (
+            "Weights",
+            "WeightsEnum",
+            "get_model",
+            "get_model_builder",
+            "get_model_weights",
+            "get_weight",
+            "list_models",
+            "register_model",
+        ),
+        "digits": ("DigitCNN", "digit_cnn"),
+        "resnet": (
+            "ResNet",
+            "resnet18",
+            "resnet34",
+            "resnet50",
+            "resnet101",
+            "resnet152",
+            "resnext50_32x4d",
+            "resnext101_32x8d",
+            "resnext101_64x4d",
+            "wide_resnet50_2",
+            "wide_resnet101_2",
+        ),
+        # Weights come from the catalogue itself, so that reading an enum imports no torch.
+        "flambeau.vision.weights.digits": ("DigitCNN_Weights",),
+        "flambeau.vision.weights.resnet": (
+            "ResNeXt50_32X4D_Weights",
+            "ResNeXt101_32X8D_Weights",
+            "ResNeXt101_64X4D_Weights",
+            "ResNet18_Weights",
+            "ResNet34_Weights",
+            "ResNet50_Weights",
+            "ResNet101_Weights",
+            "ResNet152_Weights",
+            "Wide_ResNet50_2_Weights",
+            "Wide_ResNet101_2_Weights",
+        ),
+    },
+    submodules=("_utils",),
+)
