@@ -2,8 +2,8 @@
 
 `site` (also `plugin_site`) is a folder of fake installed distributions: `site.plugin("alpha", models=[...],
 modules={"zoo.py": "..."})` writes a package, its manifest and its dist-info, and `flambeau.core` sees it as installed,
-here and in programs that the test starts. In this process nothing else is installed, as far as discovery goes, and every
-trace is gone after the test.
+here and in programs that the test starts. In this process nothing else is installed, as far as discovery goes, and
+every trace is gone after the test.
 """
 
 from __future__ import annotations

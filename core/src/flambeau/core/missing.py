@@ -18,17 +18,26 @@ if TYPE_CHECKING:
 _COMMANDS = {"models": "flambeau models", "weights": "flambeau weights", "datasets": "flambeau datasets"}
 
 
-def unknown(kind: str, name: str, entries: Iterable[Entry]) -> str:
-    """Why a name is not there: the plugin that would have it, and the names that are near."""
+def unknown(kind: str, name: str, entries: Iterable[Entry], *, installed: bool) -> str:
+    """Why a name is not there: the plugin that would have it, and the names that are near.
+
+    Args:
+        kind: the registry's kind.
+        name: what was asked for.
+        entries: what the registry holds.
+        installed: whether the registry holds what installed plugins offer, so that a plugin can be to blame.
+    """
     plugin, _, short = name.rpartition("/")
     entries = list(entries)
-    plugins = manager.current_snapshot().plugins
     sentences = [f"no {_one(kind)} {name!r}."]
-    sentences += [other.reason for other in _declaring(kind, plugin, short, plugins.values())]
-    if plugin and plugin not in plugins and not any(entry.plugin == plugin for entry in entries):
+    plugins = manager.current_snapshot().plugins if installed else {}
+    sentences += [_capitalized(one.reason) for one in _declaring(kind, plugin, short, plugins.values())]
+    if installed and plugin and plugin not in plugins and not any(entry.plugin == plugin for entry in entries):
         sentences.append(_capitalized(manager.absent(plugin, plugins)))
-    else:
-        sentences += _near(kind, plugin, short, entries)
+    elif len(sentences) == 1 or not plugin:
+        sentences += _near(plugin, short, entries)
+    if installed and kind in _COMMANDS:
+        sentences.append(f"`{_COMMANDS[kind]}` lists all.")
     return " ".join(sentences)
 
 
@@ -70,7 +79,8 @@ def duplicate(known: Entry, target: object) -> str:
 def _declaring(kind: str, plugin: str, short: str, plugins: Iterable[Plugin]) -> list[Plugin]:
     """The plugins that would have the name if they took part."""
     absent = [one for one in plugins if one.state != "ok" and plugin in ("", one.name)]
-    return [one for one in absent if plugin == one.name or short in _declared_names(kind, one)]
+    # A plugin that was named is to blame, whatever can be read of its manifest; the holder of its name may be well.
+    return [one for one in absent if (plugin and one.state != "shadowed") or short in _declared_names(kind, one)]
 
 
 def _declared_names(kind: str, plugin: Plugin) -> set[str]:
@@ -95,15 +105,13 @@ def _only_lists(record: dict[str, Any]) -> dict[str, Any]:
     return {"aliases": aliases if isinstance(aliases, list) else [], "default": record.get("default")}
 
 
-def _near(kind: str, plugin: str, short: str, entries: Sequence[Entry]) -> list[str]:
-    among = [entry for entry in entries if plugin in ("", entry.plugin)]
-    near = set(close_names(short, (entry.name for entry in among)))
-    ranked = close_names(short, near)
-    ids = [entry.id for name in ranked for entry in among if entry.name == name][:3]
-    sentences = [f"Close names: {', '.join(ids)}."] if ids else []
-    if kind in _COMMANDS:
-        sentences.append(f"`{_COMMANDS[kind]}` lists all.")
-    return sentences
+def _near(plugin: str, short: str, entries: Sequence[Entry]) -> list[str]:
+    """The closest names, of the plugin that was asked for where it has any."""
+    for among in ([entry for entry in entries if entry.plugin == plugin], entries):
+        names = close_names(short, sorted({entry.name for entry in among}))
+        if ids := [entry.id for name in names for entry in among if entry.name == name]:
+            return [f"Close names: {', '.join(ids[:3])}."]
+    return []
 
 
 def _one(kind: str) -> str:

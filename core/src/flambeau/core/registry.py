@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from flambeau.core import missing
+from flambeau.core.attribution import attribute, note
 from flambeau.core.errors import AmbiguousNameError, DuplicateNameError, RegistryError, UnknownNameError
-from flambeau.core.naming import address, aliases_of, home_module, import_target, same_target, split_name
+from flambeau.core.naming import address, aliases_of, import_target, same_target, split_name
 from flambeau.core.plugins import manager
 from flambeau.core.plugins.discovery import Snapshot
 from flambeau.core.plugins.plugin import Plugin
@@ -121,21 +122,24 @@ class Registry:
             RegistryError: the name has characters that names cannot have.
         """
         plugin, name = split_name(name, plugin)
-        owner, origin, hook = _attribution(target, plugin)
-        entry = Entry(self.kind, owner, name, target, dict(info or {}), origin)
+        owner = attribute(target, plugin)
+        key = f"{owner.plugin}/{name}"
         with self._lock:
-            known = self._known(entry.id)
+            known, previous = self._known(key), self._registered.get(key)
             if known is not None and not replace and not same_target(known.target, target):
                 raise DuplicateNameError(missing.duplicate(known, target))
-            previous = self._registered.get(entry.id)
-            replaces = replace or (previous is not None and previous.replaces)
-            _note(self, entry, previous)
-            self._registered[entry.id] = _Registration(entry, replaces, hook)
-            self._removed.discard(entry.id)
             if (place := address(target)) is not None and not isinstance(target, str):
                 self._objects[place] = target
+            if previous is None or replace or _reloaded(previous.entry.target, target):
+                if info is None and previous is not None and not replace:
+                    info = previous.entry.info
+                entry = Entry(self.kind, owner.plugin, name, target, dict(info or {}), owner.origin)
+                note(owner, partial(self._restore, key, previous))
+                replaces = replace or (previous is not None and previous.replaces)
+                self._registered[key] = _Registration(entry, replaces, owner.hook)
+            self._removed.discard(key)
             self._view = None
-        return entry
+            return self._known(key) or self._registered[key].entry
 
     def unregister(self, name: str) -> None:
         """Remove an entry, by canonical id or unique short name.
@@ -143,8 +147,8 @@ class Registry:
         Raises:
             UnknownNameError, AmbiguousNameError: as `entry`.
         """
+        found = self.entry(name).id  # may load hooks, which must not wait for this registry
         with self._lock:
-            found = self.entry(name).id
             self._registered.pop(found, None)
             self._removed.add(found)
             self._view = None
@@ -163,10 +167,11 @@ class Registry:
         if found is None and self._from_manifests:
             from flambeau.core.plugins import hooks
 
-            hooks.load_hooks()
+            hooks.load_hooks([name.partition("/")[0]] if "/" in name else None)
             found = self._find(name)
         if found is None:
-            raise UnknownNameError(missing.unknown(self.kind, name, self._current().entries.values()))
+            entries = self._current().entries.values()
+            raise UnknownNameError(missing.unknown(self.kind, name, entries, installed=self._from_manifests))
         return found
 
     def resolve(self, name: str) -> Any:
@@ -175,7 +180,7 @@ class Registry:
         Raises:
             UnknownNameError, AmbiguousNameError: as `entry`.
             RegistryError: the module has no such object.
-            ImportError: the module cannot be imported. Whatever its import raises comes through, with a note.
+            ImportError: the module cannot be imported. Whatever else its import raises comes through, too.
         """
         entry = self.entry(name)
         if not isinstance(entry.target, str):
@@ -183,7 +188,9 @@ class Registry:
         if entry.target not in self._objects:
             try:
                 found = import_target(entry.target)
-            except Exception as error:
+            except RegistryError as error:
+                raise RegistryError(f"{entry.id} of {entry.origin}: {error} Its manifest is out of date.") from error
+            except ImportError as error:
                 error.add_note(f"While importing {entry.id} of {entry.origin}.")
                 raise
             with self._lock:
@@ -322,58 +329,9 @@ def _from_manifest(kind: str, plugin: Plugin, manifest: dict[str, Any]) -> Itera
         yield Entry(kind, plugin.name, name, target, record, plugin.origin)
 
 
-class Changes:
-    """What one plugin's hooks registered, so that it can be taken back."""
-
-    def __init__(self, plugin: Plugin) -> None:
-        self.plugin = plugin
-        self.dynamic = False  # whether the plugin's `flambeau_register` runs, as against its import
-        self._made: list[tuple[Registry, str, _Registration | None]] = []
-
-    def note(self, registry: Registry, entry: Entry, previous: _Registration | None) -> None:
-        """Remember one registration; those of other plugins, whose modules happened to be imported, stay."""
-        if self.plugin.origin == entry.origin:
-            self._made.append((registry, entry.id, previous))
-
-    def undo(self) -> None:
-        """Put the registries back, last change first."""
-        for registry, key, previous in reversed(self._made):
-            registry._restore(key, previous)
-        self._made.clear()
-
-
-_active = threading.local()
-
-
-@contextmanager
-def attributed_to(plugin: Plugin) -> Iterator[Changes]:
-    """While a plugin's hooks run in this thread, what they register is noted as theirs."""
-    outer: Changes | None = getattr(_active, "changes", None)
-    _active.changes = changes = Changes(plugin)
-    try:
-        yield changes
-    finally:
-        _active.changes = outer
-
-
-def _note(registry: Registry, entry: Entry, previous: _Registration | None) -> None:
-    changes: Changes | None = getattr(_active, "changes", None)
-    if changes is not None:
-        changes.note(registry, entry, previous)
-
-
-def _attribution(target: object, plugin: str | None) -> tuple[str, str, str | None]:
-    """Plugin and origin of what is being registered, and the plugin whose hook does it, if one does."""
-    changes: Changes | None = getattr(_active, "changes", None)
-    module = home_module(target)
-    owner = manager.current_snapshot().plugins.get(plugin) if plugin else manager.owner_of(module)
-    if changes is not None and (owner is None or plugin):
-        owner = changes.plugin
-    hook = changes.plugin.name if changes and changes.dynamic and owner is changes.plugin else None
-    if owner is not None:
-        return plugin or owner.name, owner.origin, hook
-    top = module.partition(".")[0]
-    return plugin or ("local" if top in ("", "__main__") else top), f"module {module or 'unknown'}", hook
+def _reloaded(before: object, now: object) -> bool:
+    """Whether a registered object comes again as another one, as after the reload of its module."""
+    return not isinstance(before, str) and not isinstance(now, str) and before is not now
 
 
 def by_kind() -> dict[str, Registry]:

@@ -156,14 +156,7 @@ def _disabled() -> dict[str, str]:
 
 def _examine(declared: Declaration, disabled: str | None) -> tuple[Plugin, dict[str, Any] | None]:
     """Decide the state of one plugin; its manifest comes along where it takes part."""
-    plugin = Plugin(
-        declared.name,
-        declared.distribution,
-        declared.version,
-        declared.package,
-        editable=declared.editable,
-        hooks=declared.hooks,
-    )
+    plugin = _plain(declared)
     try:
         if not NAME_PATTERN.fullmatch(declared.name):
             raise PluginError(f"its name is not of the form {NAME_PATTERN.pattern}; {_ask_author(declared)}")
@@ -211,15 +204,19 @@ def _shadowed(loser: Declaration, *, by: Declaration) -> Plugin:
         f"{by.distribution} and {loser.distribution} both declare the plugin {loser.name!r}, and "
         f"{by.distribution} is taken; uninstall the one you do not need."
     )
+    plugin, _ = _examine(loser, disabled=None)
+    return replace(plugin, state="shadowed", error=error)
+
+
+def _plain(declared: Declaration) -> Plugin:
+    """A plugin as its entry points alone describe it."""
     return Plugin(
-        loser.name,
-        loser.distribution,
-        loser.version,
-        loser.package,
-        state="shadowed",
-        error=error,
-        editable=loser.editable,
-        hooks=loser.hooks,
+        declared.name,
+        declared.distribution,
+        declared.version,
+        declared.package,
+        editable=declared.editable,
+        hooks=declared.hooks,
     )
 
 

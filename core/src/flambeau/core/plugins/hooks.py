@@ -114,8 +114,9 @@ def forget() -> None:
 
 def _load(plugin: Plugin) -> None:
     from flambeau.core import registry
+    from flambeau.core.attribution import attributed_to
 
-    with registry.attributed_to(plugin) as changes:
+    with attributed_to(plugin) as changes:
         try:
             implementations = _import(plugin.hooks or "")
             hooks = plugin_manager()
