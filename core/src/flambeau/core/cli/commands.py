@@ -40,6 +40,7 @@ BUILT_IN = tuple(
         ("kernels", "kernels", "show the native kernels and which implementation serves"),
         ("doctor", "doctor", "check the installation and say what to do"),
         ("migrate", "migrate", "rewrite imports of the upstream libraries to Flambeau"),
+        ("completion", "completion", "print the completion script for a shell"),
     )
 )
 

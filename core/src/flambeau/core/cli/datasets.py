@@ -118,6 +118,10 @@ def _placed(arguments: argparse.Namespace) -> list[Entry]:
         raise CommandError(
             f"--root is one dataset's folder, and {len(entries)} are chosen; name one, or leave --root out."
         )
+    for entry in entries:
+        known = list(entry.info.get("splits", ()))
+        if wrong := [split for split in arguments.splits or () if split not in known]:
+            raise CommandError(f"{entry.id} has no split {wrong[0]!r}; it has {', '.join(known) or 'none'}.")
     return entries
 
 

@@ -25,6 +25,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *args: Any, setup: Configure | None = None, **options: Any) -> None:
         options.setdefault("allow_abbrev", False)  # an abbreviation breaks the day another option is added
         super().__init__(*args, **options)
+        self.completes: str | None = None  # kind of the names that its arguments take, for the Tab key
         self._setup = setup
         self._group: argparse._SubParsersAction[Parser] | None = None
         self._default: str | None = None

@@ -32,8 +32,8 @@ TABLES = ("models", "weights", "datasets", "tensor_types", "kernels", "commands"
 
 
 def show_counts(counts: Mapping[str, int]) -> str:
-    """What a plugin provides, in one cell: `17 models, 34 weights`."""
-    return ", ".join(f"{count} {table.replace('_', ' ')}" for table, count in counts.items() if count)
+    """What a plugin provides, in one cell: `17 models, 1 dataset`."""
+    return ", ".join(f"{n} {table.replace('_', ' ').removesuffix('s' * (n == 1))}" for table, n in counts.items() if n)
 
 
 COLUMNS = (
@@ -54,15 +54,18 @@ def configure(parser: Parser) -> None:
     listing = actions.add_parser("list", help="list plugins and their states (the default)")
     listing.add_argument("names", nargs="*", metavar="NAME", help="names or quoted wildcards")
     listing.add_argument("--strict", action="store_true", help=f"exit with {BROKEN} if one is broken or incompatible")
+    listing.completes = "plugins"
     add_json(listing)
     listing.set_defaults(run=run_list)
     show = actions.add_parser("show", help="everything known about a plugin, and all that it provides")
     show.add_argument("names", nargs="+", metavar="NAME", help="names or quoted wildcards")
+    show.completes = "plugins"
     add_json(show)
     show.set_defaults(run=run_show)
     for verb, run in (("enable", run_enable), ("disable", run_disable)):
         switch = actions.add_parser(verb, help=f"{verb} plugins for this user")
         switch.add_argument("names", nargs="+", metavar="NAME", help="names of plugins")
+        switch.completes = "plugins"
         switch.set_defaults(run=run)
     actions.add_parser("doctor", help="the same as `flambeau doctor`", setup=doctor.configure)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -11,18 +10,27 @@ from flambeau.core.errors import UnknownNameError
 from flambeau.core.naming import aliases_of
 
 if TYPE_CHECKING:
+    from flambeau.core.cli.parser import Parser
     from flambeau.core.registry import Entry, Registry
 
 _WILDCARDS = frozenset("*?[")
 
 
-def add_patterns(parser: argparse.ArgumentParser, what: str, *, required: bool = False) -> None:
-    """Positional names or wildcards, and the option that narrows them to one plugin."""
+def add_patterns(parser: Parser, kind: str, *, required: bool = False, note: str = "") -> None:
+    """Positional names or wildcards, and the option that narrows them to one plugin.
+
+    Args:
+        parser: what to add them to.
+        kind: "models", "weights" or "datasets".
+        required: whether at least one has to be given.
+        note: what it means to give none, or the like.
+    """
+    parser.completes = kind
     parser.add_argument(
         "names",
         nargs="+" if required else "*",
         metavar="NAME",
-        help=f"{what}: plugin/name, a unique short name, or a quoted wildcard such as 'vision/*'",
+        help=f"{kind}{note}: plugin/name, a unique short name, or a quoted wildcard such as 'vision/*'",
     )
     parser.add_argument("--plugin", help="only what this plugin offers")
 
