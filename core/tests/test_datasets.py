@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import io
 import json
 import tarfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from flambeau.core.registry import DATASETS
 
 from flambeau.core.datasets import (
     DatasetFile,
@@ -35,44 +32,24 @@ from flambeau.core.errors import (
     OfflineError,
     UnknownNameError,
 )
+from flambeau.core.registry import DATASETS
+from flambeau.core.testing.server import FileServer
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
 
-class Shelf:
-    """A loopback server that hands out what is put on it, and remembers what it was asked for."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.asked: list[str] = []
-        shelf = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                shelf.asked.append(self.path)
-                body = shelf.files.get(self.path)
-                self.send_response(404 if body is None else 200)
-                self.send_header("Content-Length", str(len(body or b"")))
-                self.end_headers()
-                self.wfile.write(body or b"")
-
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+class Shelf(FileServer):
+    """A loopback server that files are put on one by one."""
 
     def put(self, path: str, body: bytes) -> str:
-        self.files[path] = body
-        return f"http://127.0.0.1:{self.server.server_port}{path}"
+        self.files[path.strip("/")] = body
+        return self.url(path)
 
 
 @pytest.fixture
 def shelf() -> Iterator[Shelf]:
-    shelf = Shelf()
-    yield shelf
-    shelf.server.shutdown()
-    shelf.server.server_close()
+    with Shelf() as shelf:
+        yield shelf
 
 
 @pytest.fixture
@@ -90,6 +67,10 @@ def registered() -> Iterator[None]:
         DATASETS.unregister(name)
 
 
+def empty() -> list[int]:
+    return []
+
+
 def md5(body: bytes) -> str:
     return hashlib.md5(body, usedforsecurity=False).hexdigest()
 
@@ -100,7 +81,7 @@ def sha256(body: bytes) -> str:
 
 def tar(**members: bytes) -> bytes:
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, body in members.items():
             entry = tarfile.TarInfo(f"inner/{name}")
             entry.size = len(body)
@@ -183,9 +164,9 @@ def test_a_function_can_be_a_dataset_and_takes_the_name_of_its_facts(registered:
 
 
 def test_a_configuration_the_dataset_does_not_take_is_explained(registered: None) -> None:
-    register_dataset("ranged", plugin="doc")(lambda stop: range(stop))
+    register_dataset("ranged", plugin="doc")(lambda stop=3: range(stop))
 
-    with pytest.raises(TypeError, match=r"'doc/ranged'.*'rot'.*\(stop\)"):
+    with pytest.raises(TypeError, match=r"'doc/ranged'.*'rot'.*\(stop=3\)"):
         get_dataset("doc/ranged", rot=1)
 
 
@@ -199,7 +180,7 @@ def test_an_error_inside_the_constructor_is_left_alone(registered: None) -> None
 
 
 def test_a_second_dataset_of_one_name_is_refused(registered: None) -> None:
-    register_dataset("twice", plugin="doc")(list)
+    register_dataset("twice", plugin="doc")(empty)
 
     with pytest.raises(DuplicateNameError, match="doc/twice"):
         register_dataset("twice", plugin="doc")(lambda: [1])
@@ -211,7 +192,7 @@ def test_facts_are_given_once() -> None:
 
 
 def test_an_unknown_name_suggests_the_nearest(registered: None) -> None:
-    register_dataset("nearby", plugin="doc")(list)
+    register_dataset("nearby", plugin="doc")(empty)
 
     with pytest.raises(UnknownNameError, match="nearby"):
         get_dataset_info("nearbye")
@@ -229,7 +210,7 @@ def test_files_are_fetched_once_and_need_no_network_afterwards(
     ])  # fmt: skip
 
     root = fetch_dataset(info, tmp_path / "data")
-    asked = len(shelf.asked)
+    asked = len(shelf.log)
     monkeypatch.setenv("FLAMBEAU_OFFLINE", "1")
     fetch_dataset(info, tmp_path / "data")
 
@@ -237,12 +218,12 @@ def test_files_are_fetched_once_and_need_no_network_afterwards(
     assert (root / "deep/b.bin").read_bytes() == b"beta"
     assert visible(root) == {"a.bin", "deep"}
     assert visible(root / "deep") == {"b.bin"}
-    assert len(shelf.asked) == asked
+    assert len(shelf.log) == asked
 
 
 def test_without_a_root_a_registered_dataset_lives_in_the_cache(shelf: Shelf, registered: None, tmp_path: Path) -> None:
     info = DatasetInfo("cached", files=[{"url": shelf.put("/c", b"c"), "md5": md5(b"c")}])
-    register_dataset(info=info, plugin="doc")(list)
+    register_dataset(info=info, plugin="doc")(empty)
 
     root = fetch_dataset("doc/cached")
 
@@ -290,7 +271,7 @@ def test_offline_names_the_file_its_place_and_its_digest(
 
     for part in (str(tmp_path / "f.bin"), md5(b"far"), shelf.put("/f.bin", b"far")):
         assert part in str(caught.value)
-    assert shelf.asked == []
+    assert shelf.log == []
 
 
 def test_only_the_files_of_the_wanted_split_are_fetched(shelf: Shelf, tmp_path: Path) -> None:
@@ -314,7 +295,7 @@ def test_only_the_files_of_the_wanted_split_are_fetched(shelf: Shelf, tmp_path: 
 def packed(shelf: Shelf) -> DatasetInfo:
     body = tar(x=b"ex", y=b"why")
     contents = [{"path": "sub/inner/x", "md5": md5(b"ex")}, {"path": "sub/inner/y", "md5": md5(b"why")}]
-    url = shelf.put("/p.tar.gz", body)
+    url = shelf.put("/p.tar", body)
     return DatasetInfo("packed", files=[{"url": url, "sha256": sha256(body), "extract": "sub", "contents": contents}])
 
 
@@ -329,27 +310,27 @@ def test_archives_stay_packed_on_request_and_unpack_later_without_network(
     packed: DatasetInfo, shelf: Shelf, tmp_path: Path
 ) -> None:
     root = fetch_dataset(packed, tmp_path / "data", extract=False)
-    assert visible(root) == {"p.tar.gz"}
+    assert visible(root) == {"p.tar"}
     assert [item.state for item in verify_dataset(packed, root)] == ["packed"]
-    asked = len(shelf.asked)
+    asked = len(shelf.log)
 
     prepare_dataset(packed, root, download=False)
 
     assert (root / "sub/inner/y").read_bytes() == b"why"
-    assert len(shelf.asked) == asked
+    assert len(shelf.log) == asked
 
 
 def test_an_archive_may_be_removed_once_its_contents_are_in_place(
     packed: DatasetInfo, shelf: Shelf, tmp_path: Path
 ) -> None:
     root = fetch_dataset(packed, tmp_path / "data")
-    (root / "p.tar.gz").unlink()
-    asked = len(shelf.asked)
+    (root / "p.tar").unlink()
+    asked = len(shelf.log)
 
     assert prepare_dataset(packed, root, download=False) == root
     fetch_dataset(packed, root)
 
-    assert len(shelf.asked) == asked
+    assert len(shelf.log) == asked
 
 
 @pytest.mark.parametrize("damage", ["change", "remove", "remove_all"])
@@ -357,7 +338,7 @@ def test_damaged_or_missing_contents_are_unpacked_again(
     packed: DatasetInfo, shelf: Shelf, tmp_path: Path, damage: str
 ) -> None:
     root = fetch_dataset(packed, tmp_path / "data")
-    asked = len(shelf.asked)
+    asked = len(shelf.log)
     if damage == "change":
         (root / "sub/inner/x").write_bytes(b"changed")
     else:
@@ -369,7 +350,7 @@ def test_damaged_or_missing_contents_are_unpacked_again(
 
     assert (root / "sub/inner/x").read_bytes() == b"ex"
     assert (root / "sub/inner/y").read_bytes() == b"why"
-    assert len(shelf.asked) == asked
+    assert len(shelf.log) == asked
 
 
 def test_contents_placed_without_any_archive_are_accepted_when_they_verify(packed: DatasetInfo, tmp_path: Path) -> None:
@@ -393,7 +374,7 @@ def test_an_absent_dataset_names_the_folder_and_both_ways_out(shelf: Shelf, tmp_
     assert isinstance(caught.value, FileNotFoundError | RuntimeError)
     for part in (str(tmp_path / "nowhere"), "download=True", "by hand", "absent.bin", "6 bytes", md5(b"absent"), url):
         assert part in str(caught.value)
-    assert shelf.asked == []
+    assert shelf.log == []
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -401,7 +382,7 @@ def test_an_absent_dataset_names_the_folder_and_both_ways_out(shelf: Shelf, tmp_
 def manual() -> DatasetInfo:
     gate = {"kind": "manual", "url": "https://owner.example/ask", "instructions": "Sign the form."}
     body = tar(x=b"ex")
-    files = [{"path": "m.tar.gz", "md5": md5(body), "size": len(body), "extract": True}, {"path": "labels.csv"}]
+    files = [{"path": "m.tar", "md5": md5(body), "size": len(body), "extract": True}, {"path": "labels.csv"}]
     return DatasetInfo("manual", gated=gate, files=files)
 
 
@@ -410,7 +391,7 @@ def test_a_manual_dataset_lists_every_file_to_place_by_hand(manual: DatasetInfo,
         with pytest.raises(GatedError) as caught:
             attempt()
         expected = (
-            "m.tar.gz",
+            "m.tar",
             "labels.csv",
             str(tmp_path),
             manual.files[0].md5,
@@ -432,12 +413,12 @@ def test_a_manual_dataset_absent_without_download_does_not_suggest_downloading(
 
 def test_files_placed_by_hand_are_verified_and_unpacked(manual: DatasetInfo, tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("1")
-    (tmp_path / "m.tar.gz").write_bytes(b"not it")
-    with pytest.raises(GatedError, match=r"(?s)m\.tar\.gz is damaged.*size") as caught:
+    (tmp_path / "m.tar").write_bytes(b"not it")
+    with pytest.raises(GatedError, match=r"(?s)m\.tar is damaged.*size") as caught:
         fetch_dataset(manual, tmp_path)
     assert "labels.csv" not in str(caught.value)
 
-    (tmp_path / "m.tar.gz").write_bytes(tar(x=b"ex"))
+    (tmp_path / "m.tar").write_bytes(tar(x=b"ex"))
     fetch_dataset(manual, tmp_path)
 
     assert (tmp_path / "inner/x").read_bytes() == b"ex"
@@ -450,7 +431,7 @@ def test_a_file_without_address_in_an_open_dataset_is_asked_for_before_anything_
 
     with pytest.raises(GatedError, match=r"closed\.bin is missing"):
         fetch_dataset(info, tmp_path)
-    assert shelf.asked == []
+    assert shelf.log == []
 
 
 # Cost

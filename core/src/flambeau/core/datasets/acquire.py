@@ -8,6 +8,7 @@ then renamed. What is already in place is left alone, so a second call does noth
 from __future__ import annotations
 
 import contextlib
+import shutil
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -77,13 +78,17 @@ def _obtain(file: DatasetFile, info: DatasetInfo, stamps: Stamps, *, extract: bo
     if found.state != "packed":
         _download(file, info, stamps)
     if extract and file.extract_to is not None:
-        _unpack(file, stamps)
+        _unpack(file, stamps.root / file.extract_to, stamps)
 
 
-def _unpack(file: DatasetFile, stamps: Stamps) -> None:
+def _unpack(file: DatasetFile, folder: Path, stamps: Stamps) -> None:
     from flambeau.core.hub import extract_archive
 
-    extract_archive(stamps.root / file.path, stamps.root / (file.extract_to or "."))
+    if file.contents:
+        # They are not as they should be, and a mark that this archive was unpacked here once would hide that.
+        for mark in folder.glob(".flambeau-*.extracted"):
+            mark.unlink()
+    extract_archive(stamps.root / file.path, folder)
     stamps.mark_unpacked(file)
 
 
@@ -103,19 +108,15 @@ def _download(file: DatasetFile, info: DatasetInfo, stamps: Stamps) -> None:
 
 def _staged(file: DatasetFile, info: DatasetInfo, root: Path) -> Path:
     """The verified file in the hidden folder beside its place, from the first address that delivers it."""
-    from flambeau.core import hub
-
     target = root / file.path
+    staged = target.parent / _INCOMING / safe_name(target.name)
     # With a SHA-256 the hub itself tells a good mirror from a bad one; an MD5 has to be checked here, per address.
     urls = file.urls
     rounds = [(urls[0], urls[1:])] if file.sha256 or not file.md5 else [(url, ()) for url in urls]
     failures: list[DownloadError] = []
     for url, mirrors in rounds:
         try:
-            staged = hub.fetch(
-                url, sha256=file.sha256, size=file.size, mirrors=mirrors, root=target.parent / _INCOMING,
-                filename=safe_name(target.name),
-            )  # fmt: skip
+            _bring(file, url, mirrors, staged)
         except GatedError as error:
             raise GatedError(_gated_message(info, f"{url} asks for access", [file], root)) from error
         except OfflineError as error:
@@ -134,6 +135,17 @@ def _staged(file: DatasetFile, info: DatasetInfo, root: Path) -> Path:
         failures.append(HashMismatchError(f"{url}: md5 is {actual}, expected {file.md5}; nothing of it was kept."))
         _clear(target)
     raise _summary(file, info, target, failures) from failures[-1]
+
+
+def _bring(file: DatasetFile, url: str, mirrors: tuple[str, ...], staged: Path) -> None:
+    from flambeau.core import hub
+
+    found = hub.fetch(
+        url, sha256=file.sha256, size=file.size, mirrors=mirrors, root=staged.parent, filename=staged.name
+    )
+    if found != staged:  # a file that an installed package carries, say, which has to stay where it is
+        staged.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(found, staged)
 
 
 def _summary(file: DatasetFile, info: DatasetInfo, target: Path, failures: list[DownloadError]) -> DownloadError:

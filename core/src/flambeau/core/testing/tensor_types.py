@@ -1,0 +1,255 @@
+"""Checks of tensor types: what a type knows stays with it where it should, and nothing else breaks."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import io
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flambeau.core.registry import TENSOR_TYPES
+from flambeau.core.testing.comparing import require_equal
+from flambeau.core.testing.results import BoundCheck, Catalogue, CheckFailed, Level, NotApplicable, Result, bind, run
+from flambeau.core.testing.samples import Provision, provision
+
+
+class TensorTypeSubject:
+    """One registered tensor type with the plugin's instances of it."""
+
+    def __init__(self, name: str, provided: Provision) -> None:
+        self.name = name
+        self.short = name.rpartition("/")[2]
+        self.provided = provided
+
+    @functools.cached_property
+    def cls(self) -> type[Tensor]:
+        """The registered class."""
+        found: type[Tensor] = TENSOR_TYPES.resolve(self.name)
+        return found
+
+    @functools.cached_property
+    def samples(self) -> list[Any]:
+        """The plugin's instances."""
+        return list(self.provided.ask("tensor_samples", self.short))
+
+    def metadata(self, value: Any) -> dict[str, Any]:
+        """What an instance knows besides its elements."""
+        from flambeau.core.tensors import TensorTypeInfo
+
+        return dict(TensorTypeInfo.of(value).metadata(value))
+
+    def require_twin(self, value: Any, sample: Any, what: str) -> None:
+        """Fail unless `value` has the class, metadata and elements of `sample`."""
+        if type(value) is not type(sample):
+            raise CheckFailed(f"{what} gives a {type(value).__name__}, expected a {type(sample).__name__}.")
+        require_equal(self.metadata(value), self.metadata(sample), f"{what} changes metadata", where="metadata")
+        require_equal(_plain(value), _plain(sample), f"{what} changes elements", where="elements")
+
+
+CHECKS: Catalogue[TensorTypeSubject] = Catalogue("tensor-type")
+
+
+def check_tensor_type(name: str, *, samples: object | None = None, level: Level = "default") -> list[Result]:
+    """Ask everything that tensor types are asked.
+
+    Args:
+        name: canonical id or short name of a registered tensor type.
+        samples: a module or object with the hook `tensor_samples`; by default the plugin's conformance module.
+        level: "full" asks checks that take long too.
+
+    Raises:
+        UnknownNameError, AmbiguousNameError: from the registry.
+    """
+    return run(bind_tensor_type(name, samples=samples, level=level))
+
+
+def bind_tensor_type(name: str, *, samples: object | None = None, level: Level = "default") -> list[BoundCheck]:
+    """The checks of one tensor type."""
+    entry = TENSOR_TYPES.entry(name)
+    provided = provision(samples, entry.plugin)
+    subject = TensorTypeSubject(entry.id, provided)
+    return bind(CHECKS, subject, entry.id, level=level, expected_failures=provided.expected_failures)
+
+
+def each(check: Callable[[TensorTypeSubject, Any], None]) -> Callable[[TensorTypeSubject], None]:
+    """A check of one instance, asked of all."""
+
+    @functools.wraps(check)
+    def ask(subject: TensorTypeSubject) -> None:
+        for sample in subject.samples:
+            check(subject, sample)
+
+    return ask
+
+
+@CHECKS.check("samples")
+def _samples(subject: TensorTypeSubject) -> None:
+    """The plugin provides instances, without which a type cannot be judged."""
+    if not subject.provided.has("tensor_samples"):
+        raise CheckFailed(f"{subject.provided.origin} has no `tensor_samples(type_name)`.")
+    if not subject.samples:
+        raise CheckFailed(f"tensor_samples({subject.short!r}) lists nothing.")
+    if stray := [sample for sample in subject.samples if not isinstance(sample, subject.cls)]:
+        raise CheckFailed(f"tensor_samples lists a {type(stray[0]).__name__}, expected a {subject.cls.__name__}.")
+
+
+@CHECKS.check("indexing")
+@each
+def _indexing(subject: TensorTypeSubject, sample: Any) -> None:
+    """Indexing gives the elements that a plain tensor gives."""
+    if not sample.ndim or not len(sample):
+        return
+    mask = torch.arange(len(sample)) % 2 == 0
+    for name, index in (("[0]", 0), ("[:1]", slice(1)), ("[..., :1]", (..., slice(1))), ("[mask]", mask)):
+        require_equal(_plain(sample[index]), _plain(sample)[index], f"x{name}", where="elements")
+    require_equal(
+        [_plain(piece) for piece in sample.unbind(0)], list(_plain(sample).unbind(0)), "unbind", where="piece"
+    )
+
+
+@CHECKS.check("stack")
+@each
+def _stack(subject: TensorTypeSubject, sample: Any) -> None:
+    """Stacking gives the elements that stacking plain tensors gives."""
+    require_equal(_plain(torch.stack([sample, sample])), torch.stack([_plain(sample)] * 2), "stack", where="elements")
+
+
+@CHECKS.check("cat")
+@each
+def _cat(subject: TensorTypeSubject, sample: Any) -> None:
+    """Concatenating gives the elements that concatenating plain tensors gives."""
+    if sample.ndim:
+        require_equal(_plain(torch.cat([sample, sample])), torch.cat([_plain(sample)] * 2), "cat", where="elements")
+
+
+@CHECKS.check("collate")
+@each
+def _collate(subject: TensorTypeSubject, sample: Any) -> None:
+    """A batch of samples keeps the class, by Flambeau's `collate` and by torch's default."""
+    from torch.utils.data import default_collate
+
+    from flambeau.core.tensors import collate
+
+    for name, function in (("collate", collate), ("default_collate", default_collate)):
+        batch = function([sample, sample])
+        parts = list(batch) if isinstance(batch, list | tuple) else [batch]
+        if not all(isinstance(part, subject.cls) for part in parts):
+            raise CheckFailed(f"{name} gives {type(parts[0]).__name__}, expected {subject.cls.__name__}.")
+        if isinstance(batch, Tensor) and len(batch) != 2:
+            raise CheckFailed(f"{name} of two samples has length {len(batch)}.")
+
+
+@CHECKS.check("to")
+@each
+def _to(subject: TensorTypeSubject, sample: Any) -> None:
+    """`to` another dtype or device keeps class and metadata."""
+    target = torch.float64 if sample.is_floating_point() else torch.int32
+    for name, moved in ((str(target), sample.to(target)), ("meta", sample.to("meta"))):
+        if type(moved) is not type(sample):
+            raise CheckFailed(f"to({name}) gives a {type(moved).__name__}, expected a {type(sample).__name__}.")
+        require_equal(
+            subject.metadata(moved), subject.metadata(sample), f"to({name}) changes metadata", where="metadata"
+        )
+    require_equal(_plain(sample.to(target)), _plain(sample).to(target), f"to({target})", where="elements")
+
+
+@CHECKS.check("pin-memory")
+@each
+def _pin(subject: TensorTypeSubject, sample: Any) -> None:
+    """Pinning memory keeps class and metadata."""
+    if not torch.cuda.is_available():
+        raise NotApplicable("pinning memory needs an accelerator.")
+    subject.require_twin(sample.pin_memory(), sample, "pin_memory")
+
+
+@CHECKS.check("pickle")
+@each
+def _pickle(subject: TensorTypeSubject, sample: Any) -> None:
+    """A copy through pickle is the same."""
+    subject.require_twin(pickle.loads(pickle.dumps(sample)), sample, "pickle")
+
+
+@CHECKS.check("save-weights-only")
+@each
+def _save(subject: TensorTypeSubject, sample: Any) -> None:
+    """A saved instance loads with `weights_only=True`."""
+    file = io.BytesIO()
+    torch.save(sample, file)
+    file.seek(0)
+    subject.require_twin(torch.load(file, weights_only=True), sample, "torch.load(weights_only=True)")
+
+
+@CHECKS.check("deepcopy")
+@each
+def _deepcopy(subject: TensorTypeSubject, sample: Any) -> None:
+    """A deep copy is the same and shares no memory."""
+    twin = copy.deepcopy(sample)
+    subject.require_twin(twin, sample, "deepcopy")
+    if sample.numel() and twin.data_ptr() == sample.data_ptr():
+        raise CheckFailed("deepcopy shares memory with the original.")
+
+
+@CHECKS.check("compile")
+@each
+def _compile(subject: TensorTypeSubject, sample: Any) -> None:
+    """Unwrapped outside a compiled function and wrapped again after it, elements and metadata are as in eager mode."""
+    from flambeau.core.tensors import rewrap, unwrap
+
+    torch.compiler.reset()
+    compiled = torch.compile(lambda value: value.clone(), fullgraph=True, backend="aot_eager")
+    plain, spec = unwrap({"value": sample})
+    subject.require_twin(rewrap({"value": compiled(plain["value"])}, spec)["value"], sample, "compile")
+
+
+@CHECKS.check("pytree")
+@each
+def _pytree(subject: TensorTypeSubject, sample: Any) -> None:
+    """As a leaf or node of a pytree it comes back the same."""
+    from torch.utils import _pytree as pytree
+
+    tree = {"a": [sample], "b": 1}
+    leaves, spec = pytree.tree_flatten(tree)
+    subject.require_twin(pytree.tree_unflatten(leaves, spec)["a"][0], sample, "tree_unflatten")
+    mapped = pytree.tree_map(lambda leaf: leaf, tree)["a"][0]
+    subject.require_twin(mapped, sample, "tree_map")
+
+
+@CHECKS.check("repr")
+@each
+def _repr(subject: TensorTypeSubject, sample: Any) -> None:
+    """Its repr is one line with class, sizes and metadata, never the elements."""
+    text = repr(sample)
+    if len(text.splitlines()) != 1 or len(text) > 400:
+        raise CheckFailed(
+            f"repr has {len(text.splitlines())} lines and {len(text)} characters; expected one short line."
+        )
+    for part in (type(sample).__name__, *map(str, sample.shape), *subject.metadata(sample)):
+        if part not in text:
+            raise CheckFailed(f"repr lacks {part!r}: {text}")
+
+
+@CHECKS.check("other-operations-unwrap")
+@each
+def _unwraps(subject: TensorTypeSubject, sample: Any) -> None:
+    """An operation the type says nothing about gives a plain tensor, and `wrap` brings the type back."""
+    from flambeau.core.tensors import wrap
+
+    if not sample.ndim:
+        return
+    result = torch.roll(sample, 1, 0)
+    require_equal(_plain(result), torch.roll(_plain(sample), 1, 0), "torch.roll", where="elements")
+    if type(result) is not Tensor and not isinstance(result, subject.cls):
+        raise CheckFailed(f"torch.roll gives a {type(result).__name__}, expected a plain tensor.")
+    wrapped = wrap(_plain(result), like=sample)
+    if type(wrapped) is not type(sample):
+        raise CheckFailed(f"wrap gives a {type(wrapped).__name__}, expected a {type(sample).__name__}.")
+    require_equal(subject.metadata(wrapped), subject.metadata(sample), "wrap changes metadata", where="metadata")
+
+
+def _plain(value: Tensor) -> Tensor:
+    return value.as_subclass(Tensor)
