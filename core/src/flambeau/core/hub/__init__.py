@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         UnsafeArchiveError as UnsafeArchiveError,
         UnsafeCheckpointError as UnsafeCheckpointError,
     )
+    from flambeau.core.hub.archives import extract_archive as extract_archive
     from flambeau.core.hub.cache import (
         cache_dir as cache_dir,
         cached as cached,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "archives": ("extract_archive",),
         "cache": ("cache_dir", "cached", "purge", "verify"),
         "fetching": ("fetch",),
         "flambeau.core.errors": (

@@ -18,7 +18,7 @@ import re
 import shutil
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +27,7 @@ from urllib.parse import unquote, urlsplit
 from flambeau.core.environment import home
 from flambeau.core.errors import HashMismatchError, HubWarning
 from flambeau.core.files import safe_name, write_atomic
+from flambeau.core.hub.owners import in_progress, siblings
 
 _CORRUPT_KEPT_S = 24 * 3600.0
 _LEFTOVER = re.compile(r"\.(part|part\.json|corrupt-\d+|tmp)$")
@@ -250,8 +251,6 @@ def purge(*, older_than: float | timedelta | None = None, partial_only: bool = F
     Returns:
         Bytes freed.
     """
-    from flambeau.core.hub.partials import in_progress
-
     age_s = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
     folder, freed = cache_dir("files"), 0
     for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
@@ -286,13 +285,6 @@ def clear_corrupt(path: Path) -> None:
         with contextlib.suppress(OSError):
             if aside.stat().st_mtime < time.time() - _CORRUPT_KEPT_S:
                 aside.unlink()
-
-
-def siblings(path: Path, infix: str) -> Iterator[Path]:
-    """Files beside `path` whose name continues with a dot and `infix`."""
-    start = f"{path.name}.{infix}"
-    with contextlib.suppress(FileNotFoundError):
-        yield from (entry for entry in path.parent.iterdir() if entry.name.startswith(start))
 
 
 def _last_used(path: Path) -> float:

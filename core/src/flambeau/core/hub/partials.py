@@ -12,22 +12,14 @@ import contextlib
 import hashlib
 import json
 import os
-import re
-import secrets
-import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from flambeau.core.files import replace, write_atomic
-from flambeau.core.hub.cache import siblings
+from flambeau.core.hub.owners import abandoned, claim, release
 
 BLOCK = 1 << 20
-_ABANDONED_S = 600.0
-_NAME = re.compile(r"\.(?P<host>[^.]+)\.(?P<pid>\d+)\.[0-9a-f]{8}\.part(\.json)?$")
-# Partial files this process is writing: its own number being alive says nothing about an interrupted call's leftovers.
-_writing: set[Path] = set()
 
 
 @dataclass(frozen=True)
@@ -50,12 +42,10 @@ class Partial:
     """The growing file of this writer, hashed as it grows."""
 
     def __init__(self, final: Path, origin: Origin) -> None:
-        name = f"{final.name}.{_host()}.{os.getpid()}.{secrets.token_hex(4)}.part"
-        self.path, self.origin, self.size = final.with_name(name), origin, 0
+        self.path, self.origin, self.size = claim(final, "part"), origin, 0
         self._hash = hashlib.sha256()
         # 0666 before the umask, as for any file the user makes; exclusive, so that nobody else has it open.
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
-        _writing.add(self.path)
         try:
             write_atomic(_description(self.path), json.dumps(asdict(origin)))
         except BaseException:
@@ -92,7 +82,7 @@ class Partial:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
-        _writing.discard(self.path)
+        release(self.path)
 
     def discard(self) -> None:
         """Stop writing and remove the file."""
@@ -106,8 +96,8 @@ def adopt(final: Path, matches: Callable[[Origin], bool]) -> Partial | None:
     Raises:
         OSError: the copy could not be written; the abandoned files are still there.
     """
-    abandoned = list(_abandoned(final))
-    origins = {path: origin for path in abandoned if (origin := _read(path)) is not None and matches(origin)}
+    left = list(abandoned(final, "part"))
+    origins = {path: origin for path in left if (origin := _read(path)) is not None and matches(origin)}
     partial: Partial | None = None
     if best := max(origins, key=_size, default=None):
         partial = Partial(final, origins[best])
@@ -127,47 +117,8 @@ def adopt(final: Path, matches: Callable[[Origin], bool]) -> Partial | None:
 
 def remove_abandoned(final: Path) -> None:
     """Remove the partial files of `final` that nobody is writing."""
-    for path in _abandoned(final):
+    for path in abandoned(final, "part"):
         _remove(path)
-
-
-def in_progress(path: Path) -> bool:
-    """Whether a file is the partial file, or its description, of a writer that is still at work."""
-    match = _NAME.search(path.name)
-    if match is None:
-        return False
-    part = path.with_name(path.name.removesuffix(".json"))
-    pid, here = int(match["pid"]), match["host"] == _host()
-    if here and pid == os.getpid():
-        return part in _writing
-    if here and not _alive(pid):
-        return False
-    with contextlib.suppress(OSError):
-        return time.time() - part.stat().st_mtime < _ABANDONED_S
-    return False
-
-
-def _abandoned(final: Path) -> Iterator[Path]:
-    for path in siblings(final, ""):
-        rest = path.name.removeprefix(final.name)
-        if rest.endswith(".part") and _NAME.fullmatch(rest) and not in_progress(path):
-            yield path
-
-
-def _alive(pid: int) -> bool:
-    if os.name == "nt":  # signal 0 would end the process there; the file's age has to tell
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is someone else's
-        return True
-    return True
-
-
-def _host() -> str:
-    return re.sub(r"[^A-Za-z0-9-]", "-", socket.gethostname())[:16] or "localhost"
 
 
 def _description(part: Path) -> Path:
