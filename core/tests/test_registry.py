@@ -101,7 +101,7 @@ def test_a_canonical_id_may_be_given_as_the_name(registry):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "two words", "a/b/c d", "new\nline", "\x1b[31mred", "a:b:c", "-option", "x" * 300]
+    "name", ["", "two words", "a/b/c d", "line\n", "\x1b[31mred", "a:b:c", "-option", "x" * 300]
 )
 def test_a_name_that_could_not_be_typed_or_shown_is_refused(registry, name):
     with pytest.raises(RegistryError):
