@@ -210,7 +210,9 @@ def report(results: dict[str, dict[str, dict[str, float]]], as_json: bool) -> in
     else:
         import torch
 
-        print(f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}")
+        print(
+            f"{platform.processor() or platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
+        )
         print(f"{'model':10} {'file':>11}  {'way':8} {'CPU s':>8} {'wall s':>8} {'peak MiB':>10}")
         print("\n".join(rows))
     return 1 if missed else 0
