@@ -8,20 +8,23 @@ from flambeau.core.native.library import LIBRARIES, KernelLibrary
 
 
 def status() -> list[dict[str, Any]]:
-    """One record per kernel library: those declared in this process and those that plugins' manifests name.
+    """One record per kernel library: those declared in this process, and those that plugins' manifests or hooks name.
 
-    A library is loaded to be judged, which imports torch; its plugin's Python code is not imported.
+    A library is loaded to be judged, which imports torch; the Python code of a plugin with a manifest is not imported.
 
     Returns:
         Records sorted by namespace: `namespace`, `package`, `library` (path or None), `provider` (dispatcher, ctypes
         or python), `reason` (why no better tier serves, or empty), `threads` (torch, openmp or none) and `operators`:
         names with their own `provider` and `triton` target where they are registered in this process, else None.
     """
-    known = {(library.package, library.stem): library for library in LIBRARIES}
-    for package, stem, namespace in _declared():
-        if (package, stem) not in known:
-            known[package, stem] = KernelLibrary(package, stem, namespace=namespace)
-    return sorted((_record(library) for library in known.values()), key=lambda record: str(record["namespace"]))
+    from flambeau.core.plugins import contributions, run_hook
+
+    run_hook("flambeau_kernels")  # a library joins LIBRARIES when it is declared
+    known = {(library.package, library.stem) for library in LIBRARIES}
+    for _, record in contributions("kernels"):
+        if (record["package"], record["library"]) not in known:
+            KernelLibrary(record["package"], record["library"], namespace=record["namespace"])
+    return sorted((_record(library) for library in LIBRARIES), key=lambda record: str(record["namespace"]))
 
 
 def _record(library: KernelLibrary) -> dict[str, Any]:
@@ -42,20 +45,3 @@ def _record(library: KernelLibrary) -> dict[str, Any]:
             for name in names
         ],
     }
-
-
-def _declared() -> list[tuple[str, str, str]]:
-    """(package, library, namespace) of every kernel library in an enabled plugin's manifest."""
-    import json
-
-    from flambeau.core.plugins import discover
-
-    records = []
-    for plugin in discover().values():
-        if plugin.state != "ok" or plugin.manifest_path is None:
-            continue
-        manifest = json.loads(plugin.manifest_path.read_text(encoding="utf-8"))
-        records += [
-            (kernel["package"], kernel["library"], kernel["namespace"]) for kernel in manifest.get("kernels", ())
-        ]
-    return records

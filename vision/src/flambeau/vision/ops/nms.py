@@ -127,8 +127,10 @@ def _fake_batched(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: fl
 
 
 def _some_of(boxes: Tensor) -> Tensor:
+    if isinstance(boxes.shape[0], int) and boxes.shape[0] == 0:
+        return boxes.new_empty(0, dtype=torch.int64)
     kept = torch.library.get_ctx().new_dynamic_size()
-    torch._check(kept <= boxes.shape[0])
+    torch._check(kept <= boxes.shape[0])  # type: ignore[no-untyped-call]
     return boxes.new_empty(kept, dtype=torch.int64)
 
 
