@@ -22,7 +22,10 @@
     │   └── CheckpointError
     │       └── MissingCheckpointError (FileNotFoundError)
     ├── TensorTypeError (TypeError)
+    │   └── MetadataError (ValueError)
     ├── ConfigError (ValueError)
+    ├── PredictError (ValueError)
+    │   └── MissingInputError (FileNotFoundError)
     └── CommandError (RuntimeError)
 
     PluginWarning (UserWarning)
@@ -163,6 +166,18 @@ class TensorTypeError(FlambeauError, TypeError):
 
 class ConfigError(FlambeauError, ValueError):
     """The user's configuration file is damaged; the message names it."""
+
+
+class MetadataError(TensorTypeError, ValueError):
+    """A value that a tensor type's declaration refuses: of a metadata field, a shape or a dtype."""
+
+
+class PredictError(FlambeauError, ValueError):
+    """A prediction that cannot be made: no model, predictor or device for it; the message says what there is."""
+
+
+class MissingInputError(PredictError, FileNotFoundError):
+    """The input of a prediction is not there."""
 
 
 class CommandError(FlambeauError, RuntimeError):

@@ -7,9 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flambeau.core.errors import RegistryError
+
+if TYPE_CHECKING:
+    from flambeau.core.registry import Entry
 
 # Shown in terminals and typed in shells, so nothing that either would take for more than a letter.
 # A colon joins the two parts of a weights name.
@@ -92,6 +95,14 @@ def aliases_of(name: str, info: dict[str, Any]) -> Iterator[str]:
         yield f"{prefix}{colon}{alias}"
     if colon and info.get("default"):
         yield f"{prefix}:DEFAULT"
+
+
+def names_of(entry: Entry) -> list[str]:
+    """Every name under which an entry is found, without and with its plugin; for weights also `Enum.MEMBER`."""
+    names = list(dict.fromkeys([entry.name, *aliases_of(entry.name, entry.info)]))
+    if enum := str(entry.info.get("enum", "")).rpartition(":")[2]:
+        names += [f"{enum}.{name.rpartition(':')[2]}" for name in names]
+    return names + [f"{entry.plugin}/{name}" for name in names]
 
 
 def filter_names(

@@ -33,6 +33,7 @@ class Command:
 BUILT_IN = tuple(
     Command(name, help, f"flambeau.core.cli.{module}:configure")
     for name, module, help in (
+        ("predict", "predict", "run a pretrained model on a file or a text"),
         ("models", "models", "list models, show one"),
         ("weights", "weights", "list, show, fetch, verify and remove pretrained weights"),
         ("datasets", "datasets", "list, show, fetch and verify datasets"),

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from flambeau.core.errors import UnknownNameError
-from flambeau.core.naming import aliases_of
+from flambeau.core.naming import names_of
 
 if TYPE_CHECKING:
     from flambeau.core.cli.parser import Parser
@@ -33,14 +33,6 @@ def add_patterns(parser: Parser, kind: str, *, required: bool = False, note: str
         help=f"{kind}{note}: plugin/name, a unique short name, or a quoted wildcard such as 'vision/*'",
     )
     parser.add_argument("--plugin", help="only what this plugin offers")
-
-
-def names_of(entry: Entry) -> list[str]:
-    """Every name under which an entry is found, without and with its plugin; for weights also `Enum.MEMBER`."""
-    names = list(dict.fromkeys([entry.name, *aliases_of(entry.name, entry.info)]))
-    if enum := str(entry.info.get("enum", "")).rpartition(":")[2]:
-        names += [f"{enum}.{name.rpartition(':')[2]}" for name in names]
-    return names + [f"{entry.plugin}/{name}" for name in names]
 
 
 def select(registry: Registry, patterns: Sequence[str] = (), *, plugin: str | None = None) -> list[Entry]:

@@ -22,7 +22,8 @@ from flambeau.core.cli.models import parameters
 from flambeau.core.cli.output import Column, plain, print_records, print_table, scaled, size
 from flambeau.core.cli.parser import Parser, add_json
 from flambeau.core.cli.references import add_bibtex, citation, print_bibtex
-from flambeau.core.cli.selection import add_patterns, names_of, select
+from flambeau.core.cli.selection import add_patterns, select
+from flambeau.core.naming import names_of
 from flambeau.core.registry import MODELS, WEIGHTS, Entry
 
 

@@ -72,7 +72,10 @@ TABLES: dict[str, tuple[_Keys, _Keys]] = {
     "tensor_types": ({"name": _TEXT, "target": _TEXT}, {}),
     "kernels": ({"namespace": _TEXT, "library": _TEXT, "package": _TEXT}, {}),
     "commands": ({"name": _TEXT, "target": _TEXT}, {"help": _TEXT}),
-    "predictors": ({"task": _TEXT, "target": _TEXT}, {"suffixes": _LIST, "default_weights": _MAYBE_TEXT}),
+    "predictors": (
+        {"task": _TEXT, "target": _TEXT},
+        {"suffixes": _LIST, "default_weights": _MAYBE_TEXT, "accepts": _TEXT},
+    ),
 }
 
 # Lists inside records whose items are all text.
