@@ -7,6 +7,7 @@ a domain offers under its own module path, where upstream's functions see that d
 from __future__ import annotations
 
 import inspect
+import sys
 import typing
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -76,6 +77,7 @@ class Catalogue:
                 "weights": enum_target(enum) if enum else None,
                 "task": task,
                 "tags": list(tags),
+                "docs": (inspect.getdoc(builder) or "").partition("\n")[0],
             }
             for key, layers in (("head", head), ("stem", stem)):
                 if layers := [layers] if isinstance(layers, str) else list(layers):
@@ -186,7 +188,7 @@ class Catalogue:
             entries = [chosen]
         if entries:
             return self._registered(entries[0].id)
-        found = None if slash else _defined(enum, member)
+        found = None if slash or self.plugin else _defined(enum, member)
         if found is None:
             raise UnknownNameError(self._unknown_member(name))
         return found
@@ -305,12 +307,17 @@ def _enum_names(entry: Entry) -> tuple[str, ...]:
 
 
 def _defined(enum: str, member: str) -> WeightsEnum | None:
-    """A member of an enum that is defined in this process and belongs to no registered model."""
-    classes = [WeightsEnum]
+    """A member of an enum that an imported module has, and that belongs to no registered model."""
+    classes: list[type[WeightsEnum]] = [WeightsEnum]
     for cls in classes:
         classes += cls.__subclasses__()
-    found = [cls.__members__[member] for cls in classes if cls.__name__ == enum and member in cls.__members__]
-    return found[-1] if found else None
+    # A class that its module no longer has was replaced, by a reload or by running a notebook's cell again.
+    living = [cls for cls in classes if getattr(sys.modules.get(cls.__module__), enum, None) is cls]
+    found = [cls.__members__[member] for cls in living if member in cls.__members__]
+    if len(found) > 1:
+        places = ", ".join(sorted(enum_target(type(one)) for one in found))
+        raise AmbiguousNameError(f"weights '{enum}.{member}' could be of {places}; use the member itself.")
+    return found[0] if found else None
 
 
 _everything = Catalogue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import partial
 from typing import Any
 
@@ -42,11 +43,13 @@ def weights_record(model: str, member: WeightsEnum) -> dict[str, Any]:
 
 
 def short_meta(meta: dict[str, Any], *, most_items: int = 32) -> dict[str, Any]:
-    """`meta` without long lists: a list under `key` becomes its length under `num_key`."""
+    """`meta` without long lists: a list under `key` becomes its length under `num_key`. Members become their names."""
     short: dict[str, Any] = {}
     for key, value in meta.items():
         if isinstance(value, (list, tuple)) and (len(value) > most_items or key == "categories"):
             short[f"num_{key}"] = len(value)
+        elif isinstance(value, WeightsEnum):
+            short[key] = repr(value)
         else:
             short[key] = value
     return short
@@ -56,11 +59,16 @@ def transforms_record(facts: Weights) -> dict[str, Any] | None:
     """`{target, params}` of the preprocessing, None where it is a callable that cannot be named."""
     transforms = facts.declared_transforms
     if isinstance(transforms, LazyTransforms):
-        return {"target": transforms.target, "params": dict(transforms.params)}
+        return {"target": transforms.target, "params": _plain(transforms.params)}
     params: dict[str, Any] = {}
     if isinstance(transforms, partial) and not transforms.args:
         params, transforms = dict(transforms.keywords), transforms.func
     name = getattr(transforms, "__qualname__", "<")
     if "<" in name:  # a lambda, a local function or an instance
         return None
-    return {"target": f"{transforms.__module__}:{name}", "params": params}
+    return {"target": f"{transforms.__module__}:{name}", "params": _plain(params)}
+
+
+def _plain(params: dict[str, Any]) -> dict[str, Any]:
+    """Arguments as JSON holds them: an enum's member is recorded by its value."""
+    return {key: value.value if isinstance(value, Enum) else value for key, value in params.items()}
