@@ -218,7 +218,7 @@ def copy_of_enum(module: str) -> type[WeightsEnum]:
     class Bulb_Weights(WeightsEnum):
         V1 = Weights("u", dict, {})
 
-    Bulb_Weights.__module__ = module
+    Bulb_Weights.__module__, Bulb_Weights.__qualname__ = module, "Bulb_Weights"
     return Bulb_Weights
 
 

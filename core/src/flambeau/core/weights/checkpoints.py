@@ -20,6 +20,7 @@ import hashlib
 import pickle
 import pickletools
 import re
+import struct
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -40,6 +41,18 @@ FileFormat = Literal["torch", "torch-legacy", "torch-in-zip", "safetensors", "ta
 _LEGACY_MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 _SAFETENSORS_HEADER_LIMIT = 100_000_000  # the format's own limit
 _GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
+# What torch's readers raise over bytes that make no sense.
+_READER_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+)
 # torch keeps one table of allowed globals for the whole process.
 _globals_lock = threading.Lock()
 
@@ -152,7 +165,7 @@ def _read_torch(path: Path, device: torch.device | str, mmap: bool, trust: bool)
         return torch.load(path, map_location=device, mmap=mmap, weights_only=not trust)
     except pickle.UnpicklingError as error:
         _unsafe(path, _GLOBAL.findall(str(error)), error)
-    except (RuntimeError, EOFError, ValueError, KeyError) as error:
+    except _READER_ERRORS as error:
         if "TorchScript" in str(error):
             raise CheckpointError(
                 f"{path}: is a TorchScript program, expected a state dict; export one with "

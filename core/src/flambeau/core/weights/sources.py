@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flambeau.core.errors import MissingCheckpointError, UnknownNameError
+from flambeau.core.errors import MissingCheckpointError
 from flambeau.core.weights.enums import Format, Weights, WeightsEnum
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 _NAMED_HASH = re.compile(r"-([0-9a-f]{8,64})\.")
 _DATE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 _NON_COMMERCIAL = re.compile(r"\bnc\b|non-?commercial", re.IGNORECASE)
+_SUFFIXES = (".bin", ".ckpt", ".pt", ".pth", ".safetensors", ".tar", ".zip")
 _SAFETENSORS_FILE = "model.safetensors"
 
 
@@ -163,16 +164,9 @@ def _registered(name: str) -> Weights:
     from flambeau.core.weights.catalogue import get_weight
 
     path = Path(name)
-    try:
-        return get_weight(name).value  # type: ignore[no-any-return]
-    except UnknownNameError as error:
-        # A name has no suffix but its member's, and one slash at most: the rest was meant as a path.
-        if (
-            path.suffix.lower() in (".pt", ".pth", ".bin", ".ckpt", ".tar", ".zip", ".safetensors")
-            or path.is_absolute()
-        ):
-            raise MissingCheckpointError(f"no checkpoint at {path}{_nearby(path)}") from error
-        raise
+    if path.suffix.lower() in _SUFFIXES or path.is_absolute():  # no name looks like this
+        raise MissingCheckpointError(f"no checkpoint at {path}{_nearby(path)}")
+    return get_weight(name).value  # type: ignore[no-any-return]
 
 
 def _nearby(path: Path) -> str:
