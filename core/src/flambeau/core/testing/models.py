@@ -63,7 +63,8 @@ class ModelSubject:
 
     def build(self, **more: Any) -> nn.Module:
         """A new model with random parameters, always the same ones."""
-        with torch.random.fork_rng(devices=[]):
+        # A cached model may first be asked for within a check's inference mode, and must not be bound to it.
+        with torch.random.fork_rng(devices=[]), torch.inference_mode(False):
             torch.manual_seed(0)
             return self._module(self.builder(**self.config | more))
 
@@ -74,12 +75,13 @@ class ModelSubject:
         """
         from flambeau.core.weights import empty_parameters
 
-        try:
-            with empty_parameters():
-                return self._module(self.builder(**self.config | more))
-        except (RuntimeError, NotImplementedError):
-            with torch.device("meta"):
-                return self._module(self.builder(**self.config | more))
+        with torch.inference_mode(False):
+            try:
+                with empty_parameters():
+                    return self._module(self.builder(**self.config | more))
+            except (RuntimeError, NotImplementedError):
+                with torch.device("meta"):
+                    return self._module(self.builder(**self.config | more))
 
     def _module(self, built: object) -> nn.Module:
         if not isinstance(built, nn.Module):
