@@ -15,13 +15,12 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flambeau.core.plugins import Plugin, discover, hooks, manager
+from flambeau.core.plugins import Plugin, discover, distributions, hooks, manager
 from flambeau.core.registry import by_kind
 
 
@@ -165,12 +164,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flambeau_home: Path) -
     folder.mkdir()
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("PYTHONPATH", str(folder))
-    installed = metadata.distributions
-    monkeypatch.setattr(
-        metadata,
-        "distributions",
-        lambda **context: (d for d in installed(**context) if Path(str(d.locate_file(""))).is_relative_to(tmp_path)),
-    )
+    # What is really installed stays importable, and is not seen as installed.
+    monkeypatch.setattr(distributions, "search_path", lambda: [p for p in sys.path if p.startswith(str(tmp_path))])
     with _plugins_put_back(), _modules_put_back(tmp_path):
         discover(refresh=True)
         yield Site(folder, flambeau_home)

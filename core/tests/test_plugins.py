@@ -1,6 +1,7 @@
 """Discovery, states and isolation of plugins; their hooks are in test_hookspecs.py."""
 
 import json
+import shutil
 import sys
 import threading
 import warnings
@@ -9,7 +10,7 @@ import pytest
 
 from flambeau.core import discover, get_plugin, load_plugin
 from flambeau.core.errors import ConfigError, ManifestError, PluginError, PluginWarning
-from flambeau.core.plugins import contributions, manager, manifest_of
+from flambeau.core.plugins import contributions, distributions, manager, manifest_of
 from flambeau.core.registry import MODELS
 
 MODEL = {"name": "net", "target": "alpha_plugin.zoo:net"}
@@ -151,6 +152,40 @@ def test_an_entry_point_that_leads_nowhere_makes_a_plugin_broken(site, value, ca
     plugin = quiet(site)["bad"]
     assert plugin.state == "broken"
     assert cause in str(plugin.error)
+
+
+def test_reading_folders_finds_what_the_standard_library_finds(site, monkeypatch):
+    site.plugin("alpha", version="1.2", editable=True)
+    site.plugin("alpha2", distribution="Odd.Name__2", hooks="alpha2_plugin.hooks [extra]")
+    site.distribution("plain", entry_points={"console_scripts": {"tool": "x:main"}})
+    site.distribution("hooks-only", version="3", entry_points={"flambeau": {"hooked": "hooked"}})
+    site.folder.joinpath("old.egg-info").mkdir()
+    site.folder.joinpath("old.egg-info/PKG-INFO").write_text("Name: old\nVersion: 0.1\n")
+    site.folder.joinpath("old.egg-info/entry_points.txt").write_text("[flambeau.manifest]\nold=old_plugin:facts.json\n")
+    site.folder.joinpath("flat.egg-info").write_text("Name: flat\n")
+    found = distributions.declarations()
+    assert [declared.name for declared in found] == ["alpha", "hooked", "alpha2", "old"]
+
+    class Foreign:
+        find_distributions = find_spec = staticmethod(lambda *arguments: ())
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Foreign])  # now the standard library is asked
+    assert distributions.declarations() == found
+
+
+def test_a_distribution_in_a_zip_file_is_seen(site, monkeypatch):
+    site.plugin("alpha")
+    archive = shutil.make_archive(str(site.folder.parent / "packed"), "zip", site.folder)
+    shutil.rmtree(site.folder)
+    monkeypatch.syspath_prepend(archive)
+    assert [declared.name for declared in distributions.declarations()] == ["alpha"]
+    assert "its manifest flambeau_plugin.json is not in" in str(quiet(site)["alpha"].error)
+
+
+def test_what_pip_failed_to_remove_is_not_installed(site):
+    site.plugin("alpha").rename(site.folder / "gone.json")
+    next(site.folder.glob("*.dist-info")).rename(site.folder / "~lambeau_alpha-1.0.dist-info")
+    assert site.discover() == {}
 
 
 @pytest.mark.parametrize("name", ["Big", "with space", "9lives", "a/b"])

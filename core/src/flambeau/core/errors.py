@@ -37,7 +37,7 @@ what was wrong, what was expected, and what to do.
 
 from __future__ import annotations
 
-import pickle
+from _pickle import UnpicklingError  # the one that `pickle` shows, without the time that `pickle` takes
 from collections.abc import Iterable
 
 
@@ -148,7 +148,7 @@ class UnsafeArchiveError(HubError, ValueError):
     """An archive that would write outside its folder, create links or devices, or grow without bound."""
 
 
-class UnsafeCheckpointError(HubError, pickle.UnpicklingError):
+class UnsafeCheckpointError(HubError, UnpicklingError):
     """A checkpoint that would run code, or build objects nobody allowed, when loaded."""
 
 

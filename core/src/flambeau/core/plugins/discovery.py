@@ -6,13 +6,10 @@ are code alone or add code to a manifest, `flambeau` (value: a module with hook 
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from importlib import metadata
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,27 +17,8 @@ from flambeau.core import API_VERSION
 from flambeau.core.environment import config_path, read_config
 from flambeau.core.errors import ConfigError, ManifestError, PluginError
 from flambeau.core.manifest.reading import SCHEMA_VERSION, check_head, check_tables, parse_manifest
+from flambeau.core.plugins.distributions import Declaration, declarations
 from flambeau.core.plugins.plugin import NAME_PATTERN, Plugin
-
-MANIFEST_GROUP = "flambeau.manifest"
-HOOKS_GROUP = "flambeau"
-
-
-@dataclass(frozen=True)
-class Declaration:
-    """What one distribution's entry points say about one plugin."""
-
-    name: str
-    distribution: str
-    version: str
-    editable: bool
-    manifest: str | None  # package:file.json
-    hooks: str | None
-
-    @property
-    def package(self) -> str:
-        """The package that the entry points name."""
-        return (self.manifest or self.hooks or "").partition(":")[0].strip()
 
 
 @dataclass(frozen=True)
@@ -69,7 +47,7 @@ def scan() -> Snapshot:
         ConfigError: the user's configuration file is damaged.
     """
     rivals: dict[str, list[Declaration]] = {}
-    for declaration in _declarations():
+    for declaration in declarations():
         rivals.setdefault(declaration.name, []).append(declaration)
     disabled = _disabled()
     plugins: dict[str, Plugin] = {}
@@ -84,63 +62,6 @@ def scan() -> Snapshot:
         for other in others:
             plugins[f"{name}@{other.distribution}"] = _shadowed(other, by=chosen)
     return Snapshot(plugins, manifests)
-
-
-def _declarations() -> Iterator[Declaration]:
-    """The plugins that entry points name, sorted by distribution."""
-    names = set()
-    for distribution in metadata.distributions():
-        if f"[{HOOKS_GROUP}" in _read(distribution, "entry_points.txt") and (name := _header(distribution, "Name")):
-            names.add(re.sub(r"[-_.]+", "-", name).lower())
-    for name in sorted(names):
-        # A distribution may lie on sys.path twice (installed, and in place); the one that Python imports counts.
-        distribution = metadata.distribution(name)
-        entry_points = _read(distribution, "entry_points.txt")
-        manifests = dict(_entry_points(entry_points, MANIFEST_GROUP))
-        hooks = dict(_entry_points(entry_points, HOOKS_GROUP))
-        for plugin in sorted(manifests.keys() | hooks.keys()):
-            yield Declaration(
-                name=plugin,
-                distribution=name,
-                version=_header(distribution, "Version"),
-                editable=_editable(distribution),
-                manifest=manifests.get(plugin),
-                hooks=hooks.get(plugin),
-            )
-
-
-def _read(distribution: metadata.Distribution, file: str) -> str:
-    try:
-        return distribution.read_text(file) or ""
-    except (OSError, UnicodeDecodeError):
-        return ""  # somebody else's damaged installation: it names no plugin that could be called broken
-
-
-def _header(distribution: metadata.Distribution, key: str) -> str:
-    """A field of the distribution's metadata, without the cost of parsing it as an e-mail message."""
-    text = _read(distribution, "METADATA") or _read(distribution, "PKG-INFO")
-    found = re.search(rf"^{key}:[ \t]*(\S+)", text, re.MULTILINE)
-    return found[1] if found else ""
-
-
-def _entry_points(text: str, group: str) -> Iterator[tuple[str, str]]:
-    """Names and values of one group. `importlib.metadata` would raise on one bad line, for all groups."""
-    section = ""
-    for line in map(str.strip, text.splitlines()):
-        if line.startswith("["):
-            section = line.strip("[]").strip()
-        elif section == group and line and line[0] not in "#;":
-            name, _, value = line.partition("=")
-            yield name.strip(), value.partition("[")[0].strip()
-
-
-def _editable(distribution: metadata.Distribution) -> bool:
-    try:
-        origin = json.loads(_read(distribution, "direct_url.json") or "{}")
-    except ValueError:
-        return False
-    folder = origin.get("dir_info") if isinstance(origin, dict) else None
-    return isinstance(folder, dict) and folder.get("editable") is True
 
 
 def _disabled() -> dict[str, str]:
@@ -244,6 +165,8 @@ def _incompatibility(manifest: dict[str, Any], plugin: Plugin) -> str:
 
 
 def _unmet(distribution: str, wanted: str) -> str:
+    from importlib import metadata
+
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
