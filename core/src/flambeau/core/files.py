@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
+_REPORT_EVERY_S = 10.0
+
 
 def write_atomic(path: Path, content: str | bytes) -> None:
     """Write a whole file so that a reader, or a crash, sees the old content or the new, and nothing between."""
@@ -85,7 +87,7 @@ def _acquire(held: BaseFileLock, timeout_s: float, waiting: Callable[[float], ob
     start = time.monotonic()
     while True:
         try:
-            held.acquire(timeout=max(0.0, min(10.0, start + timeout_s - time.monotonic())))
+            held.acquire(timeout=max(0.0, min(_REPORT_EVERY_S, start + timeout_s - time.monotonic())))
             return True
         except Timeout:
             waited = time.monotonic() - start

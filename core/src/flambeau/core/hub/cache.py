@@ -72,6 +72,15 @@ class Expected:
             return
         raise HashMismatchError(f"{where}: {problem}.{note}", url=where, expected=self.sha256, actual=digest, size=size)
 
+    def verified(self, path: Path) -> Path:
+        """Return a file after reading it, and leave nothing beside it.
+
+        Raises:
+            HashMismatchError: it is something else.
+        """
+        self.check(str(path), file_digest(path) if self.sha256 else None, path.stat().st_size)
+        return path
+
     def __str__(self) -> str:
         known = [f"sha256 {self.sha256}"] if self.sha256 else []
         known += [f"{self.size:,} bytes"] if self.size is not None else []
@@ -140,7 +149,7 @@ def usable(path: Path, expected: Expected, *, url: str | None = None) -> bool:
     try:
         before = path.stat()
         return inspect(path, expected, url=url)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     except HashMismatchError as error:
         now = path.stat() if path.exists() else None
@@ -225,17 +234,14 @@ def cached(
     from flambeau.core.hub import embedded, huggingface
 
     expected = Expected.of(sha256, None)
-    if embedded.is_embedded(url):
-        path = embedded.find(url)
-    elif huggingface.is_hugging_face(url):
-        path = huggingface.find(url)
-    else:
-        path = final_path(url, expected, filename, root)
     try:
-        found = path is not None and inspect(path, expected, url=url if filename is None else None)
+        if embedded.is_embedded(url) or huggingface.is_hugging_face(url):
+            there = embedded.find(url) if embedded.is_embedded(url) else huggingface.find(url)
+            return there and expected.verified(there)
+        path = final_path(url, expected, filename, root)
+        return path if inspect(path, expected, url=url if filename is None else None) else None
     except HashMismatchError:
         return None
-    return path if found else None
 
 
 def purge(*, older_than: float | timedelta | None = None, partial_only: bool = False) -> int:

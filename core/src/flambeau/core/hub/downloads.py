@@ -8,14 +8,14 @@ import random
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
 from flambeau.core.errors import DiskFullError, DownloadError, GatedError, HashMismatchError
 from flambeau.core.hub.cache import Expected, cache_size, clear_corrupt, inspect, write_sidecar
 from flambeau.core.hub.partials import Origin, Partial, adopt, remove_abandoned
-from flambeau.core.hub.transport import Response, TransferError, check_url, get
+from flambeau.core.hub.transport import Client, Response, TransferError, check_url
 from flambeau.core.progress import progress
 
 _LONGEST_PAUSE_S = 30.0
@@ -52,11 +52,10 @@ class Download:
     """One file on its way into the cache; used once, by `fetch`, which documents the arguments."""
 
     def __init__(
-        self, final: Path, urls: list[str], expected: Expected, *, headers: Mapping[str, str], timeout: float,
-        retries: int, show: bool,
-    ) -> None:  # fmt: skip
-        self.final, self.urls, self.expected = final, urls, expected
-        self.headers, self.timeout, self.retries, self.show = headers, timeout, retries, show
+        self, final: Path, urls: list[str], expected: Expected, client: Client, *, retries: int, show: bool
+    ) -> None:
+        self.final, self.urls, self.expected, self.client = final, urls, expected, client
+        self.retries, self.show = retries, show
         self.partial: Partial | None = None
         self._advance: Callable[[int], object] | None = None
 
@@ -76,6 +75,8 @@ class Download:
                     raise self._disk_full() from error
                 raise
             finally:
+                if self._position == 0:
+                    self._drop()
                 if self.partial is not None:
                     self.partial.close()
 
@@ -137,7 +138,7 @@ class Download:
             fields = _range_fields(self.partial, url, self.expected)
             if fields is None:
                 self._drop()
-        response = get(url, headers=self.headers, extra=fields or {}, timeout=self.timeout)
+        response = self.client.get(url, fields)
         if self.partial is None or response.status not in (206, 416):
             return response
         if response.status == 206 and _continues(response, self.partial, self.expected):
@@ -193,11 +194,11 @@ class Download:
             partial.publish(self.final)
         except (FileNotFoundError, PermissionError) as error:
             # Another process took this one for dead and tidied up; or, on Windows, has the finished file mapped.
-            partial.discard()
+            self._drop()
             if not inspect(self.final, self.expected):
                 raise TransferError(f"{url}: {self.final} could not be put in place ({error}).", url=url) from error
             return self.final
-        write_sidecar(self.final, partial.digest, self.expected, url=self.urls[0])
+        write_sidecar(self.final, partial.digest, self.expected, url=self.client.home)
         return self.final
 
     def _adopt(self) -> None:
@@ -246,7 +247,7 @@ class Download:
             f"{self.final.name} needs {'more' if needed is None else f'{needed:,} bytes'} and {self.final.parent} has "
             f"{free:,} bytes left; the cache holds {cache_size():,}. Make room, for example with "
             "`flambeau weights purge`, or point FLAMBEAU_HOME to another disk.",
-            url=self.urls[0], needed=needed, free=free,
+            url=self.client.home, needed=needed, free=free,
         )  # fmt: skip
 
     def _summary(self, failures: list[DownloadError]) -> DownloadError:
@@ -256,7 +257,7 @@ class Download:
         return kind(
             f"{self.final.name} could not be fetched:{reasons}\nTry again later, name a mirror in FLAMBEAU_MIRRORS, or "
             f"place the file by hand as {self.final} ({self.expected}).",
-            url=self.urls[0], status=status,
+            url=self.client.home, status=status,
         )  # fmt: skip
 
 
@@ -301,8 +302,6 @@ def _refused(url: str, status: int) -> GatedError:
 
 
 def _advice(partial: Partial) -> str:
-    with partial.path.open("rb") as file:
-        head = file.read(512).lstrip().lower()
-    page = head.startswith((b"<!doctype html", b"<html"))
+    page = partial.head.lstrip().lower().startswith((b"<!doctype html", b"<html"))
     said = " The server sent a web page, perhaps a login or a notice, in place of the file." if page else ""
     return f"{said} Nothing of it was kept."

@@ -75,7 +75,7 @@ def fetch(
         verify(url, sha256=sha256, size=size)
         return Path(url)
     if embedded.is_embedded(url):
-        return _verified(embedded.locate(url), expected)
+        return expected.verified(embedded.locate(url))
     offline = flag("FLAMBEAU_OFFLINE") if offline is None else offline
     if huggingface.is_hugging_face(url):
         return _from_hugging_face(url, expected, filename, root, offline=offline)
@@ -87,6 +87,7 @@ def fetch(
     if (found := _from_torch_home(url, final, expected)) is not None:
         return found
     from flambeau.core.hub.downloads import Download, sources
+    from flambeau.core.hub.transport import Client
 
     urls = sources(url, mirrors)
     if offline:
@@ -99,14 +100,8 @@ def fetch(
     with _turn(final), lock(final, timeout_s=10 * timeout, waiting=lambda s: _report_waiting(final, s, progress)):
         if usable(final, expected, url=whose):  # another thread or process had it meanwhile
             return final
-        return Download(
-            final, urls, expected, headers=headers or {}, timeout=timeout, retries=retries, show=progress
-        ).run()
-
-
-def _verified(path: Path, expected: Expected) -> Path:
-    expected.check(str(path), file_digest(path) if expected.sha256 else None, path.stat().st_size)
-    return path
+        client = Client(url, headers or {}, timeout)
+        return Download(final, urls, expected, client, retries=retries, show=progress).run()
 
 
 def _from_hugging_face(
@@ -114,11 +109,11 @@ def _from_hugging_face(
 ) -> Path:
     path = huggingface.download(url, offline=offline)
     try:
-        _verified(path, expected)
+        expected.verified(path)
     except HashMismatchError:
         if offline:
             raise
-        path = _verified(huggingface.download(url, offline=False, again=True), expected)
+        path = expected.verified(huggingface.download(url, offline=False, again=True))
     if filename is None and root is None:
         return path
     plain = url.rpartition("@")[0] or url
@@ -135,7 +130,7 @@ def _from_torch_home(url: str, final: Path, expected: Expected) -> Path | None:
         there = there.resolve(strict=True)
         if expected.size not in (None, there.stat().st_size):
             return None
-        _verified(there, expected)
+        expected.verified(there)
     except (OSError, HashMismatchError):  # absent, unreadable, or another file of this name
         return None
     return _take(there, final, expected, url)

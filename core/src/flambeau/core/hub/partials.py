@@ -39,10 +39,10 @@ class Origin:
 
 
 class Partial:
-    """The growing file of this writer, hashed as it grows."""
+    """The growing file of this writer, hashed as it grows; `head` is how it begins."""
 
     def __init__(self, final: Path, origin: Origin) -> None:
-        self.path, self.origin, self.size = claim(final, "part"), origin, 0
+        self.path, self.origin, self.size, self.head = claim(final, "part"), origin, 0, b""
         self._hash = hashlib.sha256()
         # 0666 before the umask, as for any file the user makes; exclusive, so that nobody else has it open.
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
@@ -59,6 +59,7 @@ class Partial:
 
     def append(self, block: bytes) -> None:
         """Add bytes. They are with the operating system at once, so a killed process loses none."""
+        self.head = self.head or block[:512]
         rest = memoryview(block)
         while rest:
             written = os.write(self._descriptor, rest)
@@ -78,7 +79,7 @@ class Partial:
         _description(self.path).unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Stop writing and leave the file for a later call to take over."""
+        """Stop writing and leave what came for a later call to take over."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -98,27 +98,47 @@ class Response:
         self.close()
 
 
-def get(url: str, *, headers: Mapping[str, str], extra: Mapping[str, str], timeout: float) -> Response:
-    """Ask for a URL.
+@dataclass(frozen=True)
+class Client:
+    """How to ask for a file.
 
     Args:
-        url: http or https, without user name.
-        headers: the caller's. What may be a credential stays with the URL's own scheme, host and port.
-        extra: fields of the protocol, such as `Range`; sent to every host.
-        timeout: seconds to wait for a connection, and for each further piece of the answer.
-
-    Raises:
-        TransferError: no answer, or a redirect that must not be followed.
+        home: the URL that the caller gave.
+        headers: the caller's. What may be a credential goes to the scheme, host and port of `home` alone.
+        timeout: seconds to wait for a connection, and for each further piece of an answer.
     """
-    first = check_url(url)
-    for _ in range(_MOST_REDIRECTS + 1):
-        response = _send(url, {**_allowed(first, url, headers), **extra}, timeout)
-        target = response.headers.get("Location") if response.status in _REDIRECTS else None
-        if not target:
-            return response
-        response.close()
-        url = redirect(url, target)
-    raise TransferError(f"{first}: more than {_MOST_REDIRECTS} redirects.", url=first)
+
+    home: str
+    headers: Mapping[str, str]
+    timeout: float
+
+    def get(self, url: str, extra: Mapping[str, str] | None = None) -> Response:
+        """Ask for a URL, with fields of the protocol such as `Range` that any host may see.
+
+        Raises:
+            TransferError: no answer, or a redirect that must not be followed.
+        """
+        url = first = check_url(url)
+        for _ in range(_MOST_REDIRECTS + 1):
+            response = _send(url, self._fields(first, url) | dict(extra or {}), self.timeout)
+            target = response.headers.get("Location") if response.status in _REDIRECTS else None
+            if not target:
+                return response
+            response.close()
+            url = redirect(url, target)
+        raise TransferError(f"{first}: more than {_MOST_REDIRECTS} redirects.", url=first)
+
+    def _fields(self, first: str, url: str) -> dict[str, str]:
+        at_home = _origin(url) == _origin(self.home)
+        fields = {"User-Agent": "flambeau-core"}
+        fields |= {name.title(): value for name, value in self.headers.items() if at_home or name.lower() in _HARMLESS}
+        # A token is for the host that was asked. After a redirect elsewhere none is sent, not even one for that place:
+        # a server must not be able to make us use it.
+        token = bearer_token(url) if _origin(url) == _origin(first) and "Authorization" not in fields else None
+        if token:
+            fields["Authorization"] = f"Bearer {token}"
+        # The bytes of the file are wanted; a compressed body would break ranges, length and hash.
+        return fields | {"Accept-Encoding": "identity"}
 
 
 def check_url(url: str) -> str:
@@ -155,17 +175,8 @@ def redirect(url: str, location: str) -> str:
         raise TransferError(f"{url}: refused a redirect. {error}", url=url) from error
 
 
-def _allowed(first: str, url: str, headers: Mapping[str, str]) -> dict[str, str]:
-    at_home = urlsplit(first)[:2] == urlsplit(url)[:2]
-    allowed = {"User-Agent": "flambeau-core"}
-    allowed |= {name.title(): value for name, value in headers.items() if at_home or name.lower() in _HARMLESS}
-    # A token is for the host that was asked. After a redirect elsewhere none is sent, not even one for that place:
-    # a server must not be able to make us use it.
-    token = bearer_token(url) if at_home and "Authorization" not in allowed else None
-    if token:
-        allowed["Authorization"] = f"Bearer {token}"
-    # The bytes of the file are wanted; a compressed body would break ranges, length and hash.
-    return allowed | {"Accept-Encoding": "identity"}
+def _origin(url: str) -> tuple[str, str]:
+    return urlsplit(url)[:2]
 
 
 def _send(url: str, headers: Mapping[str, str], timeout: float) -> Response:
@@ -177,6 +188,7 @@ def _send(url: str, headers: Mapping[str, str], timeout: float) -> Response:
         pool = _pool(url, urllib3)
         answer = pool.request(
             "GET", url, headers=headers, preload_content=False, decode_content=False, redirect=False, retries=False,
+            enforce_content_length=False,
             timeout=urllib3.Timeout(connect=timeout, read=timeout),
         )  # fmt: skip
 
