@@ -35,7 +35,7 @@ from flambeau.core.errors import CheckpointError, UnsafeCheckpointError
 from flambeau.core.naming import import_target
 from flambeau.core.weights.enums import Format
 
-FileFormat = Literal["torch", "torch-legacy", "torch-in-zip", "safetensors", "tar", "pickle", "unknown"]
+FileFormat = Literal["torch", "torch-legacy", "torch-in-zip", "safetensors", "tar", "pickle", "torchscript", "unknown"]
 
 # 0x1950a86a20f9469cfc6c as pickle protocol 2 writes it.
 _LEGACY_MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
@@ -137,6 +137,8 @@ def _zip_format(path: Path) -> FileFormat:
         raise CheckpointError(
             f"{path}: the file is damaged or cut off ({error}); remove it and fetch it again."
         ) from error
+    if any(name.endswith("/constants.pkl") for name in names):
+        return "torchscript"
     if any(name.endswith("/data.pkl") for name in names):
         return "torch"
     visible = [name for name in names if not name.startswith("__MACOSX/")]
@@ -166,11 +168,6 @@ def _read_torch(path: Path, device: torch.device | str, mmap: bool, trust: bool)
     except pickle.UnpicklingError as error:
         _unsafe(path, _GLOBAL.findall(str(error)), error)
     except _READER_ERRORS as error:
-        if "TorchScript" in str(error):
-            raise CheckpointError(
-                f"{path}: is a TorchScript program, expected a state dict; export one with "
-                "torch.save(torch.jit.load(path).state_dict(), ...) on a machine where you trust the file."
-            ) from error
         reason = str(error).partition("\n")[0]
         raise CheckpointError(
             f"{path}: the file is damaged or cut off ({reason}); remove it and fetch it again."
@@ -197,6 +194,11 @@ def _refuse(path: Path, found: FileFormat) -> NoReturn:
         raise UnsafeCheckpointError(
             f"{path}: is a tar of torch before 0.4, which only unrestricted unpickling reads. If you made the file "
             "yourself, load it with trust=True and save its state_dict again."
+        )
+    if found == "torchscript":
+        raise CheckpointError(
+            f"{path}: is a TorchScript program, expected a state dict; where you trust it, make one with "
+            "torch.save(torch.jit.load(path).state_dict(), ...)."
         )
     with path.open("rb") as file:
         start = file.read(16)
