@@ -33,6 +33,7 @@ from libcst.metadata import (
 from flambeau.core.cli.migrate.table import MODULES, OPERATORS, moved
 
 _ROOTS = sorted({name.split(".")[0] for name in MODULES})
+_PARTIAL = {name.split(".")[0] for name in MODULES if "." in name}
 _SIMPLE = {name: target for name, target in MODULES.items() if "." not in name}
 _NAMESPACES = "|".join(OPERATORS)
 _OPS_PATH = re.compile(rf"\btorch\.ops\.({_NAMESPACES})\.(?=\w)")
@@ -99,10 +100,20 @@ class _Bindings:
         kept |= {root for scope, root in plain if _rebound(scope, root)}
         if any(_taken(scope) for scope in scopes):
             kept |= set(_ROOTS)
+        local = {root for scope, root in plain if not isinstance(scope, GlobalScope)}
         if len({root for _, root in plain}) > 1:
             # A local `import flambeau.x` would make `flambeau` local, and hide the module's from lines before it.
-            kept |= {root for scope, root in plain if not isinstance(scope, GlobalScope)}
+            kept |= local
+        # `captum.influence` moves out of a package that stays: only where nothing else needs the name `captum`.
+        uses = _PartialUses()
+        wrapper.visit(uses)
+        kept |= {root for root in _PARTIAL if root in local or root in uses.others or not _all_move(scopes, root)}
         self.kept = kept
+        self.imported = {root for _, root in plain}
+
+    def follows_in_quotes(self, root: str) -> bool:
+        """Whether a quoted annotation's `root` means such an import."""
+        return root in self.imported and root not in self.kept
 
     def follows(self, root: str) -> bool:
         """Whether uses of `root` are rewritten; otherwise its import gets `as root`."""
@@ -127,6 +138,33 @@ class _Keepers(cst.CSTVisitor):
             self.names |= set(_strings(node.value))
 
 
+class _PartialUses(cst.CSTVisitor):
+    """Packages of which a part moves, and of which another part, or the whole, is used."""
+
+    METADATA_DEPENDENCIES = (QualifiedNameProvider,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.others: set[str] = set()
+
+    def visit_Import(self, node: cst.Import) -> bool:
+        return False
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
+        return False
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        if get_full_name_for_node(node) in MODULES:
+            return False
+        node.value.visit(self)
+        return False  # the attribute's own name is no use of a variable
+
+    def visit_Name(self, node: cst.Name) -> None:
+        names = self.get_metadata(QualifiedNameProvider, node, set())
+        if node.value in _PARTIAL and any(name.source is QualifiedNameSource.IMPORT for name in names):
+            self.others.add(node.value)
+
+
 def _strings(node: cst.CSTNode) -> Iterator[str]:
     if isinstance(node, cst.SimpleString) and isinstance(value := node.evaluated_value, str):
         yield value
@@ -139,6 +177,13 @@ def _plain_import(assignment: object, root: str) -> bool:
     if not isinstance(assignment, ImportAssignment) or not isinstance(assignment.node, cst.Import):
         return False
     return any(a.asname is None and a.evaluated_name.split(".")[0] == root for a in assignment.node.names)
+
+
+def _all_move(scopes: set[Scope], root: str) -> bool:
+    """Whether every `import root...` without `as` is of something that moves."""
+    statements = [a.node for scope in scopes for a in scope.assignments[root] if isinstance(a, ImportAssignment)]
+    aliases = [alias for s in statements if isinstance(s, cst.Import) for alias in s.names if alias.asname is None]
+    return all(moved(a.evaluated_name) is not None for a in aliases if a.evaluated_name.split(".")[0] == root)
 
 
 def _imports(scope: Scope, root: str) -> bool:
@@ -258,7 +303,7 @@ class _Rewriter(cst.CSTTransformer):
             return updated_node.with_changes(attr=cst.Name(OPERATORS[namespace]))
         written = get_full_name_for_node(original_node)
         if "." in name and name in MODULES and written == name:
-            if not self.bindings.follows(name.split(".")[0]) or not self._import_moves(original_node, name):
+            if not self.bindings.follows(name.split(".")[0]):
                 self._note(original_node, name, "reached through an import that stays; import it from flambeau by hand")
                 return updated_node
             self._change(original_node, name, MODULES[name])
@@ -269,16 +314,6 @@ class _Rewriter(cst.CSTTransformer):
         target = moved(name)
         if target is not None:
             self._needs(node, target)
-
-    def _import_moves(self, node: cst.Attribute, name: str) -> bool:
-        """Whether the binding that an attribute chain starts from comes from `import <name>...` alone."""
-        scope = self.get_metadata(ScopeProvider, node, None)
-        root = name.split(".")[0]
-        statements = [a.node for a in scope[root] if isinstance(a, ImportAssignment)] if scope else []
-        aliases = [a for s in statements if isinstance(s, cst.Import) for a in s.names]
-        return bool(aliases) and all(
-            moved(a.evaluated_name) is not None for a in aliases if a.evaluated_name.split(".")[0] == root
-        )
 
     def _is_use(self, node: cst.Name) -> bool:
         parent = self.get_metadata(ParentNodeProvider, node)
@@ -311,7 +346,7 @@ class _Rewriter(cst.CSTTransformer):
         new = _OPS_PATH.sub(lambda match: f"torch.ops.{OPERATORS[match[1]]}.", text)
         new = _OPS_NAME.sub(lambda match: f"{match['quote']}{OPERATORS[match[2]]}::", new)
         if self._annotations:
-            for root in filter(self.bindings.follows, _SIMPLE):
+            for root in filter(self.bindings.follows_in_quotes, _SIMPLE):
                 new = re.sub(rf"(?<![\w.]){root}(?=\.\w)", _SIMPLE[root], new)
         if new != text:
             self._change(original_node, text, new)
