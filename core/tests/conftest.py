@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -210,7 +210,7 @@ def _modules_put_back(folder: Path) -> Iterator[None]:
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
-        module = sys.modules[name]
-        places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
-        if any(place and Path(place).is_relative_to(folder) for place in places):
+        path = getattr(sys.modules[name], "__path__", ())  # torch has modules whose path is no list
+        places = [getattr(sys.modules[name], "__file__", None), *(path if isinstance(path, Iterable) else ())]
+        if any(isinstance(place, str) and Path(place).is_relative_to(folder) for place in places):
             del sys.modules[name]
