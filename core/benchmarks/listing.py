@@ -2,9 +2,9 @@
 
     python core/benchmarks/listing.py [--repeats 7]
 
-Two fake plugins with 300 models and 300 weights each are written into a temporary folder, and once more with 400 further
-distributions beside them. CPU time is that of a whole process, the best of the repeats; wall time leaves the start of the
-interpreter out. The first-party plugins of this environment are found and left out.
+Two fake plugins with 300 models and 300 weights each are written into a temporary folder, and once more with 400
+further distributions beside them. CPU time is that of a whole process, the best of the repeats; wall time leaves the
+start of the interpreter out. The first-party plugins of this environment are found and left out.
 """
 
 from __future__ import annotations

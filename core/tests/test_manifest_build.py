@@ -158,6 +158,26 @@ def test_what_runs_as_a_program_or_serves_tests_is_not_imported(site, build):
     build()
 
 
+KERNELS = """
+from flambeau.core.native import KernelLibrary, register_op
+
+LIBRARY = KernelLibrary("alpha_plugin", "_kernels", namespace="flambeau_alpha")
+
+def double(values): return values * 2
+
+register_op("double(Tensor values) -> Tensor", library=LIBRARY, symbol=None, fake=double, python=double,
+            triton="alpha_plugin.gpu:double")
+"""
+
+
+def test_kernels_are_found_and_a_module_for_accelerators_need_not_be_importable(site, build):
+    modules = {"__init__.py": "", "a_ops.py": KERNELS, "gpu.py": "import triton_that_is_not_there"}
+    path = site.plugin("alpha", modules=modules)
+    build()
+    kernels = [{"namespace": "flambeau_alpha", "library": "_kernels", "package": "alpha_plugin"}]
+    assert read_manifest(path)["kernels"] == kernels
+
+
 def test_a_package_without_anything_registered_has_empty_tables(site, build):
     path = site.plugin("alpha", modules={"__init__.py": ""}, models=[{"name": "old", "target": "alpha_plugin:old"}])
     build()

@@ -13,7 +13,7 @@ import pkgutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flambeau.core import API_VERSION
 from flambeau.core.errors import ManifestError
@@ -21,6 +21,9 @@ from flambeau.core.files import write_atomic
 from flambeau.core.manifest.reading import MANIFEST_NAME, SCHEMA_VERSION, parse_manifest
 from flambeau.core.manifest.schema import validate_manifest
 from flambeau.core.naming import address, home_module
+
+if TYPE_CHECKING:
+    from flambeau.core.native import KernelLibrary
 
 # Hand-written keys first, in this order; then other hand-written keys; then the tables.
 HEAD = ("schema", "plugin", "api", "requires", "home_page", "hooks", "conformance", "commands", "predictors")
@@ -73,7 +76,7 @@ def build(package: str) -> dict[str, Any]:
     """
     path = manifest_path(package)
     old = parse_manifest(path) if path.is_file() else _first_head(package)
-    modules = list(_import_all(package, skip=old.get("conformance")))
+    modules = _import_all(package, skip=old.get("conformance"))
     tables = {**_registered(package, str(old.get("plugin"))), "kernels": _kernels(package)}
     _check_enums(package, modules, tables["weights"])
     head = {key: old[key] for key in (*HEAD, *old) if key in old and key not in TABLES}
@@ -106,17 +109,37 @@ def _first_head(package: str) -> dict[str, Any]:
     }
 
 
-def _import_all(package: str, *, skip: str | None) -> Iterator[ModuleType]:
-    """Import every module of a package; what runs as a program, or serves the tests alone, registers nothing."""
+def _import_all(package: str, *, skip: str | None) -> list[ModuleType]:
+    """Import every module of a package; what runs as a program, or serves the tests alone, registers nothing.
+
+    A module with Triton kernels, which `register_op` imports at the first call on an accelerator, may fail.
+    """
+    failures: dict[str, ManifestError] = {}
+    modules = list(_imported(package, skip, failures))
+    on_demand = {
+        str(operator.get("triton")).partition(":")[0]
+        for library in _libraries(package)
+        for operator in library.operators.values()
+    }
+    for name, error in failures.items():
+        if name not in on_demand:
+            raise error
+    return modules
+
+
+def _imported(package: str, skip: str | None, failures: dict[str, ManifestError]) -> Iterator[ModuleType]:
     module = _import(package)
     yield module
     for found in sorted(pkgutil.iter_modules(module.__path__, f"{package}."), key=lambda one: one.name):
         if found.name.endswith(".__main__") or found.name == skip:
             continue
         if found.ispkg:
-            yield from _import_all(found.name, skip=skip)
-        else:
+            yield from _imported(found.name, skip, failures)
+            continue
+        try:
             yield _import(found.name)
+        except ManifestError as error:
+            failures[found.name] = error
 
 
 def _import(name: str) -> ModuleType:
@@ -155,11 +178,15 @@ def _importable(name: str, target: object) -> str:
     return place
 
 
-def _kernels(package: str) -> list[dict[str, Any]]:
+def _libraries(package: str) -> list[KernelLibrary]:
     from flambeau.core.native import LIBRARIES
 
-    ours = [one for one in LIBRARIES if one.package == package or one.package.startswith(f"{package}.")]
-    records = [{"namespace": one.namespace, "library": one.stem, "package": one.package} for one in ours]
+    return [one for one in LIBRARIES if one.package == package or one.package.startswith(f"{package}.")]
+
+
+def _kernels(package: str) -> list[dict[str, Any]]:
+    libraries = _libraries(package)
+    records = [{"namespace": one.namespace, "library": one.stem, "package": one.package} for one in libraries]
     return sorted(records, key=lambda record: (record["namespace"], record["library"]))
 
 

@@ -39,7 +39,7 @@ HEAD_OPTIONAL: _Keys = {"home_page": _MAYBE_TEXT, "hooks": _MAYBE_TEXT, "conform
 TABLES: dict[str, tuple[_Keys, _Keys]] = {
     "models": (
         {"name": _TEXT, "target": _TEXT},
-        {"weights": _MAYBE_TEXT, "task": _MAYBE_TEXT, "tags": _LIST},
+        {"weights": _MAYBE_TEXT, "task": _MAYBE_TEXT, "tags": _LIST, "aliases": _LIST},
     ),
     "weights": (
         {"model": _TEXT, "enum": _TEXT, "name": _TEXT, "url": _TEXT},
@@ -67,9 +67,10 @@ TABLES: dict[str, tuple[_Keys, _Keys]] = {
             "license": _MAYBE_TEXT,
             "gated": _MAYBE_OBJECT,
             "homepage": _MAYBE_TEXT,
+            "aliases": _LIST,
         },
     ),
-    "tensor_types": ({"name": _TEXT, "target": _TEXT}, {}),
+    "tensor_types": ({"name": _TEXT, "target": _TEXT}, {"aliases": _LIST}),
     "kernels": ({"namespace": _TEXT, "library": _TEXT, "package": _TEXT}, {}),
     "commands": ({"name": _TEXT, "target": _TEXT}, {"help": _TEXT}),
     "predictors": (
@@ -163,7 +164,7 @@ def check_tables(data: dict[str, Any], path: Path) -> None:
                 _fail(path, where, record, "an object")
             _check(record, required, optional, path, where)
             for key in _TEXT_LISTS:
-                for position, item in enumerate(record.get(key, ())):
+                for position, item in enumerate(record.get(key, ()) if key in optional else ()):
                     if not isinstance(item, str):
                         _fail(path, f"{where}.{key}[{position}]", item, "a string")
             for name in record_names(table, record, path, where):
@@ -177,20 +178,17 @@ def record_names(table: str, record: dict[str, Any], path: Path, where: str) -> 
     Raises:
         ManifestError: a name holds characters that names cannot have.
     """
-    if table == "weights":
-        members = [record["name"], *record.get("aliases", ())]
-        if record.get("default") and "DEFAULT" not in members:
-            members.append("DEFAULT")
-        parts = {"model": record["model"], **{f"name ({member})": member for member in members}}
-        names = [f"{record['model']}:{member}" for member in members]
-    elif "name" in record and "name" in TABLES[table][0]:
-        parts, names = {"name": record["name"]}, [record["name"]]
-    else:
+    if "name" not in TABLES[table][0]:
         return []
-    for key, part in parts.items():
+    names = [record["name"], *(record.get("aliases", ()) if "aliases" in TABLES[table][1] else ())]
+    parts, prefix = names, ""
+    if table == "weights":
+        names += ["DEFAULT"] if record.get("default") else []
+        parts, prefix = [*names, record["model"]], f"{record['model']}:"
+    for part in parts:
         if not ENTRY_PATTERN.fullmatch(part):
-            _fail(path, f"{where}.{key}", part, "letters, digits and any of _ . + -")
-    return names
+            _fail(path, f"{where}: name", part, "letters, digits and any of _ . + -")
+    return [prefix + name for name in names]
 
 
 def _check(record: dict[str, Any], required: _Keys, optional: _Keys, path: Path, where: str) -> None:
@@ -207,6 +205,8 @@ def _check_type(value: object, types: _Types, path: Path, where: str, key: str) 
     # True is an int to Python, and not to JSON.
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         _fail(path, f"{where}.{key}", value, _expected(types))
+    if isinstance(value, str) and not value.isprintable():  # it will be printed
+        _fail(path, f"{where}.{key}", value, "one line of text without control characters")
 
 
 def _expected(types: _Types) -> str:

@@ -62,6 +62,7 @@ class ModelRecord(Record):
     weights: Target | None = None
     task: str | None = None
     tags: list[str] = []
+    aliases: list[Name] = []
 
 
 class TransformsRecord(Record):
@@ -103,6 +104,7 @@ class DatasetRecord(Record):
     license: str | None = None
     gated: dict[str, Any] | None = None
     homepage: Page | None = None
+    aliases: list[Name] = []
 
 
 class TensorTypeRecord(Record):
@@ -110,6 +112,7 @@ class TensorTypeRecord(Record):
 
     name: Name
     target: Target
+    aliases: list[Name] = []
 
 
 class KernelRecord(Record):

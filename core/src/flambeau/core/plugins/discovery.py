@@ -35,6 +35,8 @@ class Snapshot:
 
     def marked_broken(self, name: str, error: BaseException) -> Snapshot:
         """The same with one plugin broken, which takes its manifest out."""
+        if name not in self.plugins:  # uninstalled, and looked for anew, while it was loaded
+            return self
         plugin = replace(self.plugins[name], state="broken", error=error)
         manifests = {key: value for key, value in self.manifests.items() if key != name}
         return Snapshot({**self.plugins, name: plugin}, manifests)
@@ -93,7 +95,7 @@ def _examine(declared: Declaration, disabled: str | None) -> tuple[Plugin, dict[
             plugin,
             api=manifest.get("api"),
             home_page=manifest.get("home_page"),
-            hooks=manifest.get("hooks", plugin.hooks),
+            hooks=manifest.get("hooks") or plugin.hooks,
         )
         if manifest["plugin"] != declared.name:
             raise PluginError(
