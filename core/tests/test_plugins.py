@@ -5,6 +5,7 @@ import shutil
 import sys
 import threading
 import warnings
+from importlib import metadata
 
 import pytest
 
@@ -272,6 +273,15 @@ def test_a_newer_schema_asks_for_a_newer_core(site):
     plugin = quiet(site)["alpha"]
     assert plugin.state == "incompatible"
     assert "upgrade flambeau-core" in str(plugin.error)
+
+
+@pytest.mark.parametrize("name", ["torch", "pluggy", "Typing_Extensions", "scikit_learn", "not-installed-at-all"])
+def test_the_version_of_a_distribution_is_the_one_the_standard_library_finds(name):
+    try:
+        expected = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        expected = None
+    assert distributions.version_of(name) == expected
 
 
 def test_requirements_are_checked_without_importing_them(site):

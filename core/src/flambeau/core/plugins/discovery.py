@@ -17,7 +17,7 @@ from flambeau.core import API_VERSION
 from flambeau.core.environment import config_path, read_config
 from flambeau.core.errors import ConfigError, ManifestError, PluginError
 from flambeau.core.manifest.reading import SCHEMA_VERSION, check_head, check_tables, parse_manifest
-from flambeau.core.plugins.distributions import Declaration, declarations
+from flambeau.core.plugins.distributions import Declaration, declarations, version_of
 from flambeau.core.plugins.plugin import NAME_PATTERN, Plugin
 
 
@@ -167,8 +167,6 @@ def _incompatibility(manifest: dict[str, Any], plugin: Plugin) -> str:
 
 
 def _unmet(distribution: str, wanted: str) -> str:
-    from importlib import metadata
-
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
@@ -176,9 +174,8 @@ def _unmet(distribution: str, wanted: str) -> str:
     except InvalidSpecifier as error:
         fault = f"$.requires.{distribution} is {wanted!r}, expected a version specifier such as '>=2.8'."
         raise ManifestError(fault) from error
-    try:
-        have = metadata.version(distribution)
-    except metadata.PackageNotFoundError:
+    have = version_of(distribution)
+    if have is None:
         return f"it requires {distribution}{wanted}, which is not installed."
     if accepted.contains(have, prereleases=True):
         return ""

@@ -42,14 +42,26 @@ class _Installed:
     name: str
     read: Callable[[str], str]
 
+    @property
+    def header(self) -> str:
+        """Name, version and more; empty for what an interrupted removal left behind."""
+        return self.read("METADATA") or self.read("PKG-INFO")
+
 
 def declarations() -> list[Declaration]:
     """The plugins that installed distributions declare, sorted by distribution and name."""
     found: dict[str, _Installed] = {}
-    for installed in _distributions():
+    for installed in _distributions(search_path()):
         # One may lie on sys.path twice (installed, and in place); the first is the one that Python imports.
         found.setdefault(installed.name, installed)
     return [declared for name in sorted(found) for declared in _declared_by(found[name])]
+
+
+def version_of(distribution: str) -> str | None:
+    """The version of an installed distribution; None where there is none of this name."""
+    name = normalized(distribution)
+    found = next((installed for installed in _distributions(sys.path) if installed.name == name), None)
+    return _field(found.header, "Version") if found else None
 
 
 def normalized(name: str) -> str:
@@ -61,9 +73,8 @@ def _declared_by(installed: _Installed) -> Iterator[Declaration]:
     text = installed.read("entry_points.txt")
     if f"[{HOOKS_GROUP}" not in text:
         return
-    header = installed.read("METADATA") or installed.read("PKG-INFO")
-    if not header:
-        return  # what an interrupted removal left behind
+    if not (header := installed.header):
+        return
     manifests, hooks = dict(_entry_points(text, MANIFEST_GROUP)), dict(_entry_points(text, HOOKS_GROUP))
     for name in sorted(manifests.keys() | hooks.keys()):
         yield Declaration(
@@ -102,17 +113,17 @@ def _editable(text: str) -> bool:
 
 
 def search_path() -> list[str]:
-    """Where distributions may be installed."""
+    """Where plugins may be installed."""
     return sys.path
 
 
-def _distributions() -> Iterator[_Installed]:
+def _distributions(path: list[str]) -> Iterator[_Installed]:
     """Every distribution, those first on the path first."""
     finders = [finder for finder in sys.meta_path if hasattr(finder, "find_distributions")]
     if finders != [PathFinder]:
-        yield from _by_the_book(search_path())
+        yield from _by_the_book(path)
         return
-    for place in search_path():
+    for place in path:
         folder = place or os.curdir
         if os.path.isdir(folder):  # noqa: PTH112  # a Path for each entry would cost more than the question
             yield from _in_folder(folder)
