@@ -1,0 +1,87 @@
+"""Registration of each tensor type with pytree, DataLoader's collation and safe unpickling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
+
+import torch
+import torch.utils._pytree as pytree
+from torch import Tensor
+from torch._C._functorch import maybe_current_level, maybe_get_level, peek_interpreter_stack
+from torch._functorch.pyfunctorch import temporarily_pop_interpreter_stack
+from torch.utils.data._utils.collate import default_collate_fn_map
+
+from flambeau.core.tensors import collation
+from flambeau.core.tensors.fields import PerSample
+from flambeau.core.tensors.info import Declared, info_of
+from flambeau.core.tensors.wrapping import make, plain
+
+Built = TypeVar("Built")
+
+# "module:qualname" -> class, for records that name a class.
+CLASSES: dict[str, type[Declared]] = {}
+
+
+def register(cls: type[Declared]) -> None:
+    """Make a class known where exact classes count. A class of the same name (a reloaded module) takes over."""
+    name = class_path(cls)
+    CLASSES[name] = cls
+    pytree.register_pytree_node(
+        cls,
+        _flatten,
+        lambda leaves, context: _unflatten(cls, leaves, context),
+        serialized_type_name=name,
+        to_dumpable_context=lambda context: _to_json(cls, context),
+        from_dumpable_context=lambda data: _from_json(cls, data),
+        flatten_with_keys_fn=_flatten_with_keys,
+    )
+    default_collate_fn_map[cls] = collation.collate_typed
+    torch.serialization.add_safe_globals([cls, PerSample])
+
+
+def class_path(cls: type) -> str:
+    """`"module:qualname"` of a class."""
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+# The context is a tuple of values in the order of the type's fields: comparable, and constant to compilers.
+def _flatten(value: Declared) -> tuple[list[Tensor], tuple[Any, ...]]:
+    return [_at_home(value, lambda: plain(value))], tuple(info_of(type(value)).metadata(value).values())
+
+
+def _flatten_with_keys(value: Declared) -> tuple[list[tuple[pytree.KeyEntry, Tensor]], tuple[Any, ...]]:
+    leaves, context = _flatten(value)
+    return [(pytree.GetAttrKey("data"), leaves[0])], context
+
+
+def _unflatten(cls: type[Declared], leaves: Iterable[Any], context: tuple[Any, ...]) -> Any:
+    (leaf,) = leaves
+    if not isinstance(leaf, Tensor):
+        return leaf  # a tree of something else (specifications, shapes): there is no tensor to give a type
+    metadata = dict(zip(info_of(cls).names, context, strict=True))
+    return _at_home(leaf, lambda: make(leaf, cls, metadata))
+
+
+def _at_home(tensor: Tensor, build: Callable[[], Built]) -> Built:
+    """Run `build` at the level of `torch.func` transforms that a tensor belongs to.
+
+    A transform takes its arguments apart and together while it is already under way. An operator run then would
+    belong to the transform, and its result would be refused as an argument, or outlive the transform.
+    """
+    if torch.compiler.is_compiling() or peek_interpreter_stack() is None:
+        return build()
+    if maybe_get_level(tensor) >= (maybe_current_level() or 0):
+        return build()
+    with temporarily_pop_interpreter_stack():
+        return _at_home(tensor, build)
+
+
+def _to_json(cls: type[Declared], context: tuple[Any, ...]) -> Any:
+    fields = info_of(cls).fields
+    return [declared.to_json(value) for declared, value in zip(fields.values(), context, strict=True)]
+
+
+def _from_json(cls: type[Declared], data: Any) -> tuple[Any, ...]:
+    fields = info_of(cls).fields
+    return tuple(declared.from_json(value) for declared, value in zip(fields.values(), cast("Any", data), strict=True))
