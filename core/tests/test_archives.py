@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flambeau.core.errors import DiskFullError, HubError, UnsafeArchiveError
-from flambeau.core.hub import archives, extract_archive
+from flambeau.core.hub import archive_rules, archives, extract_archive
 
 FILES = {"a.txt": b"first", "deep/er/b.bin": bytes(range(256)) * 40, "deep/c": b""}
 
@@ -263,15 +263,15 @@ def test_a_name_below_a_file_is_refused(box):
 
 def test_names_that_differ_in_case_alone_are_refused_where_the_file_system_ignores_it(box, monkeypatch):
     archive = make_tar(box / "t.tar", tar_member("Train/a", b"1"), tar_member("train/b", b"2"))
-    monkeypatch.setattr(archives, "_ignores_case", lambda folder: True)
+    monkeypatch.setattr(archive_rules, "ignores_case", lambda folder: True)
     refused(box, archive, "ignores case")
-    monkeypatch.setattr(archives, "_ignores_case", lambda folder: False)
+    monkeypatch.setattr(archive_rules, "ignores_case", lambda folder: False)
     assert len(tree(extract_archive(archive, box / "in" / "target"))) == 2
 
 
 def test_whether_a_file_system_ignores_case_is_found_out_by_trying(tmp_path):
     (tmp_path / "Probe").touch()
-    assert archives._ignores_case(tmp_path) == (tmp_path / "pROBE").exists()
+    assert archive_rules.ignores_case(tmp_path) == (tmp_path / "pROBE").exists()
     assert os.listdir(tmp_path) == ["Probe"]
 
 
@@ -358,8 +358,8 @@ def test_a_header_that_would_fill_the_memory_is_refused(box):
 
 
 def test_what_does_not_fit_on_the_disk_is_said_before_writing(box, monkeypatch):
-    usage = archives.shutil.disk_usage(box)
-    monkeypatch.setattr(archives.shutil, "disk_usage", lambda path: usage._replace(free=(1 << 30) + 100))
+    usage = archive_rules.shutil.disk_usage(box)
+    monkeypatch.setattr(archive_rules.shutil, "disk_usage", lambda path: usage._replace(free=(1 << 30) + 100))
     archive = make_tar(box / "t.tar", tar_member("a", bytes(101)))
     refused(box, archive, "make room", DiskFullError)
 

@@ -340,6 +340,9 @@ def test_a_web_page_in_place_of_the_file_is_named_as_such(get, server):
     server.always["a.bin"] = Reply(body=b"\n<!DOCTYPE html><title>Log in</title>")
     with pytest.raises(HashMismatchError, match="web page"):
         get(sha256=SHA)
+    server.always["a.bin"] = Reply(body=b"log in", headers={"Content-Type": "text/html"})
+    with pytest.raises(HashMismatchError, match="web page"):
+        get(size=len(DATA))
 
 
 def test_a_body_compressed_against_our_wish_is_refused(get, server):

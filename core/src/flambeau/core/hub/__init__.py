@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         HubWarning as HubWarning,
         OfflineError as OfflineError,
         UnsafeArchiveError as UnsafeArchiveError,
-        UnsafeCheckpointError as UnsafeCheckpointError,
     )
     from flambeau.core.hub.archives import extract_archive as extract_archive
     from flambeau.core.hub.cache import (
@@ -42,7 +41,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "fetching": ("fetch",),
         "flambeau.core.errors": (
             "DiskFullError", "DownloadError", "GatedError", "HashMismatchError", "HubError", "HubWarning",
-            "OfflineError", "UnsafeArchiveError", "UnsafeCheckpointError",
+            "OfflineError", "UnsafeArchiveError",
         ),
     },
 )  # fmt: skip

@@ -30,6 +30,7 @@ from flambeau.core.files import safe_name, write_atomic
 from flambeau.core.hub.owners import in_progress, siblings
 
 _CORRUPT_KEPT_S = 24 * 3600.0
+_FETCHED = ("files", "unpacked")
 _LEFTOVER = re.compile(r"\.(part|part\.json|corrupt-\d+|tmp)$")
 
 
@@ -52,11 +53,6 @@ class Expected:
         if size is not None and size < 0:
             raise ValueError(f"size={size} is not a number of bytes; expected 0 or more, or None where it is unknown.")
         return cls(sha256.lower() if sha256 else None, size)
-
-    @property
-    def complete(self) -> bool:
-        """Whether the digest is whole, so that it identifies the content wherever it comes from."""
-        return self.sha256 is not None and len(self.sha256) == 64
 
     def check(self, where: str, digest: str | None, size: int, *, note: str = "") -> None:
         """Compare with what came; `digest=None` compares sizes alone.
@@ -139,7 +135,7 @@ def inspect(path: Path, expected: Expected, *, url: str | None = None) -> bool:
     if digest is None:
         digest = file_digest(path)
         expected.check(str(path), digest, stat.st_size)
-        write_sidecar(path, digest, expected, stat=stat)
+        write_sidecar(path, stat, digest, expected)
     expected.check(str(path), digest, stat.st_size)
     return True
 
@@ -155,12 +151,18 @@ def usable(path: Path, expected: Expected, *, url: str | None = None) -> bool:
         now = path.stat() if path.exists() else None
         # While this process was hashing, another may have put a good file in its place: that one stays.
         if now is not None and (now.st_ino, now.st_mtime_ns) == (before.st_ino, before.st_mtime_ns):
-            aside = path.with_name(f"{path.name}.corrupt-{int(time.time())}")
-            with contextlib.suppress(OSError):  # read-only, or mapped on Windows: replacing it will tell
-                path.replace(aside)
-            sidecar(path).unlink(missing_ok=True)
-            warnings.warn(f"{error} It was set aside as {aside.name}.", HubWarning, stacklevel=4)
+            warnings.warn(f"{error} It {_set_aside(path)}.", HubWarning, stacklevel=3)
         return False
+
+
+def _set_aside(path: Path) -> str:
+    aside = path.with_name(f"{path.name}.corrupt-{int(time.time())}")
+    try:
+        path.replace(aside)
+        sidecar(path).unlink(missing_ok=True)
+    except OSError as error:  # in a folder that is read-only, or mapped by another process on Windows
+        return f"could not be set aside ({error})"
+    return f"was set aside as {aside.name}"
 
 
 def sidecar(path: Path) -> Path:
@@ -178,13 +180,10 @@ def read_sidecar(path: Path, stat: os.stat_result) -> Mapping[str, str]:
     return record if proven else {}
 
 
-def write_sidecar(
-    path: Path, digest: str, expected: Expected, *, url: str | None = None, stat: os.stat_result | None = None
-) -> None:
-    """Record that a file was verified; a folder that cannot be written to only costs the next look-up a hash."""
-    stat = stat or path.stat()
+def write_sidecar(path: Path, stat: os.stat_result, digest: str, expected: Expected, *, url: str | None = None) -> None:
+    """Record that a file was verified in the state `stat`; where that cannot be written the next look-up hashes."""
     record: dict[str, object] = {"size": stat.st_size, "mtime_ns": stat.st_mtime_ns, "sha256": digest}
-    if expected.sha256 and not expected.complete:
+    if expected.sha256 and len(expected.sha256) < 64:
         record["prefix"] = expected.sha256
     if url is not None:
         record["url"] = url
@@ -245,7 +244,7 @@ def cached(
 
 
 def purge(*, older_than: float | timedelta | None = None, partial_only: bool = False) -> int:
-    """Remove fetched files from the cache.
+    """Remove fetched files, and what was unpacked from them, from the cache.
 
     Downloads that a running process is writing are left alone, and so are files that the system will not give up
     (mapped by another process, on Windows).
@@ -258,8 +257,10 @@ def purge(*, older_than: float | timedelta | None = None, partial_only: bool = F
         Bytes freed.
     """
     age_s = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
-    folder, freed = cache_dir("files"), 0
-    for entry in sorted(folder.iterdir()) if folder.is_dir() else []:
+    freed = 0
+    for entry in [
+        entry for folder in _FETCHED if cache_dir(folder).is_dir() for entry in sorted(cache_dir(folder).iterdir())
+    ]:
         companion = entry.suffix in (".ok", ".lock")
         if in_progress(entry) or (partial_only and not _LEFTOVER.search(entry.name)):
             continue
@@ -272,8 +273,8 @@ def purge(*, older_than: float | timedelta | None = None, partial_only: bool = F
 
 
 def cache_size() -> int:
-    """Bytes in the cache of fetched files."""
-    return disk_size(cache_dir("files"))
+    """Bytes of fetched files and of what was unpacked from them."""
+    return sum(disk_size(cache_dir(folder)) for folder in _FETCHED)
 
 
 def disk_size(path: Path) -> int:

@@ -163,7 +163,7 @@ class Download:
         self._drop()
         total = _length(response)
         if total is not None:
-            self.expected.check(url, None, total, note=" Nothing of it was kept.")
+            self.expected.check(url, None, total, note=_kept_nothing(response))
         etag, modified = response.headers.get("ETag"), response.headers.get("Last-Modified")
         self.partial = Partial(self.final, Origin(url, etag, modified, total, self.expected.sha256))
         return total
@@ -179,6 +179,7 @@ class Download:
             partial.append(block)
             advance(len(block))
             if most is not None and partial.size > most:
+                self.expected.check(url, None, partial.size, note=_kept_nothing(response, partial))
                 self._drop()
                 raise TransferError(f"{url}: more came than the {most:,} bytes announced.", url=url, again=True)
         if total is not None and partial.size < total:
@@ -189,16 +190,16 @@ class Download:
         partial = self.partial
         if partial is None:
             raise TransferError(f"{url}: nothing came.", url=url)
-        self.expected.check(url, partial.digest, partial.size, note=_advice(partial))
+        self.expected.check(url, partial.digest, partial.size, note=_kept_nothing(None, partial))
         try:
-            partial.publish(self.final)
+            stat = partial.publish(self.final)
         except (FileNotFoundError, PermissionError) as error:
             # Another process took this one for dead and tidied up; or, on Windows, has the finished file mapped.
             self._drop()
             if not inspect(self.final, self.expected):
                 raise TransferError(f"{url}: {self.final} could not be put in place ({error}).", url=url) from error
             return self.final
-        write_sidecar(self.final, partial.digest, self.expected, url=self.client.home)
+        write_sidecar(self.final, stat, partial.digest, self.expected, url=self.client.home)
         return self.final
 
     def _adopt(self) -> None:
@@ -301,7 +302,9 @@ def _refused(url: str, status: int) -> GatedError:
     )  # fmt: skip
 
 
-def _advice(partial: Partial) -> str:
-    page = partial.head.lstrip().lower().startswith((b"<!doctype html", b"<html"))
-    said = " The server sent a web page, perhaps a login or a notice, in place of the file." if page else ""
-    return f"{said} Nothing of it was kept."
+def _kept_nothing(response: Response | None, partial: Partial | None = None) -> str:
+    """The end of the sentence about content that is wrong, with a likely reason."""
+    page = response is not None and (response.headers.get("Content-Type") or "").startswith("text/html")
+    page = page or (partial is not None and partial.head.lstrip().lower().startswith((b"<!doctype html", b"<html")))
+    reason = " The server sent a web page, perhaps a login or a notice, in place of the file." if page else ""
+    return f"{reason} Nothing of it was kept."

@@ -116,8 +116,8 @@ def _from_hugging_face(
         path = expected.verified(huggingface.download(url, offline=False, again=True))
     if filename is None and root is None:
         return path
-    plain = url.rpartition("@")[0] or url
-    return _take(path, final_path(plain, expected, filename, root), expected, url)
+    final = final_path(url.rpartition("@")[0] or url, expected, filename, root)
+    return final if usable(final, expected, url=url) else _take(path, final, expected, url)
 
 
 def _from_torch_home(url: str, final: Path, expected: Expected) -> Path | None:
@@ -130,29 +130,31 @@ def _from_torch_home(url: str, final: Path, expected: Expected) -> Path | None:
         there = there.resolve(strict=True)
         if expected.size not in (None, there.stat().st_size):
             return None
-        expected.verified(there)
-    except (OSError, HashMismatchError):  # absent, unreadable, or another file of this name
+        return _take(there, final, expected, url)
+    except (FileNotFoundError, PermissionError, HashMismatchError):  # absent, or another file of this name
         return None
-    return _take(there, final, expected, url)
 
 
 def _take(source: Path, final: Path, expected: Expected, url: str) -> Path:
-    """Have a file that lies elsewhere under its final name too: linked, else copied, else left where it is."""
-    if usable(final, expected, url=url):
-        return final
+    """Have a verified file that lies elsewhere under its final name too: linked, else copied, else where it is."""
+    digest = file_digest(source)
+    expected.check(str(source), digest, source.stat().st_size)
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(source, final)
+            stat = final.stat()
         except OSError:
-            _copy(source, final)
-    except OSError:  # a read-only or full cache
+            stat = _copy(source, final, expected)
+    except HashMismatchError:
+        raise
+    except OSError:  # the cache is full or cannot be written
         return source
-    write_sidecar(final, file_digest(final), expected, url=url)
+    write_sidecar(final, stat, digest, expected, url=url)
     return final
 
 
-def _copy(source: Path, final: Path) -> None:
+def _copy(source: Path, final: Path, expected: Expected) -> os.stat_result:
     from flambeau.core.hub.partials import Origin, Partial
 
     partial = Partial(final, Origin(source.as_uri()))
@@ -160,7 +162,8 @@ def _copy(source: Path, final: Path) -> None:
         with source.open("rb") as file:
             while block := file.read(1 << 20):
                 partial.append(block)
-        partial.publish(final)
+        expected.check(str(source), partial.digest, partial.size)
+        return partial.publish(final)
     except BaseException:
         partial.discard()
         raise

@@ -43,10 +43,11 @@ class Partial:
 
     def __init__(self, final: Path, origin: Origin) -> None:
         self.path, self.origin, self.size, self.head = claim(final, "part"), origin, 0, b""
-        self._hash = hashlib.sha256()
-        # 0666 before the umask, as for any file the user makes; exclusive, so that nobody else has it open.
-        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        self._hash, self._descriptor = hashlib.sha256(), -1
         try:
+            # 0666 before the umask, as for any file the user makes; exclusive, so that nobody else has it open.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+            self._descriptor = os.open(self.path, flags, 0o666)
             write_atomic(_description(self.path), json.dumps(asdict(origin)))
         except BaseException:
             self.discard()
@@ -67,16 +68,18 @@ class Partial:
             self.size += written
             rest = rest[written:]
 
-    def publish(self, final: Path) -> None:
-        """Make the finished file durable and visible under its final name.
+    def publish(self, final: Path) -> os.stat_result:
+        """Make the finished file durable and visible under its final name; returns its state.
 
         Raises:
             FileNotFoundError: another process took this file for abandoned and removed it.
         """
         os.fsync(self._descriptor)
+        stat = os.fstat(self._descriptor)
         self.close()
         replace(self.path, final)
-        _description(self.path).unlink(missing_ok=True)
+        _remove(self.path)
+        return stat
 
     def close(self) -> None:
         """Stop writing and leave what came for a later call to take over."""
