@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import pickle
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -120,13 +121,18 @@ def _batch_dims(subject: OperatorSubject) -> None:
         raise NotApplicable("the sample promises no batch dimensions (`batched`).")
     if subject.sample.generator:
         raise NotApplicable("random results of a batch are not those of its items.")
-    for sizes in ((2,), (2, 3)):
-        args = tuple(
-            arg.expand(*sizes, *arg.shape).clone() if index in positions else arg
-            for index, arg in enumerate(subject.inputs())
-        )
-        expected = mapped(lambda value: value.expand(*sizes, *value.shape), subject.output)  # noqa: B023  # used at once
-        subject.require_same(subject.call(*args), f"with leading dimensions {sizes}", expected=expected)
+    # Rows in another order make another valid item of pictures, boxes and waveforms alike.
+    items = [subject.inputs(), _reversed(subject.inputs(), positions)]
+    outputs = [subject.call(*mapped(_copy, item)) for item in items]
+    for more in ((), (3,)):
+        sizes = (*more, 2)
+        args = list(subject.inputs())
+        for position in positions:
+            pair = torch.stack([item[position] for item in items])
+            args[position] = pair.expand(*sizes, *args[position].shape).clone()
+        got, expected = list(tensors(subject.call(*args))), [list(tensors(output)) for output in outputs]
+        stacked = [torch.stack(pair).expand(*sizes, *pair[0].shape) for pair in zip(*expected, strict=True)]
+        subject.require_same(got, f"with leading dimensions {sizes}", expected=stacked)
 
 
 @TRANSFORM_CHECKS.check("memory-layouts")
@@ -258,9 +264,10 @@ def _fake(subject: OperatorSubject) -> None:
     if subject.sample.generator:
         raise NotApplicable("values are drawn from a generator.")
     mode = FakeTensorMode()
+    inputs = mapped(mode.from_tensor, subject.inputs())
     try:
         with mode:
-            output = subject.call(*mapped(mode.from_tensor, subject.inputs()))
+            output = subject.call(*inputs)
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
         raise NotApplicable("its result depends on values.") from error
     fake = [(tuple(value.shape), value.dtype) for value in tensors(output)]
@@ -319,6 +326,13 @@ def _cast(subject: OperatorSubject, dtype: torch.dtype) -> tuple[Any, ...]:
         return value.to(dtype) if chosen else value
 
     return tuple(mapped(cast, inputs))
+
+
+def _reversed(inputs: tuple[Any, ...], positions: Sequence[int]) -> tuple[Any, ...]:
+    """Another item: the batched inputs with their rows in reverse."""
+    return tuple(
+        value.flip(0) if index in positions and value.ndim > 1 else value for index, value in enumerate(inputs)
+    )
 
 
 def _floats(output: Any) -> Any:

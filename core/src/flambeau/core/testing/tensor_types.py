@@ -89,7 +89,11 @@ def each(check: Callable[[TensorTypeSubject, Any], None]) -> Callable[[TensorTyp
 
 @CHECKS.check("samples")
 def _samples(subject: TensorTypeSubject) -> None:
-    """The plugin provides instances, without which a type cannot be judged."""
+    """It derives from `TypedTensor`, and the plugin provides instances to judge it by."""
+    from flambeau.core.tensors import TypedTensor
+
+    if not (isinstance(subject.cls, type) and issubclass(subject.cls, TypedTensor)):
+        raise CheckFailed(f"{subject.cls!r} does not derive from flambeau.core.tensors.TypedTensor.")
     if not subject.provided.has("tensor_samples"):
         raise CheckFailed(f"{subject.provided.origin} has no `tensor_samples(type_name)`.")
     if not subject.samples:
@@ -197,13 +201,12 @@ def _deepcopy(subject: TensorTypeSubject, sample: Any) -> None:
 @CHECKS.check("compile")
 @each
 def _compile(subject: TensorTypeSubject, sample: Any) -> None:
-    """Unwrapped outside a compiled function and wrapped again after it, elements and metadata are as in eager mode."""
-    from flambeau.core.tensors import rewrap, unwrap
+    """A compiled function takes it and gives it back with class, metadata and elements."""
+    from flambeau.core.tensors import compiled
 
     torch.compiler.reset()
-    compiled = torch.compile(lambda value: value.clone(), fullgraph=True, backend="aot_eager")
-    plain, spec = unwrap({"value": sample})
-    subject.require_twin(rewrap({"value": compiled(plain["value"])}, spec)["value"], sample, "compile")
+    function = compiled(lambda tree: {"again": tree["value"].clone()}, fullgraph=True, backend="aot_eager")
+    subject.require_twin(function({"value": sample})["again"], sample, "compile")
 
 
 @CHECKS.check("pytree")
@@ -223,11 +226,15 @@ def _pytree(subject: TensorTypeSubject, sample: Any) -> None:
 @each
 def _repr(subject: TensorTypeSubject, sample: Any) -> None:
     """Its repr is one line with class, sizes and metadata, never the elements."""
+    from flambeau.core.tensors import wrap
+
     text = repr(sample)
-    if len(text.splitlines()) != 1 or len(text) > 400:
-        raise CheckFailed(
-            f"repr has {len(text.splitlines())} lines and {len(text)} characters; expected one short line."
-        )
+    lines = len(text.splitlines())
+    if lines != 1 or len(text) > 400:
+        raise CheckFailed(f"repr has {lines} lines and {len(text)} characters; expected one short line.")
+    zeros, ones = (repr(wrap(torch.full_like(_plain(sample), value), like=sample)) for value in (0, 1))
+    if sample.numel() and zeros != ones:
+        raise CheckFailed(f"repr shows elements: {text}")
     for part in (type(sample).__name__, *map(str, sample.shape), *subject.metadata(sample)):
         if part not in text:
             raise CheckFailed(f"repr lacks {part!r}: {text}")
