@@ -99,9 +99,9 @@ def render(manifest: dict[str, Any]) -> str:
 
 
 def _first_head(package: str) -> dict[str, Any]:
-    from flambeau.core.plugins import discover
+    from flambeau.core.plugins.distributions import declarations
 
-    names = [plugin.name for plugin in discover().values() if plugin.package == package]
+    names = [declared.name for declared in declarations() if declared.package == package]
     return {
         "schema": SCHEMA_VERSION,
         "plugin": names[0] if names else package.rpartition(".")[2],
@@ -112,7 +112,8 @@ def _first_head(package: str) -> dict[str, Any]:
 def _import_all(package: str, *, skip: str | None) -> list[ModuleType]:
     """Import every module of a package; what runs as a program, or serves the tests alone, registers nothing.
 
-    A module with Triton kernels, which `register_op` imports at the first call on an accelerator, may fail.
+    A module with Triton kernels, which `register_op` imports at the first call on an accelerator, may fail; so may a
+    kernel library, which lies there with the suffix of an extension module and is none.
     """
     failures: dict[str, ManifestError] = {}
     modules = list(_imported(package, skip, failures))
@@ -120,7 +121,7 @@ def _import_all(package: str, *, skip: str | None) -> list[ModuleType]:
         str(operator.get("triton")).partition(":")[0]
         for library in _libraries(package)
         for operator in library.operators.values()
-    }
+    } | {f"{library.package}.{library.stem}" for library in _libraries(package)}
     for name, error in failures.items():
         if name not in on_demand:
             raise error
