@@ -45,7 +45,6 @@ def _imagenet(
         url=f"https://download.pytorch.org/models/{file}",
         transforms=lazy("flambeau.vision.transforms._presets:ImageClassification", **preset),
         meta={
-            "task": "image-classification",
             "num_params": num_params,
             "min_size": (1, 1),
             "categories": categories("imagenet_1000"),

@@ -1,0 +1,96 @@
+"""What the conformance kit needs to check vision: inputs of models, miniature datasets, samples of functions."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flambeau.core.testing import Sample
+from flambeau.vision import tv_tensors
+from flambeau.vision.datasets import CIFAR10, CIFAR100
+from flambeau.vision.io import write_png
+from flambeau.vision.ops import nms
+from flambeau.vision.transforms._presets import HandwrittenDigit, ImageClassification
+from flambeau.vision.transforms.v2 import functional as F
+
+_INPUT_SHAPES = {"digit_cnn": (1, 8, 8)}
+
+
+def example_inputs(model_name: str, batch: int) -> tuple[Tensor, ...]:
+    """A batch of small pictures; the same each time."""
+    shape = _INPUT_SHAPES.get(model_name, (3, 64, 64))
+    return (torch.rand(batch, *shape, generator=torch.Generator().manual_seed(0)),)
+
+
+def raw_input(model_name: str) -> Tensor:
+    """A picture as it comes from a file."""
+    return _picture(40, 50)
+
+
+def dataset_fixture(name: str, root: Path) -> dict[str, Any]:
+    """Write a few items in the dataset's true layout; returns what to build it with."""
+    if name == "fakedata":
+        return {"size": 4, "image_size": (3, 8, 8)}
+    if name == "imagefolder":
+        for label in ("cat", "dog"):
+            folder = root / label
+            folder.mkdir(parents=True)
+            for index in range(2):
+                write_png(_picture(8 + index, 10), folder / f"{index}.png")
+    else:
+        write_cifar({"cifar10": CIFAR10, "cifar100": CIFAR100}[name], root)
+    return {"root": root}
+
+
+def write_cifar(dataset: type[CIFAR10], root: Path, *, items: int = 4) -> None:
+    """Write batches and class names as the published archive holds them, `items` pictures in each batch."""
+    folder = root / dataset.base_folder
+    folder.mkdir(parents=True)
+    fine = issubclass(dataset, CIFAR100)
+    classes = 100 if fine else 10
+    for number, (batch, _) in enumerate([*dataset.train_list, *dataset.test_list]):
+        data = torch.randint(0, 256, (items, 3072), generator=torch.Generator().manual_seed(number), dtype=torch.uint8)
+        labels = [(items * number + index) % classes for index in range(items)]
+        content = {"data": data.numpy(), "fine_labels" if fine else "labels": labels}
+        (folder / batch).write_bytes(pickle.dumps(content, protocol=2))
+    names = {dataset.meta["key"]: [f"class {index}" for index in range(classes)]}
+    (folder / dataset.meta["filename"]).write_bytes(pickle.dumps(names, protocol=2))
+
+
+def tensor_samples(type_name: str) -> list[Tensor]:
+    """Instances of a tensor type."""
+    samples = {"image": [tv_tensors.Image(_picture(4, 6)), tv_tensors.Image(torch.rand(2, 3, 4, 6))]}
+    return samples[type_name]
+
+
+def op_samples() -> Iterator[Sample]:
+    """Samples of the operators."""
+    corners = torch.rand(30, 2, generator=torch.Generator().manual_seed(0)) * 20
+    boxes = torch.cat([corners, corners + 5 + corners.flip(0) / 4], 1)
+    scores = torch.rand(30, generator=torch.Generator().manual_seed(1))
+    yield Sample("nms", nms, (boxes, scores, 0.3), operator="flambeau_vision::nms")
+
+
+def transform_cases() -> Iterator[Sample]:
+    """Samples of the functionals and presets."""
+    image = torch.rand(3, 12, 17, generator=torch.Generator().manual_seed(2))
+    floats = {"dtypes": ("float32", "float64"), "batched": (0,), "differentiable": (0,)}
+    yield Sample("resize", F.resize, (image, [8, 9]), **floats)
+    yield Sample("center_crop", F.center_crop, (image, [14, 8]), **floats)
+    yield Sample("normalize", F.normalize, (image, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4]), rejects=("uint8",), **floats)
+    yield Sample("rgb_to_grayscale", F.rgb_to_grayscale, (image,), **floats)
+    yield Sample("to_dtype", F.to_dtype, (_picture(5, 6), torch.float32, True), dtypes=("uint8",), batched=(0,))
+    preset = ImageClassification(crop_size=8, resize_size=10)
+    yield Sample("ImageClassification", preset, (image,), dtypes=("float32",), batched=(0,))
+    # It looks for the digit in each picture, so sizes depend on values and no graph holds it.
+    yield Sample("HandwrittenDigit", HandwrittenDigit(), (image,), dtypes=("float32",), batched=(0,), compiles=False)
+
+
+def _picture(height: int, width: int) -> Tensor:
+    y, x = torch.meshgrid(torch.linspace(0, 255, height), torch.linspace(0, 255, width), indexing="ij")
+    return torch.stack([x, y, (x + y) / 2]).to(torch.uint8)

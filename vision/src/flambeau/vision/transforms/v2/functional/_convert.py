@@ -1,0 +1,127 @@
+"""Between PIL images, arrays and tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from flambeau.vision.transforms.v2.functional._pil import is_pil
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from PIL import Image
+
+    from flambeau.vision.tv_tensors import Image as ImageTensor
+
+# Pillow's mode by the channels of a uint8 image.
+_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+# Pillow's mode by the dtype of an image with one channel.
+_WIDE_MODES = {"uint8": "L", "uint16": "I;16", "int16": "I;16", "int32": "I", "float32": "F"}
+
+
+def pil_to_tensor(pic: Image.Image) -> Tensor:
+    """Copy a PIL image into a tensor, without scaling.
+
+    Returns:
+        [C, H, W]: uint8 for most modes, bool for "1", int32 for "I", uint16 for "I;16", float32 for "F". A palette
+        image gives its indices.
+
+    Raises:
+        TypeError: `pic` is no PIL image.
+    """
+    if not is_pil(pic):
+        raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
+    import numpy as np
+
+    array = np.array(pic, copy=True)
+    return torch.from_numpy(array.reshape(pic.height, pic.width, -1)).permute(2, 0, 1).contiguous()
+
+
+def to_image(inpt: Tensor | Image.Image | NDArray[Any]) -> ImageTensor:
+    """Make a `tv_tensors.Image` of a tensor [..., C, H, W], a PIL image, or an array [H, W, C] or [H, W].
+
+    Raises:
+        TypeError: `inpt` is none of them.
+    """
+    import numpy as np
+
+    from flambeau.vision.tv_tensors import Image as ImageTensor
+
+    if isinstance(inpt, np.ndarray):
+        array = inpt if inpt.ndim > 2 else inpt[..., None]
+        return ImageTensor(torch.from_numpy(array).permute(2, 0, 1).contiguous())
+    if is_pil(inpt):
+        return ImageTensor(pil_to_tensor(inpt))
+    if isinstance(inpt, Tensor):
+        return ImageTensor(inpt)
+    raise TypeError(f"Input can either be a pure Tensor, a numpy array, or a PIL image, but got {type(inpt)} instead.")
+
+
+def to_pil_image(pic: Tensor | NDArray[Any], mode: str | None = None) -> Image.Image:
+    """Make a PIL image of a tensor [C, H, W] or [H, W], or an array [H, W, C] or [H, W].
+
+    Args:
+        pic: 1 to 4 channels of uint8; or one channel of int16, uint16, int32 or float32. Floating-point tensors are
+            images in [0, 1] and become uint8, unless `mode` is "F".
+        mode: Pillow's mode of the result; by default what channels and dtype suggest.
+
+    Raises:
+        TypeError: `pic` is neither, or has a dtype that Pillow lacks.
+        ValueError: a wrong number of dimensions or channels, or a mode that does not fit them.
+    """
+    import numpy as np
+    from PIL import Image
+
+    if isinstance(pic, Tensor):
+        array = _array_of_tensor(pic, mode)
+    elif isinstance(pic, np.ndarray):
+        array = pic if pic.ndim != 2 else pic[..., None]
+    else:
+        raise TypeError(f"pic should be Tensor or ndarray. Got {type(pic)}.")
+    if array.ndim != 3:
+        raise ValueError(f"pic should be 2/3 dimensional. Got {array.ndim} dimensions.")
+    return _image_of_array(Image, array, mode)
+
+
+def _array_of_tensor(pic: Tensor, mode: str | None) -> NDArray[Any]:
+    if pic.ndim not in (2, 3):
+        raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
+    pic = pic.detach().cpu()
+    if pic.is_floating_point() and mode != "F":
+        # Upstream: truncation, and values outside [0, 1] wrap around.
+        pic = pic.mul(255).to(torch.uint8)
+    elif pic.is_floating_point():
+        pic = pic.float()
+    array: NDArray[Any] = (pic if pic.ndim == 3 else pic.unsqueeze(0)).permute(1, 2, 0).contiguous().numpy()
+    return array
+
+
+def _image_of_array(pillow: Any, array: NDArray[Any], mode: str | None) -> Image.Image:
+    channels, dtype = array.shape[-1], array.dtype.name
+    if channels == 1:
+        if dtype not in _WIDE_MODES:
+            raise TypeError(
+                f"Input type {dtype} is not supported with one channel; expected one of {list(_WIDE_MODES)}."
+            )
+        array, fitting = array[..., 0], (_WIDE_MODES[dtype],)
+        if dtype == "int16":
+            array = array.astype("uint16")
+    elif dtype != "uint8":
+        raise TypeError(f"Input type {dtype} is not supported with {channels} channels; expected uint8.")
+    elif channels not in _MODES:
+        raise ValueError(f"pic should not have > 4 channels. Got {channels} channels.")
+    else:
+        fitting = {2: ("LA",), 3: ("RGB", "YCbCr", "HSV"), 4: ("RGBA", "CMYK", "RGBX")}[channels]
+    if mode is not None and mode not in fitting:
+        raise ValueError(
+            f"Incorrect mode ({mode}) supplied for {channels} channel(s) of {dtype}. Should be one of {fitting}."
+        )
+    image: Image.Image = pillow.fromarray(array)
+    return image if mode in (None, image.mode) else _relabelled(pillow, image, mode)
+
+
+def _relabelled(pillow: Any, image: Image.Image, mode: str) -> Image.Image:
+    """The same bytes under another mode of the same layout, for instance RGB read as YCbCr."""
+    return pillow.frombytes(mode, image.size, image.tobytes())  # type: ignore[no-any-return]

@@ -1,0 +1,88 @@
+"""Element types and the values they stand for."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from flambeau.core.tensors import functional, register_kernel
+from flambeau.vision import tv_tensors
+
+# Bits that hold a value's magnitude: the largest value of the dtype is 2**bits - 1.
+_VALUE_BITS = {
+    torch.uint8: 8,
+    torch.int8: 7,
+    torch.uint16: 16,
+    torch.int16: 15,
+    torch.int32: 31,
+    torch.int64: 63,
+}
+
+
+def max_value(dtype: torch.dtype) -> int:
+    """The value that stands for full intensity: the largest one of an integer dtype, 1 for floating point and bool."""
+    return 2 ** _VALUE_BITS[dtype] - 1 if dtype in _VALUE_BITS else 1
+
+
+@functional(fallback=False)
+def to_dtype(inpt: Tensor, dtype: torch.dtype = torch.float32, scale: bool = False) -> Tensor:
+    """Change an image's dtype.
+
+    Args:
+        inpt: a tensor of any shape.
+        dtype: the new element type.
+        scale: also map full intensity to full intensity: 255 for uint8 to 1.0 for floating point, 65535 for uint16,
+            and so on. Without it, values are cast as they are.
+
+    Returns:
+        Same shape. The tensor itself where it has the dtype already.
+        Floating point to integers truncates value * (max + 0.999), so that each integer stands for an interval of the
+        same length; integers to integers shift bits.
+
+    Raises:
+        RuntimeError: `scale` from float32 to int32 or int64, or from float64 to int64, which cannot hold the
+            largest value exactly.
+    """
+    return to_dtype_image(inpt, dtype, scale)
+
+
+@register_kernel(to_dtype, tv_tensors.Image)
+def to_dtype_image(image: Tensor, dtype: torch.dtype = torch.float32, scale: bool = False) -> Tensor:
+    """`to_dtype` of a tensor."""
+    if image.dtype == dtype:
+        return image
+    if not scale:
+        return image.to(dtype)
+    if image.is_floating_point():
+        return image.to(dtype) if dtype.is_floating_point else _quantized(image, dtype)
+    if dtype.is_floating_point:
+        # Upstream: a division, whose last bit differs from a multiplication by the reciprocal.
+        return image.to(dtype).div_(max_value(image.dtype))
+    return _shifted(image, dtype)
+
+
+def _quantized(image: Tensor, dtype: torch.dtype) -> Tensor:
+    if (image.dtype == torch.float32 and dtype in (torch.int32, torch.int64)) or (
+        image.dtype == torch.float64 and dtype == torch.int64
+    ):
+        raise RuntimeError(
+            f"The conversion from {image.dtype} to {dtype} is not exact; go through torch.float64 or a smaller dtype."
+        )
+    top = max_value(dtype)
+    scaled = image.mul(top + 1.0 - 1e-3)
+    if top > 2**15:  # there float32 rounds top + 0.999 up to top + 1, which would wrap around to 0
+        scaled = scaled.clamp_(max=top)
+    return scaled.to(dtype)
+
+
+def _shifted(image: Tensor, dtype: torch.dtype) -> Tensor:
+    shift = _VALUE_BITS.get(dtype, 0) - _VALUE_BITS.get(image.dtype, 0)
+    work = image.to(torch.int64) if torch.uint16 in (image.dtype, dtype) else image  # torch shifts no uint16
+    if shift >= 0:
+        return work.to(torch.int64 if dtype == torch.uint16 else dtype).bitwise_left_shift(shift).to(dtype)
+    return work.bitwise_right_shift(-shift).to(dtype)
+
+
+def convert_image_dtype(image: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Change an image's dtype and scale its values; `to_dtype` with `scale=True`, under the name of v1."""
+    return to_dtype_image(image, dtype=dtype, scale=True)

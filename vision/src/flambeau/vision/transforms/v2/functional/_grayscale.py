@@ -1,0 +1,59 @@
+"""Between colour and gray."""
+
+from __future__ import annotations
+
+from PIL import Image
+from torch import Tensor
+
+from flambeau.core.tensors import functional, register_kernel
+from flambeau.vision import tv_tensors
+
+
+@functional(fallback=False)
+def rgb_to_grayscale(inpt: Tensor, num_output_channels: int = 1) -> Tensor:
+    """Turn RGB into gray: 0.2989 R + 0.587 G + 0.114 B (ITU-R BT.601).
+
+    Args:
+        inpt: [..., 3, H, W] or [..., 1, H, W] (already gray), or a PIL image.
+        num_output_channels: 1, or 3 for three equal channels.
+
+    Returns:
+        [..., num_output_channels, H, W], same dtype; integers are truncated. PIL images use Pillow's integer formula,
+        which rounds, so results differ by at most one level.
+
+    Raises:
+        ValueError: another number of output or input channels.
+    """
+    return rgb_to_grayscale_image(inpt, num_output_channels)
+
+
+def to_grayscale(inpt: Tensor, num_output_channels: int = 1) -> Tensor:
+    """`rgb_to_grayscale` under the name that v1 has for PIL images."""
+    return rgb_to_grayscale(inpt, num_output_channels=num_output_channels)
+
+
+@register_kernel(rgb_to_grayscale, tv_tensors.Image)
+def rgb_to_grayscale_image(image: Tensor, num_output_channels: int = 1) -> Tensor:
+    """`rgb_to_grayscale` of a tensor [..., C, H, W]."""
+    _check(num_output_channels)
+    channels = image.shape[-3] if image.ndim >= 3 else 0
+    if channels == 1:
+        gray = image
+    elif channels == 3:
+        red, green, blue = image.unbind(dim=-3)
+        gray = (red * 0.2989 + green * 0.587 + blue * 0.114).to(image.dtype).unsqueeze(-3)
+    else:
+        raise ValueError(f"Expected an image [..., 1 or 3, H, W]. Got {list(image.shape)}.")
+    return gray.expand(*gray.shape[:-3], 3, *gray.shape[-2:]).contiguous() if num_output_channels == 3 else gray
+
+
+@register_kernel(rgb_to_grayscale, Image.Image)
+def _rgb_to_grayscale_image_pil(image: Image.Image, num_output_channels: int = 1) -> Image.Image:
+    _check(num_output_channels)
+    gray = image.convert("L")
+    return gray if num_output_channels == 1 else gray.convert("RGB")
+
+
+def _check(num_output_channels: int) -> None:
+    if num_output_channels not in (1, 3):
+        raise ValueError(f"num_output_channels must be 1 or 3, got {num_output_channels}.")

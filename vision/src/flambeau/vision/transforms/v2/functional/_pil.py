@@ -1,0 +1,11 @@
+"""Telling PIL images apart without importing Pillow."""
+
+from __future__ import annotations
+
+import sys
+
+
+def is_pil(value: object) -> bool:
+    """Whether `value` is a PIL image; where Pillow has not been imported, nothing is."""
+    module = sys.modules.get("PIL.Image")
+    return module is not None and isinstance(value, module.Image)
