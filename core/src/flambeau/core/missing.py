@@ -69,10 +69,12 @@ def preferred(name: str, candidates: Sequence[Entry]) -> Entry | None:
 
 def duplicate(known: Entry, target: object) -> str:
     """Who holds a name already."""
+    advice = "Choose another name, or pass replace=True."
+    if isinstance(known.target, str):
+        advice += " If the plugin's manifest is out of date, run: python -m flambeau.core.manifest build PACKAGE"
     return (
         f"{_one(known.kind)} {known.id!r} is already registered by {known.origin} for {_place(known.target)}; "
-        f"it cannot stand for {_place(target)} too. Choose another name, or pass replace=True. If the manifest is "
-        f"out of date, run: python -m flambeau.core.manifest build PACKAGE"
+        f"it cannot stand for {_place(target)} too. {advice}"
     )
 
 

@@ -101,9 +101,14 @@ class Registry:
         return f"Registry({self.kind!r}, {len(self)} entries)"
 
     def register(
-        self, name: str, target: Any, *, plugin: str | None = None, info: dict[str, Any] | None = None,
+        self,
+        name: str,
+        target: Any,
+        *,
+        plugin: str | None = None,
+        info: dict[str, Any] | None = None,
         replace: bool = False,
-    ) -> Entry:  # fmt: skip
+    ) -> Entry:
         """Add an entry.
 
         Registering a name again with the same target changes nothing: what the manifest says about it stays. A module's
@@ -116,6 +121,9 @@ class Registry:
                 top-level package, `local` for what is written in a script or a notebook.
             info: what is to be known about it without importing it.
             replace: take the place of an entry with another target.
+
+        Returns:
+            The entry that the name stands for now.
 
         Raises:
             DuplicateNameError: the name stands for another target; the message says who registered it.
@@ -193,8 +201,8 @@ class Registry:
             except ImportError as error:
                 error.add_note(f"While importing {entry.id} of {entry.origin}.")
                 raise
-            with self._lock:
-                self._objects.setdefault(entry.target, found)
+            # Its import may have registered the very object, before a decorator above wrapped it.
+            self._objects.setdefault(entry.target, found)
         return self._objects[entry.target]
 
     def info(self, name: str) -> dict[str, Any]:
@@ -293,15 +301,12 @@ class Registry:
             return {}
         snapshot = manager.current_snapshot()
         if self._declared is None or self._declared[0] is not snapshot:
-            self._objects.clear()
-            self._declared = (
-                snapshot,
-                {
-                    entry.id: entry
-                    for name, manifest in snapshot.manifests.items()
-                    for entry in _from_manifest(self.kind, snapshot.plugins[name], manifest)
-                },
-            )
+            entries = {
+                entry.id: entry
+                for name, manifest in snapshot.manifests.items()
+                for entry in _from_manifest(self.kind, snapshot.plugins[name], manifest)
+            }
+            self._declared = snapshot, entries
         return self._declared[1]
 
     def _restore(self, key: str, previous: _Registration | None) -> None:

@@ -17,9 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     build.add_argument("--check", action="store_true", help="write nothing; exit with 1 and a diff when it is stale")
     chosen = parser.parse_args(arguments)
 
-    # The manifests that are being rewritten must not have a say: what they declare would contradict code that moved.
-    os.environ["FLAMBEAU_DISABLE_PLUGINS"] = "*"
-    os.environ.pop("FLAMBEAU_STRICT_PLUGINS", None)
+    _leave_out(chosen.packages)
     from flambeau.core.errors import ManifestError
     from flambeau.core.manifest.build import update
 
@@ -32,6 +30,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{report}\n")
         status = status if current else 1
     return status
+
+
+def _leave_out(packages: Sequence[str]) -> None:
+    """Give the manifests that are being rewritten no say: what they declare would contradict code that moved."""
+    from flambeau.core.plugins.distributions import declarations
+    from flambeau.core.plugins.manager import refresh_snapshot
+
+    names = [declared.name for declared in declarations() if declared.package in packages]
+    os.environ["FLAMBEAU_DISABLE_PLUGINS"] = ",".join([os.environ.get("FLAMBEAU_DISABLE_PLUGINS", ""), *names])
+    refresh_snapshot()
 
 
 if __name__ == "__main__":
