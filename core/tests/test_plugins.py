@@ -8,10 +8,14 @@ import warnings
 from importlib import metadata
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from flambeau.core import discover, get_plugin, load_plugin
 from flambeau.core.errors import ConfigError, ManifestError, PluginError, PluginWarning
 from flambeau.core.plugins import contributions, distributions, manager, manifest_of
+from flambeau.core.plugins.requirements import satisfies
 from flambeau.core.registry import MODELS
 
 MODEL = {"name": "net", "target": "alpha_plugin.zoo:net"}
@@ -282,6 +286,31 @@ def test_the_version_of_a_distribution_is_the_one_the_standard_library_finds(nam
     except metadata.PackageNotFoundError:
         expected = None
     assert distributions.version_of(name) == expected
+
+
+number = st.integers(0, 30).map(str)
+release = st.lists(number, min_size=1, max_size=4).map(".".join)
+suffix = st.sampled_from(["", "", "", "+cpu", "+cu130.2", "rc1", ".dev3", ".post1", "a0+x"])
+bound = st.builds(
+    "{}{}{}".format, st.sampled_from([">=", "<", " >= ", "==", "~=", "!=", ">", "<="]), release, st.just("")
+)
+
+
+@given(st.builds("{}{}".format, release, suffix), st.lists(bound, min_size=1, max_size=3).map(",".join))
+def test_bounds_mean_what_the_packaging_standard_says(version, specifier):
+    try:
+        expected = SpecifierSet(specifier).contains(version, prereleases=True)
+    except InvalidSpecifier:
+        with pytest.raises(InvalidSpecifier):
+            satisfies(version, specifier)
+    else:
+        assert satisfies(version, specifier) == expected
+
+
+def test_plain_bounds_do_without_packaging(site):
+    site.plugin("alpha", requires={"torch": ">=2.8,<99"})
+    code = "import sys, flambeau.core as c; print(c.get_plugin('alpha').state, 'packaging.specifiers' in sys.modules)"
+    assert site.run("-c", code, FLAMBEAU_DISABLE_PLUGINS="vision,example").stdout.split() == ["ok", "False"]
 
 
 def test_requirements_are_checked_without_importing_them(site):

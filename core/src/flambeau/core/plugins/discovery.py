@@ -19,6 +19,7 @@ from flambeau.core.errors import ConfigError, ManifestError, PluginError
 from flambeau.core.manifest.reading import SCHEMA_VERSION, check_head, check_tables, parse_manifest
 from flambeau.core.plugins.distributions import Declaration, declarations, version_of
 from flambeau.core.plugins.plugin import NAME_PATTERN, Plugin
+from flambeau.core.plugins.requirements import satisfies
 
 
 @dataclass(frozen=True)
@@ -167,19 +168,15 @@ def _incompatibility(manifest: dict[str, Any], plugin: Plugin) -> str:
 
 
 def _unmet(distribution: str, wanted: str) -> str:
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    try:
-        accepted = SpecifierSet(wanted)
-    except InvalidSpecifier as error:
-        fault = f"$.requires.{distribution} is {wanted!r}, expected a version specifier such as '>=2.8'."
-        raise ManifestError(fault) from error
     have = version_of(distribution)
     if have is None:
         return f"it requires {distribution}{wanted}, which is not installed."
-    if accepted.contains(have, prereleases=True):
-        return ""
-    return f"it requires {distribution}{wanted}, and {have} is installed."
+    try:
+        fits = satisfies(have, wanted)
+    except ValueError as error:
+        fault = f"$.requires.{distribution} is {wanted!r}, expected a version specifier such as '>=2.8'"
+        raise ManifestError(f"{fault} ({error}).") from error
+    return "" if fits else f"it requires {distribution}{wanted}, and {have} is installed."
 
 
 def _locate(declared: Declaration) -> Path:
