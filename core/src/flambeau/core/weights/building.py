@@ -85,7 +85,7 @@ class _Arrival:
             self._thread = threading.Thread(target=self._run, args=(source, options), name="weights", daemon=True)
             self._thread.start()
         else:
-            self._run(source, options)
+            self._found = locate(source, **options)
 
     def _run(self, source: Source, options: dict[str, bool]) -> None:
         try:

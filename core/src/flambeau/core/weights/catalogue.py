@@ -142,7 +142,7 @@ class Catalogue:
             UnknownNameError, AmbiguousNameError: from the registry.
             ValueError: the model declares no head or stem that could be replaced.
         """
-        from flambeau.core.weights.surgery import build_adapted
+        from flambeau.core.weights.assembling import build_adapted
 
         return build_adapted(self, name, config)
 
@@ -205,6 +205,14 @@ class Catalogue:
         if model is None:
             return sorted(ids)
         return sorted(i for i in ids if model in (i.rpartition(":")[0], i.partition("/")[2].rpartition(":")[0]))
+
+    def model_entry(self, name: str) -> Entry:
+        """What the registry knows about a model; imports no plugin.
+
+        Raises:
+            UnknownNameError, AmbiguousNameError: as `get_model_builder`.
+        """
+        return MODELS.entry(self._qualified(name))
 
     def _qualified(self, name: str) -> str:
         return name if self.plugin is None or "/" in name else f"{self.plugin}/{name}"

@@ -45,7 +45,7 @@ def error(
     ]
     if not parts:
         return CheckpointError(f"{type(module).__name__}: the checkpoint could not be loaded: {reason}")
-    remedy = _remedy(state, missing, unexpected, shapes)
+    remedy = _remedy(state, own, unexpected, shapes)
     return CheckpointError(f"{type(module).__name__} does not fit the checkpoint: {'; '.join(parts)}. {remedy}")
 
 
@@ -67,12 +67,12 @@ def _listed(what: str, names: list[str]) -> list[str]:
 
 
 def _remedy(
-    state: Mapping[str, Any], missing: list[str], unexpected: list[str], shapes: Mapping[str, tuple[Any, Any]]
+    state: Mapping[str, Any], own: set[str], unexpected: list[str], shapes: Mapping[str, tuple[Any, Any]]
 ) -> str:
     nested = [str(key) for key, value in state.items() if isinstance(value, Mapping) and value]
     if nested:
         return f"The tensors are one level deeper: load_into(module, load_state_dict(source)[{nested[0]!r}])."
-    prefix = _common_prefix(unexpected, missing)
+    prefix = _common_prefix(unexpected, own)
     if prefix:
         return f"The checkpoint's names begin with {prefix!r}: remove that from them, or load into the inner module."
     heads = [(a, b) for a, b in shapes.values() if a[1:] == b[1:] and a and b]
@@ -85,10 +85,10 @@ def _remedy(
     return "Build the module as the checkpoint's was built, or pass strict=False to load what fits."
 
 
-def _common_prefix(unexpected: list[str], missing: list[str]) -> str:
+def _common_prefix(unexpected: list[str], own: set[str]) -> str:
     """A first component, such as DataParallel's `module.`, that makes the checkpoint's names the module's."""
     if not unexpected:
         return ""
     first, dot, _ = unexpected[0].partition(".")
     names = {name.removeprefix(first + dot) for name in unexpected}
-    return first + dot if dot and names and names <= set(missing) else ""
+    return first + dot if dot and names and names <= own else ""

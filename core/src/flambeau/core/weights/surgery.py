@@ -8,57 +8,19 @@ number they are repeated in order and scaled by old / new, so that activations k
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from flambeau.core.errors import UnknownNameError
-from flambeau.core.registry import MODELS
-from flambeau.core.weights.building import build_with_weights
-from flambeau.core.weights.enums import WeightsEnum
-
-if TYPE_CHECKING:
-    from flambeau.core.weights.catalogue import Catalogue
-
 logger = logging.getLogger(__name__)
 
+_CONVOLUTION = ("kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
 Convolution = nn.Conv1d | nn.Conv2d | nn.Conv3d
 
 
-def build_adapted(catalogue: Catalogue, name: str, config: dict[str, Any]) -> nn.Module:
-    """What `get_model` does: build by name, with weights from anywhere, and fit head and stem to the caller's task.
-
-    Raises:
-        UnknownNameError, AmbiguousNameError: from the registry.
-        ValueError: the model was registered without the head or stem that should be replaced, or they are of a kind
-            that cannot be.
-    """
-    builder = catalogue.get_model_builder(name)
-    declared = _declared(catalogue, name)
-    config = dict(config)
-    weights = _weights(catalogue, builder, config.pop("weights", None))
-    classes, channels = config.pop("num_classes", None), None
-    if declared.get("stem"):
-        channels = config.pop("in_channels", None)
-    replace_head = isinstance(weights, WeightsEnum) and classes not in (None, _classes(weights))
-    if classes is not None and not replace_head:
-        config["num_classes"] = classes
-    if weights is None or isinstance(weights, WeightsEnum):
-        model = builder(**(config if weights is None else config | {"weights": weights}))
-    else:
-        model = build_with_weights(builder, weights, **config)
-    if replace_head:
-        assert isinstance(weights, WeightsEnum)
-        replace_outputs(model, _layers(declared, "head", name, "num_classes"), classes, _classes(weights))
-    if channels is not None:
-        replace_inputs(model, _layers(declared, "stem", name, "in_channels"), channels, learned=weights is not None)
-    return model
-
-
-def replace_outputs(model: nn.Module, layers: list[str], classes: int, before: int | None = None) -> None:
+def replace_outputs(model: nn.Module, layers: Sequence[str], classes: int, before: int | None = None) -> None:
     """Give layers outputs for another number of classes, and new values.
 
     Args:
@@ -85,16 +47,11 @@ def replace_outputs(model: nn.Module, layers: list[str], classes: int, before: i
         for ancestor in _ancestors(model, name):
             if getattr(ancestor, "num_classes", None) == before:
                 ancestor.num_classes = classes  # type: ignore[assignment]
-    logger.info(
-        "%s: %s start from new values, for %d classes instead of %s.",
-        type(model).__name__,
-        ", ".join(layers),
-        classes,
-        before,
-    )
+    names = ", ".join(layers)
+    logger.info("%s: %s start from new values, for %d classes, not %s.", type(model).__name__, names, classes, before)
 
 
-def replace_inputs(model: nn.Module, layers: list[str], channels: int, *, learned: bool) -> None:
+def replace_inputs(model: nn.Module, layers: Sequence[str], channels: int, *, learned: bool) -> None:
     """Let convolutions read another number of channels.
 
     Args:
@@ -120,8 +77,9 @@ def replace_inputs(model: nn.Module, layers: list[str], channels: int, *, learne
                 if layer.bias is not None:
                     wider.bias.copy_(layer.bias)
         _replace(model, name, wider)
-        how = "has its kernels summed or repeated" if learned else "starts from new values"
-        logger.info("%s: %s %s, for %d channels instead of %d.", type(model).__name__, name, how, channels, before)
+        how = ("summed" if channels == 1 else "repeated and scaled") if learned else "given new values"
+        told = (type(model).__name__, name, how, channels, before)
+        logger.info("%s: the kernels of %s were %s, for %d input channels, not %d.", *told)
 
 
 def adapted_kernels(weight: Tensor, channels: int) -> Tensor:
@@ -145,43 +103,6 @@ def adapted_kernels(weight: Tensor, channels: int) -> Tensor:
     if channels == 1:
         return weight.sum(1, keepdim=True)
     return weight[:, torch.arange(channels, device=weight.device) % before] * (before / channels)
-
-
-def _declared(catalogue: Catalogue, name: str) -> dict[str, Any]:
-    """What the builder was registered with; the code says it also where a manifest is older."""
-    entry = MODELS.entry(catalogue._qualified(name))
-    registered = {other.id: other.info for other in MODELS.registrations()}
-    return registered.get(entry.id, entry.info)
-
-
-def _weights(catalogue: Catalogue, builder: Callable[..., Any], weights: Any) -> Any:
-    """A member where `weights` names one, else what it is: a path, URL, repository or None."""
-    if not isinstance(weights, str) or "://" in weights or weights.startswith(("hf:", "package:")):
-        return weights
-    if os.path.isfile(weights):  # noqa: PTH113 - a string that may be no path at all
-        return weights
-    enum = catalogue.get_model_weights(builder) if ":" not in weights and "/" not in weights else None
-    if enum is not None:
-        return enum.verify(weights)
-    try:
-        return catalogue.get_weight(weights)
-    except UnknownNameError:
-        return weights
-
-
-def _classes(weights: WeightsEnum) -> int | None:
-    """How many classes weights were trained for, None where their meta does not tell."""
-    categories = weights.meta.get("categories")
-    return len(categories) if categories is not None else weights.meta.get("num_classes")
-
-
-def _layers(declared: dict[str, Any], kind: str, model: str, argument: str) -> list[str]:
-    if not declared.get(kind):
-        raise ValueError(
-            f"model {model!r} declares no {kind}, so {argument} cannot differ from its weights'; "
-            f"its builder would say which layers to replace: @register_model({kind}=...)."
-        )
-    return list(declared[kind])
 
 
 def _like(layer: Any, *, inputs: int | None = None, outputs: int | None = None) -> Any:
