@@ -211,7 +211,7 @@ Kernel kernel_for(fb::DType dtype) noexcept {
     }
 }
 
-// The same sentences as `_check` in `flambeau/vision/ops/nms.py`.
+// The same sentences as `check` in `flambeau/vision/ops/nms.py`.
 bool valid(fb::Call& call, const char* op, const fb::Tensor& boxes, const fb::Tensor& scores) noexcept {
     if (boxes.dim != 2 || boxes.sizes[1] != 4)
         call.fail("%s: boxes has shape %s, expected (N, 4): corners x1, y1, x2, y2.", op, fb::Shape(boxes).text);

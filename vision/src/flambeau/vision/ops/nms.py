@@ -76,7 +76,7 @@ def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: floa
     return torch.ops.flambeau_vision.batched_nms(boxes, scores, idxs.to(torch.int64), iou_threshold)  # type: ignore[no-any-return]
 
 
-_COMPUTE = {
+COMPUTE_DTYPE = {
     torch.float32: torch.float32,
     torch.float64: torch.float64,
     torch.float16: torch.float32,
@@ -84,7 +84,7 @@ _COMPUTE = {
 }
 
 
-def _check(op: str, boxes: Tensor, scores: Tensor, idxs: Tensor | None = None) -> None:
+def check(op: str, boxes: Tensor, scores: Tensor, idxs: Tensor | None = None) -> None:
     """The same sentences as `valid` in native/nms.cpp."""
     if boxes.dim() != 2 or boxes.shape[1] != 4:
         raise RuntimeError(f"{op}: boxes has shape {tuple(boxes.shape)}, expected (N, 4): corners x1, y1, x2, y2.")
@@ -92,7 +92,7 @@ def _check(op: str, boxes: Tensor, scores: Tensor, idxs: Tensor | None = None) -
     if scores.dim() != 1 or scores.shape[0] != count:
         shape = tuple(scores.shape)
         raise RuntimeError(f"{op}: scores has shape {shape}, expected ({count},): one for each row of boxes.")
-    if boxes.dtype not in _COMPUTE:
+    if boxes.dtype not in COMPUTE_DTYPE:
         raise RuntimeError(
             f"{op}: boxes has dtype {boxes.dtype}, expected float32, float64, float16 or bfloat16; convert it."
         )
@@ -117,17 +117,19 @@ def _check(op: str, boxes: Tensor, scores: Tensor, idxs: Tensor | None = None) -
 
 
 def _fake(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
-    _check("nms", boxes, scores)
+    check("nms", boxes, scores)
     return _some_of(boxes)
 
 
 def _fake_batched(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
-    _check("batched_nms", boxes, scores, idxs)
+    check("batched_nms", boxes, scores, idxs)
     return _some_of(boxes)
 
 
 def _some_of(boxes: Tensor) -> Tensor:
-    if isinstance(boxes.shape[0], int) and boxes.shape[0] == 0:
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    if statically_known_true(boxes.shape[0] == 0):
         return boxes.new_empty(0, dtype=torch.int64)
     kept = torch.library.get_ctx().new_dynamic_size()
     torch._check(kept <= boxes.shape[0])  # type: ignore[no-untyped-call]
@@ -141,17 +143,17 @@ _BLOCK = 256
 
 
 def _reference(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
-    _check("nms", boxes, scores)
+    check("nms", boxes, scores)
     return _select(boxes, scores, None, iou_threshold)
 
 
 def _reference_batched(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
-    _check("batched_nms", boxes, scores, idxs)
+    check("batched_nms", boxes, scores, idxs)
     return _select(boxes, scores, idxs, iou_threshold)
 
 
 def _select(boxes: Tensor, scores: Tensor, idxs: Tensor | None, iou_threshold: float) -> Tensor:
-    compute = _COMPUTE[boxes.dtype]
+    compute = COMPUTE_DTYPE[boxes.dtype]
     boxes, limit = boxes.to(compute), floor_to(iou_threshold, compute)
 
     def covers(these: Tensor, those: Tensor) -> Tensor:
@@ -188,10 +190,10 @@ def _iou(boxes: Tensor, others: Tensor) -> Tensor:
     lower_right = torch.minimum(boxes[:, None, 2:], others[:, 2:])
     sides = (lower_right - upper_left).clamp(min=0)
     both = sides[..., 0] * sides[..., 1]
-    return both / (_area(boxes)[:, None] + _area(others) - both)
+    return both / (box_area(boxes)[:, None] + box_area(others) - both)
 
 
-def _area(boxes: Tensor) -> Tensor:
+def box_area(boxes: Tensor) -> Tensor:
     return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
 
 
@@ -222,12 +224,12 @@ def _function(dtype: torch.dtype) -> Callable[..., Any]:
 
 
 def _native(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
-    _check("nms", boxes, scores)
+    check("nms", boxes, scores)
     return _call_native("nms", boxes, scores, None, iou_threshold)
 
 
 def _native_batched(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
-    _check("batched_nms", boxes, scores, idxs)
+    check("batched_nms", boxes, scores, idxs)
     return _call_native("batched_nms", boxes, scores, idxs, iou_threshold)
 
 
