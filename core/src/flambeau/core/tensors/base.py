@@ -75,15 +75,7 @@ class TypedTensor(Declared):
         declare(cls, cls.__tensor_type__)
         trees.register(cls)
 
-    @classmethod
-    def __torch_function__(
-        cls,
-        func: Callable[..., Any],
-        types: tuple[type, ...],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> Any:
-        return propagation.apply(func, types, args, kwargs)
+    __torch_function__ = classmethod(propagation.torch_function)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         if id(self) in memo:

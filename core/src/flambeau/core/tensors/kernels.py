@@ -20,6 +20,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from sys import getrefcount
 from typing import Any, TypeVar, cast, overload
 
 import torch
@@ -240,7 +241,7 @@ def _with_type(kernel: Kernel, cls: Any, bare: Kernel | None, arguments: tuple[s
     parameters = inspect.signature(kernel).parameters
     # Metadata among the positional parameters: their order is not the functional's, so arguments go by name.
     by_name = any(parameters[name].kind is not inspect.Parameter.KEYWORD_ONLY for name in asked)
-    enabled = torch._C._is_torch_function_enabled
+    enabled, compiling = torch._C._is_torch_function_enabled, torch.compiler.is_dynamo_compiling
 
     def call(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if bare is not None and not enabled():
@@ -252,11 +253,13 @@ def _with_type(kernel: Kernel, cls: Any, bare: Kernel | None, arguments: tuple[s
             kwargs[name] = getattr(tensor, name)
         with DisableTorchFunctionSubclass():
             result = kernel(carried(tensor) if Carriers.exist else tensor, *args, **kwargs)
-            if type(result) is Tensor and not (CHECKS.overridden or CHECKS.default):
-                typed = result.as_subclass(cls)
-                for name in names:
-                    setattr(typed, name, getattr(tensor, name))
-                return typed
+        # A new tensor that nobody else refers to becomes typed where it is, as torch's lazy parameters do when they
+        # are filled; a typed view of it would cost as much as the rest of the dispatch together.
+        if type(result) is Tensor and not compiling() and getrefcount(result) <= 2 and not CHECKS.active:
+            result.__class__ = cls
+            for name in names:
+                setattr(result, name, getattr(tensor, name))
+            return result
         return _finish(result, cls, info.metadata(tensor))
 
     return call

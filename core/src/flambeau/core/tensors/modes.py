@@ -17,57 +17,57 @@ class Mode(Generic[Value]):
     """A process-wide default that threads may override for the length of a `with` block."""
 
     def __init__(self, value: Value) -> None:
-        self.default = value
-        self.overridden = 0  # `with` blocks now open, in any thread: zero lets `current` skip the thread's own state
-        self._local: threading.local = threading.local()
-        self._base = value
+        self.active = False  # whether anything but the initial value may count, in any thread: the fast check
+        self._initial = self._default = self._base = value
         self._calls: dict[int, Switch[Value]] = {}  # thread -> its last call, which may yet turn out a `with`
+        self._blocks = 0  # open `with` blocks of all threads
+        self._local = threading.local()
         self._lock = threading.Lock()
 
     def current(self) -> Value:
         """The value that counts here and now."""
-        if self.overridden:
-            stack: list[Value] = getattr(self._local, "stack", [])
-            if stack:
-                return stack[-1]
-        return self.default
+        return self._stack()[-1] if self._stack() else self._default
+
+    def innermost(self) -> tuple[Value] | None:
+        """The value of this thread's innermost `with` block, in a tuple, or None outside of any."""
+        return (self._stack()[-1],) if self._stack() else None
 
     def call(self, switch: Switch[Value]) -> None:
         """A plain call: the new default. A thread's earlier call that never became a `with` is final by now."""
         with self._lock:
-            thread = threading.get_ident()
-            if earlier := self._calls.pop(thread, None):
+            if earlier := self._calls.pop(threading.get_ident(), None):
                 self._base = earlier.value
-            self._calls[thread] = switch
-            self.default = switch.value
-            stack: list[Value] = getattr(self._local, "stack", [])
-            if stack:
-                stack[-1] = switch.value
+            self._calls[threading.get_ident()] = switch
+            self._settle()
+        if self._stack():
+            self._stack()[-1] = switch.value
 
     def enter(self, switch: Switch[Value]) -> None:
         """The call was the head of a `with`: take the default back and override it in this thread only."""
         with self._lock:
             if self._calls.get(threading.get_ident()) is switch:
                 del self._calls[threading.get_ident()]
-                self.default = next(reversed(self._calls.values())).value if self._calls else self._base
-            self.overridden += 1
-        if not hasattr(self._local, "stack"):
-            self._local.stack = []
-        stack: list[Value] = self._local.stack
-        if stack and switch.outer is not None:
-            stack[-1] = switch.outer[0]
-        stack.append(switch.value)
+            self._blocks += 1
+            self._settle()
+        if self._stack() and switch.outer is not None:
+            self._stack()[-1] = switch.outer[0]
+        self._stack().append(switch.value)
 
     def leave(self) -> None:
         """The end of a `with`."""
-        self._local.stack.pop()
+        self._stack().pop()
         with self._lock:
-            self.overridden -= 1
+            self._blocks -= 1
+            self._settle()
 
-    def innermost(self) -> tuple[Value] | None:
-        """The value of this thread's innermost `with` block, in a tuple, or None outside of any."""
-        stack: list[Value] = getattr(self._local, "stack", [])
-        return (stack[-1],) if stack else None
+    def _settle(self) -> None:
+        self._default = next(reversed(self._calls.values())).value if self._calls else self._base
+        self.active = self._blocks > 0 or self._default != self._initial
+
+    def _stack(self) -> list[Value]:
+        if not hasattr(self._local, "stack"):
+            self._local.stack = []
+        return self._local.stack  # type: ignore[no-any-return]
 
 
 class Switch(Generic[Value]):

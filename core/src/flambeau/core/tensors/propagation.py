@@ -37,7 +37,7 @@ def table(
     Raises:
         TensorTypeError: an unknown method, or a policy that is none.
     """
-    policies = dict(parent) or {function: "keep" for name in KEEPING for function in _functions(name)}
+    policies = dict(parent) or _initial()
     if index != "unwrap":
         policies |= {function: "index" for name in INDEXING for function in _functions(name)}
     for key, policy in propagate.items():
@@ -48,6 +48,12 @@ def table(
     return policies
 
 
+def _initial() -> dict[Callable[..., Any], Policy]:
+    policies: dict[Callable[..., Any], Policy] = {function: "keep" for name in KEEPING for function in _functions(name)}
+    policies[Tensor.as_subclass] = "unwrap"  # who asks for a class gets it, whatever `set_return_type` says
+    return policies
+
+
 def _functions(name: str) -> Iterator[Callable[..., Any]]:
     found = [getattr(place, name) for place in (Tensor, torch) if hasattr(place, name)]
     if not found:
@@ -55,8 +61,12 @@ def _functions(name: str) -> Iterator[Callable[..., Any]]:
     yield from found
 
 
-def apply(
-    function: Callable[..., Any], types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any] | None
+def torch_function(
+    cls: type[Declared],
+    function: Callable[..., Any],
+    types: tuple[type, ...],
+    args: tuple[Any, ...] = (),
+    kwargs: dict[str, Any] | None = None,
 ) -> Any:
     """Run a torch function with types switched off, and give its results the type that the table says.
 
@@ -64,28 +74,33 @@ def apply(
     """
     if len(types) > 1 and not all(map(_ours, types)):
         return NotImplemented  # another library's tensor takes part: let it try
-    owner: Any = args[0] if args else None
+    given = args
     if Carriers.exist:
         args, kwargs = carried(args), carried(kwargs)
     with DisableTorchFunctionSubclass():
         result = function(*args, **kwargs) if kwargs else function(*args)
+    if len(types) == 1 and not RETURN_TYPE.active and function not in cls.__tensor_type__.policies:
+        return given[0] if given and result is args[0] else result
+    return _apply(function, given, args, kwargs or {}, result)
+
+
+def _apply(
+    function: Callable[..., Any], given: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+) -> Any:
+    owner = given[0] if given else None
     if not is_typed(owner):
         return result
     if result is args[0]:
         return owner  # in place
     info = info_of(type(owner))
     policy = info.policies.get(function)
-    if policy is None:
-        if not RETURN_TYPE.overridden and RETURN_TYPE.default == "plain":
-            return result
-        policy = "keep" if RETURN_TYPE.current() == "typed" else "unwrap"
-    if policy == "keep":
+    if policy == "keep" or (policy is None and RETURN_TYPE.active and RETURN_TYPE.current() == "typed"):
         return wrap_result(result, type(owner), info.metadata(owner))
-    if policy == "unwrap":
+    if policy is None or policy == "unwrap":
         return result
     if policy == "index":
-        return _follow_index(owner, function, args, kwargs or {}, result)
-    return _by_rule(policy, owner, function, args, kwargs or {}, result)
+        return _follow_index(owner, function, args, kwargs, result)
+    return _by_rule(policy, owner, function, args, kwargs, result)
 
 
 def wrap_result(result: Any, cls: Any, metadata: Mapping[str, Any]) -> Any:

@@ -32,7 +32,7 @@ class Carriers:
 
 def make(tensor: Tensor, cls: type[Typed], metadata: Mapping[str, Any]) -> Typed:
     """A typed view of a tensor. Metadata is complete and trusted; the tensor itself is not changed."""
-    if CHECKS.overridden or CHECKS.default:
+    if CHECKS.active:
         check_layout(tensor, cls)
     if type(tensor) is not Tensor and has_own_dispatch(tensor):
         typed = _carry(tensor, cls)

@@ -1,0 +1,14 @@
+"""Tensors that know what part of a sample they are; transforms treat each kind in its own way.
+
+They are tensor types of `flambeau.core.tensors`: they pickle, collate, compile, export and cross into DataLoader
+workers as what they are. Operations give plain tensors, except `clone`, `to`, `detach`, `requires_grad_`,
+`pin_memory`, `contiguous` and those in place; `set_return_type("TVTensor")` keeps the type in all.
+"""
+
+from __future__ import annotations
+
+from flambeau.core.tensors import set_return_type
+from flambeau.vision.tv_tensors._image import Image
+from flambeau.vision.tv_tensors._tv_tensor import TVTensor, wrap
+
+__all__ = ["Image", "TVTensor", "set_return_type", "wrap"]

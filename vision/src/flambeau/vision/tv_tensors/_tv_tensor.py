@@ -1,0 +1,48 @@
+"""The base of the image types, and wrapping."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from flambeau.core import tensors
+from flambeau.core.errors import TensorTypeError
+from flambeau.core.tensors import TypedTensor
+
+Kind = TypeVar("Kind", bound="TVTensor")
+
+
+class TVTensor(TypedTensor):
+    """What images, videos, masks, boxes and key points have in common.
+
+    A class of your own derives from one of them, or from this one with `flambeau.core.tensor_type`; either way it is
+    kept wherever the kind it derives from is kept.
+    """
+
+    @classmethod
+    def wrap(cls, tensor: Tensor, like: TVTensor, **kwargs: Any) -> TVTensor:
+        """Give a tensor the type and metadata of `like`; `wrap` and transforms call it on `type(like)`.
+
+        Args:
+            tensor: shares its memory with the result.
+            like: of this class.
+            **kwargs: metadata to change.
+        """
+        return tensors.wrap(tensor, like=like, **kwargs)
+
+
+def wrap(wrappee: Tensor, *, like: Kind, **kwargs: Any) -> Kind:
+    """Give a tensor the type and metadata of another.
+
+    Args:
+        wrappee: any tensor; shares its memory with the result.
+        like: the example. Classes derived from ours are kept.
+        **kwargs: metadata to change.
+
+    Raises:
+        TensorTypeError: `like` is no `TVTensor`, or has no such metadata.
+    """
+    if not isinstance(like, TVTensor):
+        raise TensorTypeError(f"wrap: like={type(like).__name__} is no TVTensor; give a tensor that has a type.")
+    return type(like).wrap(wrappee, like, **kwargs)  # type: ignore[return-value]
