@@ -1,7 +1,10 @@
 """A package made of lazy names: nothing is imported before it is used."""
 
+import ast
+import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from flambeau.core.exports import lazy_exports
@@ -64,3 +67,12 @@ def test_the_helper_itself_imports_nothing_heavy():
         [sys.executable, "-S", "-c", code], capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)}
     )
     assert out.stdout.strip() == "set()", out.stderr
+
+
+@pytest.mark.parametrize("package", ["", ".weights"])
+def test_a_type_checker_sees_the_names_that_load_lazily(package):
+    module = importlib.import_module(f"flambeau.core{package}")
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    seen = {alias.name for node in ast.walk(block) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert seen - {"Any"} == set(module.__all__) - {"API_VERSION", "__version__"}

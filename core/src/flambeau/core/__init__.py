@@ -9,6 +9,81 @@ TYPE_CHECKING = False  # `typing` itself costs several milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
+    from flambeau.core.cli import main as main
+    from flambeau.core.datasets import DatasetInfo as DatasetInfo
+    from flambeau.core.datasets import fetch_dataset as fetch_dataset
+    from flambeau.core.datasets import get_dataset as get_dataset
+    from flambeau.core.datasets import get_dataset_info as get_dataset_info
+    from flambeau.core.datasets import list_datasets as list_datasets
+    from flambeau.core.datasets import register_dataset as register_dataset
+    from flambeau.core.hub import DiskFullError as DiskFullError
+    from flambeau.core.hub import DownloadError as DownloadError
+    from flambeau.core.hub import GatedError as GatedError
+    from flambeau.core.hub import HashMismatchError as HashMismatchError
+    from flambeau.core.hub import HubError as HubError
+    from flambeau.core.hub import OfflineError as OfflineError
+    from flambeau.core.hub import UnsafeArchiveError as UnsafeArchiveError
+    from flambeau.core.hub import cache_dir as cache_dir
+    from flambeau.core.hub import cached as cached
+    from flambeau.core.hub import extract_archive as extract_archive
+    from flambeau.core.hub import fetch as fetch
+    from flambeau.core.hub import purge as purge
+    from flambeau.core.hub import verify as verify
+    from flambeau.core.manifest import MANIFEST_NAME as MANIFEST_NAME
+    from flambeau.core.manifest import SCHEMA_VERSION as SCHEMA_VERSION
+    from flambeau.core.manifest import Manifest as Manifest
+    from flambeau.core.manifest import read_manifest as read_manifest
+    from flambeau.core.manifest import validate_manifest as validate_manifest
+    from flambeau.core.native import KernelLibrary as KernelLibrary
+    from flambeau.core.native import cmake_dir as cmake_dir
+    from flambeau.core.native import include_dir as include_dir
+    from flambeau.core.native import register_op as register_op
+    from flambeau.core.native import status as status
+    from flambeau.core.plugins import Plugin as Plugin
+    from flambeau.core.plugins import PluginError as PluginError
+    from flambeau.core.plugins import PluginWarning as PluginWarning
+    from flambeau.core.plugins import discover as discover
+    from flambeau.core.plugins import get_plugin as get_plugin
+    from flambeau.core.plugins import hookimpl as hookimpl
+    from flambeau.core.plugins import hookspec as hookspec
+    from flambeau.core.plugins import load_plugin as load_plugin
+    from flambeau.core.plugins import plugin_manager as plugin_manager
+    from flambeau.core.registry import DATASETS as DATASETS
+    from flambeau.core.registry import MODELS as MODELS
+    from flambeau.core.registry import TENSOR_TYPES as TENSOR_TYPES
+    from flambeau.core.registry import WEIGHTS as WEIGHTS
+    from flambeau.core.registry import AmbiguousNameError as AmbiguousNameError
+    from flambeau.core.registry import DuplicateNameError as DuplicateNameError
+    from flambeau.core.registry import Entry as Entry
+    from flambeau.core.registry import Registry as Registry
+    from flambeau.core.registry import RegistryError as RegistryError
+    from flambeau.core.registry import UnknownNameError as UnknownNameError
+    from flambeau.core.tensors import TensorTypeInfo as TensorTypeInfo
+    from flambeau.core.tensors import TypedTensor as TypedTensor
+    from flambeau.core.tensors import collate as collate
+    from flambeau.core.tensors import get_kernel as get_kernel
+    from flambeau.core.tensors import register_kernel as register_kernel
+    from flambeau.core.tensors import rewrap as rewrap
+    from flambeau.core.tensors import set_return_type as set_return_type
+    from flambeau.core.tensors import summary as summary
+    from flambeau.core.tensors import tensor_type as tensor_type
+    from flambeau.core.tensors import unwrap as unwrap
+    from flambeau.core.tensors import wrap as wrap
+    from flambeau.core.weights import UnsafeCheckpointError as UnsafeCheckpointError
+    from flambeau.core.weights import Weights as Weights
+    from flambeau.core.weights import WeightsEnum as WeightsEnum
+    from flambeau.core.weights import build_with_weights as build_with_weights
+    from flambeau.core.weights import empty_parameters as empty_parameters
+    from flambeau.core.weights import get_model as get_model
+    from flambeau.core.weights import get_model_builder as get_model_builder
+    from flambeau.core.weights import get_model_weights as get_model_weights
+    from flambeau.core.weights import get_weight as get_weight
+    from flambeau.core.weights import list_models as list_models
+    from flambeau.core.weights import list_weights as list_weights
+    from flambeau.core.weights import load_into as load_into
+    from flambeau.core.weights import load_state_dict as load_state_dict
+    from flambeau.core.weights import register_model as register_model
+
 __version__ = "1.0.0"
 API_VERSION = (1, 0)
 
