@@ -276,6 +276,11 @@ class TestArguments:
 
         assert build_with_weights(WithToken, path, strict=False).token.tolist() == [3.0, 3.0]
 
+    def test_a_checkpoint_can_be_converted_on_the_way(self, path: Path, tmp_path: Path) -> None:
+        torch.save({"model": torch.load(path)}, tmp_path / "nested.pth")
+        built = build_with_weights(Small, tmp_path / "nested.pth", convert=lambda file: file["model"])
+        assert torch.equal(built.first.weight, plainly(Small, path).first.weight)  # type: ignore[arg-type]
+
     def test_a_missing_file_is_told_before_anything_is_built(self, tmp_path: Path) -> None:
         with pytest.raises(MissingCheckpointError):
             build_with_weights(lambda: pytest.fail("the model was built"), tmp_path / "absent.pth")

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
@@ -15,7 +16,7 @@ from flambeau.core.errors import CheckpointError, FlambeauError
 from flambeau.core.weights import leftovers
 from flambeau.core.weights.checkpoints import read_checkpoint
 from flambeau.core.weights.construction import empty_parameters, kept_outside, meta_device
-from flambeau.core.weights.loading import assign
+from flambeau.core.weights.loading import Convert, assign_state
 from flambeau.core.weights.sources import Checkpoint, is_remote, locate
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def build_with_weights(
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
     mmap: bool = True,
+    convert: Convert | None = None,
     instant: bool = True,
     **kwargs: Any,
 ) -> M:
@@ -55,6 +57,7 @@ def build_with_weights(
         device: where the module goes; None leaves it where the builder puts it.
         dtype: of floating parameters and buffers; None is what the builder gives, whatever the file has.
         mmap: False reads the file at once instead of mapping it.
+        convert: makes the module's names and tensors of what the file holds, for example `lambda file: file["model"]`.
         instant: False builds plainly, with the values a plain constructor would give to parameters that are not loaded.
         kwargs: for the builder.
 
@@ -69,7 +72,8 @@ def build_with_weights(
         module = builder(*args, **kwargs)
     else:
         arriving = _Arrival(weights, progress=progress, check_hash=check_hash)
-        module = _Ladder(lambda: builder(*args, **kwargs), arriving, strict, dtype, mmap).climb(instant)
+        ladder = _Ladder(lambda: builder(*args, **kwargs), arriving, strict, dtype, mmap, convert)
+        module = ladder.climb(instant)
     return module.to(device=device, dtype=dtype) if device is not None or dtype is not None else module
 
 
@@ -107,19 +111,16 @@ class _Unsuitable(Exception):
     """A way of building did not give a complete module; the next one is tried."""
 
 
+@dataclass
 class _Ladder:
     """Ways to build one model, the fastest first; all give the same result."""
 
-    def __init__(
-        self,
-        build: Callable[[], Any],
-        arriving: _Arrival,
-        strict: bool,
-        dtype: torch.dtype | None,
-        mmap: bool,
-    ) -> None:
-        self.build, self.arriving = build, arriving
-        self.strict, self.dtype, self.mmap = strict, dtype, mmap
+    build: Callable[[], Any]
+    arriving: _Arrival
+    strict: bool
+    dtype: torch.dtype | None
+    mmap: bool
+    convert: Convert | None
 
     def climb(self, instant: bool) -> Any:
         """The module, built in the first way that works for it."""
@@ -168,6 +169,7 @@ class _Ladder:
     def _load(self, module: nn.Module) -> None:
         found = self.arriving.wait()
         state = read_checkpoint(found.path, format=found.format, mmap=self.mmap, safe_globals=found.safe_globals)
-        report = assign(module, state, strict=self.strict, dtype=self.dtype)
+        state = self.convert(state) if self.convert else state
+        report = assign_state(module, state, strict=self.strict, dtype=self.dtype)
         if any(report):
             logger.info("%s: left out %s.", type(module).__name__, report)

@@ -166,7 +166,9 @@ def _read_torch(path: Path, device: torch.device | str, mmap: bool, trust: bool)
     try:
         return torch.load(path, map_location=device, mmap=mmap, weights_only=not trust)
     except pickle.UnpicklingError as error:
-        _unsafe(path, _GLOBAL.findall(str(error)), error)
+        names = _GLOBAL.findall(str(error))
+        reason = str(error).partition("WeightsUnpickler error: ")[2].strip().partition("\n")[0]
+        _unsafe(path, names or [f"something else ({reason or error})"], error)
     except _READER_ERRORS as error:
         reason = str(error).partition("\n")[0]
         raise CheckpointError(
@@ -209,7 +211,7 @@ def _refuse(path: Path, found: FileFormat) -> NoReturn:
 
 
 def _unsafe(path: Path, names: list[str], cause: BaseException | None) -> NoReturn:
-    wants = ", ".join(dict.fromkeys(names)) or "something that no list of tensors contains"
+    wants = ", ".join(dict.fromkeys(names)) or "more than data"
     raise UnsafeCheckpointError(
         f"{path}: was not loaded, because its pickle wants {wants}; expected tensors and plain containers. Nothing of "
         "it was run. Ask for a safetensors file, or, for a local file you made yourself, pass trust=True."

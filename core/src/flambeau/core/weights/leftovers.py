@@ -22,6 +22,8 @@ def recompute(module: nn.Module) -> None:
     the first forward and break `deepcopy` before it.
     """
     for owner in module.modules():
+        if isinstance(owner, nn.RNNBase):
+            owner.flatten_parameters()  # accelerators want these weights in one piece; elsewhere it does nothing
         for hook in owner._forward_pre_hooks.values():
             if isinstance(hook, WeightNorm):
                 with torch.no_grad():

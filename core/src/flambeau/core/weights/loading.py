@@ -7,11 +7,11 @@ checkpoint's dtype replaces the module's, optimizers keep the old parameters. `l
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from flambeau.core.errors import CheckpointError
 from flambeau.core.weights import leftovers, mismatch
@@ -22,6 +22,8 @@ from flambeau.core.weights.sources import locate
 
 if TYPE_CHECKING:
     from flambeau.core.weights.sources import Source
+
+Convert = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class LoadReport(NamedTuple):
@@ -88,21 +90,25 @@ def load_into(
     strict: bool = True,
     device: torch.device | str | None = None,
     dtype: torch.dtype | None = None,
+    convert: Convert | None = None,
+    assign: bool = False,
     **load_options: Any,
 ) -> LoadReport:
     """Load a checkpoint into a module that has values already, or was built under `empty_parameters`.
 
     The module keeps its parameter objects (optimizers stay valid) where they were real, its ties, dtypes, strides,
-    `requires_grad`, and, without `device`, its devices. Tensors are assigned where that suffices, so that their bytes
-    are read from the mapped file when they are first used.
+    `requires_grad`, and, without `device`, its devices. What is read from a file is assigned and not copied where that
+    suffices, so that its bytes come from the mapped file when they are first used.
 
     Args:
         module: changed in place.
-        source: what `load_state_dict` takes, or a mapping it returned (or a part of one).
+        source: what `load_state_dict` takes, or a mapping of names to tensors.
         strict: every name and shape must fit. Otherwise names that do not are left out; parameters that are still empty
             then get the values of their module's `reset_parameters`.
         device: move the module there; None leaves it where it is.
         dtype: cast the module's floating parameters and buffers; None keeps its own dtypes, whatever the file has.
+        convert: makes the module's names and tensors of what the file holds, for example `lambda file: file["model"]`.
+        assign: let the module take over the tensors of a mapping, so that both share memory; by default it copies them.
         load_options: `mmap`, `progress`, `check_hash`, `trust`, as for `load_state_dict`.
 
     Returns:
@@ -113,8 +119,16 @@ def load_into(
             module without `reset_parameters`.
         UnsafeCheckpointError, MissingCheckpointError, DownloadError, ValueError: as `load_state_dict`.
     """
-    state = source if isinstance(source, Mapping) else load_state_dict(source, **load_options)
-    report = assign(module, state, strict=strict, dtype=dtype)
+    if not isinstance(source, Mapping):
+        state = load_state_dict(source, **load_options)
+    elif load_options:
+        raise TypeError(f"load_into() got a mapping, which is read already, and {sorted(load_options)} for reading it.")
+    else:
+        state = source
+    state = convert(state) if convert else state
+    if isinstance(source, Mapping) and not assign:
+        state = _mapped(state, {name: _copy(value) for name, value in state.items()})
+    report = assign_state(module, state, strict=strict, dtype=dtype)
     leftovers.initialise(module)
     if strays := leftovers.stray_tensors(module):
         raise CheckpointError(
@@ -126,7 +140,7 @@ def load_into(
     return report
 
 
-def assign(
+def assign_state(
     module: nn.Module, state: Mapping[str, Any], *, strict: bool, dtype: torch.dtype | None = None
 ) -> LoadReport:
     """Assign a state dict and keep everything but the values; what has no value in it is left as it was.
@@ -136,12 +150,9 @@ def assign(
     """
     slots = Slots(module)
     misshaped = mismatch.misshaped(module, state)
-    fitting: Mapping[str, Any] = state
+    fitting = state
     if misshaped and not strict:
-        kept = OrderedDict((name, value) for name, value in state.items() if name not in misshaped)
-        if versions := getattr(state, "_metadata", None):
-            kept._metadata = versions  # type: ignore[attr-defined]
-        fitting = kept
+        fitting = _mapped(state, {name: value for name, value in state.items() if name not in misshaped})
     with real_parameters():
         try:
             keys = module.load_state_dict(fitting, strict=False, assign=True)
@@ -154,3 +165,15 @@ def assign(
         raise mismatch.error(module, state, missing=missing, unexpected=unexpected)
     leftovers.recompute(module)
     return LoadReport(missing, unexpected, sorted(misshaped))
+
+
+def _copy(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, Tensor) else value
+
+
+def _mapped(state: Mapping[str, Any], tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A state dict of `tensors` with the versions of modules that `state` has: loading old files goes by them."""
+    made = OrderedDict(tensors)
+    if versions := getattr(state, "_metadata", None):
+        made._metadata = versions  # type: ignore[attr-defined]
+    return made

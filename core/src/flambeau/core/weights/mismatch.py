@@ -71,7 +71,7 @@ def _remedy(
 ) -> str:
     nested = [str(key) for key, value in state.items() if isinstance(value, Mapping) and value]
     if nested:
-        return f"The tensors are one level deeper: load_into(module, load_state_dict(source)[{nested[0]!r}])."
+        return f"The tensors are one level deeper: pass convert=lambda file: file[{nested[0]!r}]."
     prefix = _common_prefix(unexpected, own)
     if prefix:
         return f"The checkpoint's names begin with {prefix!r}: remove that from them, or load into the inner module."
