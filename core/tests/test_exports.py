@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from flambeau.core.exports import lazy_exports
 
 PACKAGE = """
 from flambeau.core.exports import lazy_exports
-__getattr__, __dir__, __all__ = lazy_exports(__name__, {"square": ("square", "Square"), "line": ("Line",)}, submodules=["plain"])
+__getattr__, __dir__, __all__ = lazy_exports(__name__, {
+    "square": ("square", "Square"), "line": ("Line",)}, submodules=["plain"])
 """
 
 
