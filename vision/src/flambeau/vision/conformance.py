@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def write_cifar(dataset: type[CIFAR10], root: Path, *, items: int = 4) -> None:
     (folder / dataset.meta["filename"]).write_bytes(pickle.dumps(names, protocol=2))
 
 
-def tensor_samples(type_name: str) -> list[Tensor]:
+def tensor_samples(type_name: str) -> list[tv_tensors.Image]:
     """Instances of a tensor type."""
     samples = {"image": [tv_tensors.Image(_picture(4, 6)), tv_tensors.Image(torch.rand(2, 3, 4, 6))]}
     return samples[type_name]
@@ -79,11 +80,11 @@ def op_samples() -> Iterator[Sample]:
 def transform_cases() -> Iterator[Sample]:
     """Samples of the functionals and presets."""
     image = torch.rand(3, 12, 17, generator=torch.Generator().manual_seed(2))
-    floats = {"dtypes": ("float32", "float64"), "batched": (0,), "differentiable": (0,)}
-    yield Sample("resize", F.resize, (image, [8, 9]), **floats)
-    yield Sample("center_crop", F.center_crop, (image, [14, 8]), **floats)
-    yield Sample("normalize", F.normalize, (image, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4]), rejects=("uint8",), **floats)
-    yield Sample("rgb_to_grayscale", F.rgb_to_grayscale, (image,), **floats)
+    smooth = partial(Sample, batched=(0,), differentiable=(0,))
+    yield smooth("resize", F.resize, (image, [8, 9]))
+    yield smooth("center_crop", F.center_crop, (image, [14, 8]))
+    yield smooth("normalize", F.normalize, (image, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4]), rejects=("uint8",))
+    yield smooth("rgb_to_grayscale", F.rgb_to_grayscale, (image,))
     yield Sample("to_dtype", F.to_dtype, (_picture(5, 6), torch.float32, True), dtypes=("uint8",), batched=(0,))
     preset = ImageClassification(crop_size=8, resize_size=10)
     yield Sample("ImageClassification", preset, (image,), dtypes=("float32",), batched=(0,))

@@ -70,7 +70,7 @@ def _read(source: str) -> Tensor:
     import torch
 
     first = picture if picture.ndim == 3 else picture[0]
-    colour, alpha = convert_image_dtype(first, torch.float).split((3, 1))
+    colour, alpha = convert_image_dtype(first, torch.float).tensor_split((3,))
     return convert_image_dtype(colour * alpha + (1 - alpha), torch.uint8)
 
 

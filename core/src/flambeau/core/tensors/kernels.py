@@ -37,7 +37,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Kernel = Callable[..., Any]
 
 _lock = threading.RLock()
-_waiting: dict[str, list[tuple[type, Kernel, bool]]] = {}  # "module:name" of functionals that are not imported yet
+# By "module:name", for functionals that are not imported yet.
+_waiting: dict[str, list[tuple[type | str, Kernel, bool]]] = {}
 _ATTRIBUTE = "__kernels__"
 
 
@@ -49,11 +50,11 @@ class Kernels:
         self.module = functional.__module__
         self.arguments = tuple(inspect.signature(functional).parameters)[1:]
         self.fallback = fallback
-        self.registered: dict[type, tuple[Kernel, bool]] = {}
+        self.registered: dict[type | str, tuple[Kernel, bool]] = {}  # str: "module:Name" of a class
         self.found: dict[type, Kernel] = {}
 
-    def add(self, cls: type, kernel: Kernel, wrap: bool) -> None:
-        """Register a kernel for a class.
+    def add(self, cls: type | str, kernel: Kernel, wrap: bool) -> None:
+        """Register a kernel for a class, or for the class of an address.
 
         Raises:
             DuplicateNameError: the class has another one. The same kernel again, as when its module is reloaded, is
@@ -63,8 +64,8 @@ class Kernels:
             if cls in self.registered and not _same(self.registered[cls][0], kernel):
                 old = _path(self.registered[cls][0])
                 raise DuplicateNameError(
-                    f"{self.name}: {cls.__name__} already has the kernel {old}; {_path(kernel)} cannot take its place. "
-                    f"Derive a class from {cls.__name__} and register the kernel for that."
+                    f"{self.name}: {_called(cls)} already has the kernel {old}; {_path(kernel)} cannot take its place. "
+                    f"Derive a class from {_called(cls)} and register the kernel for that."
                 )
             self.registered[cls] = (kernel, wrap)
             self.found.clear()
@@ -86,15 +87,16 @@ class Kernels:
         for parent in cls.__mro__:
             if parent is Tensor and typed and not self.fallback:
                 break
-            if parent in self.registered:
-                kernel, wrap = self.registered[parent]
+            name = f"{parent.__module__}:{parent.__qualname__}"
+            if registered := self.registered.get(parent) or self.registered.get(name):
+                kernel, wrap = registered
                 if not typed:
                     return kernel
                 bare = self.registered.get(Tensor, (None, False))[0]
                 if parent is Tensor:
                     return _without_type(kernel)
                 return _with_type(kernel, cls, bare, self.arguments) if wrap else kernel
-        names = ", ".join(sorted(known.__name__ for known in self.registered)) or "none"
+        names = ", ".join(sorted(map(_called, self.registered))) or "none"
         raise TensorTypeError(
             f"{self.name} has no kernel for {cls.__name__}; it supports: {names}. "
             f"To add one: @register_kernel({self.name}, {cls.__name__})."
@@ -142,13 +144,14 @@ def _functional(function: Callable[..., Any], *, plain: bool, fallback: bool) ->
 
 
 def register_kernel(
-    functional: Callable[..., Any] | str, tensor_type: type, *, wrap: bool = True
+    functional: Callable[..., Any] | str, tensor_type: type | str, *, wrap: bool = True
 ) -> Callable[[Function], Function]:
     """Register a functional's implementation for a type; use as a decorator.
 
     Args:
         functional: the functional, or `"package.module:name"`, which is not imported for this.
-        tensor_type: a tensor type, its subclasses included; or any other class, `torch.Tensor` for plain tensors.
+        tensor_type: a tensor type, its subclasses included; or any other class, `torch.Tensor` for plain tensors. A
+            class of a library that is to be imported on use alone is named: `"PIL.Image:Image"`.
         wrap: True: the kernel gets the tensor with its type switched off (every operation gives plain tensors), and
             the metadata that it names as keyword parameters; each tensor it returns gets the type and metadata of
             the input, or with `return tensor, {"field": value}` changed metadata. False: it gets the typed tensor
@@ -294,6 +297,10 @@ def _without_type(kernel: Kernel) -> Kernel:
 
 def _same(old: Kernel, new: Kernel) -> bool:
     return old is new or (_path(old) == _path(new) and "<" not in _path(old))
+
+
+def _called(cls: type | str) -> str:
+    return cls if isinstance(cls, str) else cls.__name__
 
 
 def _path(kernel: Kernel) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from flambeau.core.datasets import Content, DatasetFile, DatasetInfo, prepare_dataset, register_dataset
+from flambeau.core.datasets import Content, DatasetFile, DatasetInfo, Field, prepare_dataset, register_dataset
 from flambeau.vision.datasets._unpickle import load_arrays
 from flambeau.vision.datasets.utils import verify_str_arg
 from flambeau.vision.datasets.vision import VisionDataset
@@ -109,8 +109,8 @@ class CIFAR10(VisionDataset):
                 ),
             ),
             schema=(
-                {"key": "image", "kind": "image", "shape": (3, 32, 32), "dtype": "uint8"},  # type: ignore[arg-type]
-                {"key": "label", "kind": "label", "classes": classes},  # type: ignore[arg-type]
+                Field("image", "image", shape=(3, 32, 32), dtype="uint8"),
+                Field("label", "label", classes=classes),
             ),
             license="none stated; cite the technical report",
             citation=_CITATION,

@@ -50,9 +50,9 @@ class IntermediateLayerGetter(nn.ModuleDict):
         super().__init__(OrderedDict(list(children.items())[: last + 1]))
         self.return_layers = wanted
 
-    def forward(self, x: Tensor) -> OrderedDict[str, Tensor]:
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
         """Outputs by the names of `return_layers`' values, in the order of the children."""
-        out: OrderedDict[str, Tensor] = OrderedDict()
+        out: dict[str, Tensor] = OrderedDict()
         for name, module in self.items():
             x = module(x)
             if name in self.return_layers:

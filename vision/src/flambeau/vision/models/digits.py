@@ -40,7 +40,8 @@ class DigitCNN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map pictures (N, 1, 8, 8) to logits (N, num_classes)."""
-        return self.classifier(self.dropout(torch.flatten(self.features(x), 1)))
+        logits: Tensor = self.classifier(self.dropout(torch.flatten(self.features(x), 1)))
+        return logits
 
 
 def _convolution(in_channels: int, out_channels: int) -> tuple[nn.Module, ...]:

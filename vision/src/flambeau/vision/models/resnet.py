@@ -135,7 +135,8 @@ class BasicBlock(nn.Module):
         out = self.relu(self.bn1(self.conv1(x)))
         out = self.bn2(self.conv2(out))
         out += identity
-        return self.relu(out)
+        activated: Tensor = self.relu(out)
+        return activated
 
 
 class Bottleneck(nn.Module):
@@ -191,7 +192,8 @@ class Bottleneck(nn.Module):
         out = self.relu(self.bn2(self.conv2(out)))
         out = self.bn3(self.conv3(out))
         out += identity
-        return self.relu(out)
+        activated: Tensor = self.relu(out)
+        return activated
 
 
 class ResNet(nn.Module):
@@ -300,7 +302,8 @@ class ResNet(nn.Module):
         """Map images (N, 3, H, W) to logits (N, num_classes)."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
         x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
-        return self.fc(torch.flatten(self.avgpool(x), 1))
+        logits: Tensor = self.fc(torch.flatten(self.avgpool(x), 1))
+        return logits
 
 
 def _resnet(

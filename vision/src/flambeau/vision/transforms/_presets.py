@@ -100,7 +100,7 @@ class HandwrittenDigit(nn.Module):
         """Prepare one picture or a batch of them."""
         if not isinstance(img, Tensor):
             # Pillow knows palettes, bits and the like; RGBA keeps what transparency there is.
-            img = F.pil_to_tensor(img.convert("RGBA"))  # type: ignore[unreachable]
+            img = F.pil_to_tensor(img.convert("RGBA"))
         gray = _on_paper(F.convert_image_dtype(img, torch.float))
         pictures = [self._fitted(picture) for picture in gray.flatten(0, -3)] if gray.ndim > 2 else []
         return torch.stack(pictures).reshape(*gray.shape[:-3], 1, self.size, self.size)

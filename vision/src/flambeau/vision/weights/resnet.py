@@ -55,6 +55,7 @@ def _imagenet(
             "_file_size": mebibytes,
             "_docs": docs,
         },
+        sha256=file.rpartition("-")[2].partition(".")[0],  # upstream puts the first digits into the name
     )
 
 

@@ -99,6 +99,7 @@ def _array_of_tensor(pic: Tensor, mode: str | None) -> NDArray[Any]:
 
 
 def _image_of_array(pillow: Any, array: NDArray[Any], mode: str | None) -> Image.Image:
+    fitting: tuple[str, ...]
     channels, dtype = array.shape[-1], array.dtype.name
     if channels == 1:
         if dtype not in _WIDE_MODES:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from PIL import Image
 from torch import Tensor
 from torch.nn.functional import pad
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 
 @functional(fallback=False)
@@ -40,7 +43,7 @@ def center_crop_image(image: Tensor, output_size: Sequence[int] | int) -> Tensor
     return image[..., top : top + height, left : left + width]
 
 
-@register_kernel(center_crop, Image.Image)
+@register_kernel(center_crop, "PIL.Image:Image")
 def _center_crop_image_pil(image: Image.Image, output_size: Sequence[int] | int) -> Image.Image:
     height, width = _pair(output_size)
     left, top, right, bottom = _missing(image.height, image.width, height, width)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from PIL import Image
+from typing import TYPE_CHECKING
+
 from torch import Tensor
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 
 @functional(fallback=False)
@@ -47,7 +51,7 @@ def rgb_to_grayscale_image(image: Tensor, num_output_channels: int = 1) -> Tenso
     return gray.expand(*gray.shape[:-3], 3, *gray.shape[-2:]).contiguous() if num_output_channels == 3 else gray
 
 
-@register_kernel(rgb_to_grayscale, Image.Image)
+@register_kernel(rgb_to_grayscale, "PIL.Image:Image")
 def _rgb_to_grayscale_image_pil(image: Image.Image, num_output_channels: int = 1) -> Image.Image:
     _check(num_output_channels)
     gray = image.convert("L")

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
-from PIL import Image
 from torch import Tensor
 from torch.nn.functional import interpolate
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
 from flambeau.vision.transforms._interpolation import InterpolationMode, interpolation_mode, pillow_number
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 _ANTIALIASED = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC, InterpolationMode.LANCZOS)
 _TENSOR_MODES = (InterpolationMode.NEAREST, InterpolationMode.NEAREST_EXACT, *_ANTIALIASED)
@@ -90,7 +93,7 @@ def _interpolate(flat: Tensor, size: tuple[int, int], mode: InterpolationMode, a
     return out.to(dtype)
 
 
-@register_kernel(resize, Image.Image)
+@register_kernel(resize, "PIL.Image:Image")
 def _resize_image_pil(
     image: Image.Image,
     size: Sequence[int] | int | None,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from PIL import Image
+from typing import TYPE_CHECKING
+
 from torch import Tensor
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 
 @functional(fallback=False)
@@ -39,7 +43,7 @@ def get_dimensions_image(image: Tensor) -> list[int]:
     return [1 if image.ndim == 2 else image.shape[-3], *image.shape[-2:]]
 
 
-@register_kernel(get_dimensions, Image.Image)
+@register_kernel(get_dimensions, "PIL.Image:Image")
 def _get_dimensions_image_pil(image: Image.Image) -> list[int]:
     return [len(image.getbands()), image.height, image.width]
 
@@ -50,7 +54,7 @@ def get_size_image(image: Tensor) -> list[int]:
     return get_dimensions_image(image)[1:]
 
 
-@register_kernel(get_size, Image.Image)
+@register_kernel(get_size, "PIL.Image:Image")
 def _get_size_image_pil(image: Image.Image) -> list[int]:
     return [image.height, image.width]
 
@@ -61,6 +65,6 @@ def get_num_channels_image(image: Tensor) -> int:
     return get_dimensions_image(image)[0]
 
 
-@register_kernel(get_num_channels, Image.Image)
+@register_kernel(get_num_channels, "PIL.Image:Image")
 def _get_num_channels_image_pil(image: Image.Image) -> int:
     return len(image.getbands())
