@@ -68,11 +68,11 @@ TABLES = {"packages": package_table}
 def render(text: str) -> str:
     """The text with every table between its markers replaced by the current one."""
     for name, table in TABLES.items():
-        pattern = re.compile(rf"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)", re.DOTALL)
+        pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         if not pattern.search(text):
             raise SystemExit(f"README.md lacks the markers <!-- {name} --> and <!-- /{name} -->.")
         current = table()
-        text = pattern.sub(lambda match, current=current: match[1] + current + match[2], text)
+        text = pattern.sub(lambda match, current=current: match[1] + current + "\n" + match[2], text)
     return text
 
 

@@ -401,3 +401,9 @@ def test_threads_that_miss_at_once_all_find_what_the_hooks_add(site):
         thread.join()
     assert found == ["grower/grown"] * 8
     assert sys.modules["grower"].calls == [1]
+
+
+def test_the_reference_lists_every_hook():
+    declared = {name for name, value in vars(hookspecs).items() if hasattr(value, "flambeau_spec")}
+    assert declared == set(hookspecs.__all__)
+    assert "flambeau_no_such_hook" not in declared

@@ -14,6 +14,8 @@ import pluggy
 
 from flambeau.core.registry import Registry
 
+__all__ = ["flambeau_cli", "flambeau_doctor", "flambeau_kernels", "flambeau_register"]
+
 hookspec = pluggy.HookspecMarker("flambeau")
 hookimpl = pluggy.HookimplMarker("flambeau")
 
