@@ -257,6 +257,24 @@ def test_devices_pipes_and_sockets_are_refused_in_a_zip(box, kind):
     refused(box, make_zip(box / "t.zip", ("fine", b"1", 0), ("dev", b"", kind | 0o666)), "device")
 
 
+def test_a_hard_link_is_a_copy_where_the_file_system_has_no_links(box, monkeypatch):
+    def refuse(*arguments, **options):
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    archive = make_tar(box / "t.tar", tar_member("a", b"12"), tar_member("h", kind=tarfile.LNKTYPE, link="./a"))
+    assert tree(extract_archive(archive, box / "in" / "target")) == {"a": b"12", "h": b"12"}
+    with pytest.raises(UnsafeArchiveError, match="max_bytes=3"):
+        extract_archive(archive, box / "in" / "other", max_bytes=3)
+
+
+def test_a_hard_link_takes_the_place_of_a_file_and_not_of_its_own_target(box):
+    a, b = tar_member("a", b"12"), tar_member("b", b"34")
+    archive = make_tar(box / "t.tar", a, b, tar_member("b", kind=tarfile.LNKTYPE, link="a"))
+    assert tree(extract_archive(archive, box / "target")) == {"a": b"12", "b": b"12"}
+    refused(box, make_tar(box / "t.tar", a, tar_member("./a", kind=tarfile.LNKTYPE, link="a")), "no file before it")
+
+
 def test_a_name_below_a_file_is_refused(box):
     refused(box, make_tar(box / "t.tar", tar_member("a", b"1"), tar_member("a/b", b"2")), "go through the file")
 

@@ -70,7 +70,7 @@ class Rules:
     """What has been seen of an archive, and whether the next member fits in."""
 
     def __init__(self, target: Path, temporary: Path, limits: Limits) -> None:
-        self.target, self.temporary, self.limits = target, temporary, limits
+        self.target, self.limits = target, limits
         self.kinds: dict[str, Kind] = {}
         self.links: dict[str, str] = {}
         self.spelling: dict[str, str] | None = {} if ignores_case(temporary.parent) else None
@@ -90,7 +90,7 @@ class Rules:
         self.count += 1
         if self.count > self.limits.files:
             raise UnsafeArchiveError(f"it has more than max_files={self.limits.files:,} members.")
-        parts = plain_parts(member.name, self.target)
+        parts = plain_parts(member.name)
         name = "/".join(parts)
         if member.kind == "other":
             raise UnsafeArchiveError(
@@ -99,8 +99,10 @@ class Rules:
         if not parts and member.kind != "folder":
             raise UnsafeArchiveError(f"{member.name!r} is no name for a file.")
         self._check_place(member, parts)
-        if member.kind == "hardlink" and self.kinds.get("/".join(plain_parts(member.link, self.target))) != "file":
-            raise UnsafeArchiveError(f"{member.name!r} links to {member.link!r}, which is no file before it.")
+        if member.kind == "hardlink":
+            source = "/".join(plain_parts(member.link))
+            if source == name or self.kinds.get(source) != "file":
+                raise UnsafeArchiveError(f"{member.name!r} links to {member.link!r}, which is no file before it.")
         if member.kind == "symlink":
             self.links[name] = _plain_link(member)
         if parts:
@@ -108,7 +110,6 @@ class Rules:
         if member.kind == "file":
             self.claimed += member.size or 0
             self.limits.check_bytes(self.claimed)
-        _second_opinion(member, self.temporary)
         return name
 
     def check_links(self) -> None:
@@ -176,7 +177,7 @@ class Rules:
         return os.readlink(place) if place.is_symlink() else None  # noqa: PTH115
 
 
-def plain_parts(name: str, target: Path) -> list[str]:
+def plain_parts(name: str) -> list[str]:
     """A member's path in parts, without empty ones and `.`.
 
     Raises:
@@ -185,7 +186,8 @@ def plain_parts(name: str, target: Path) -> list[str]:
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or "\\" in name or "\0" in name or ".." in parts or any(map(_DRIVE.match, parts)):
         raise UnsafeArchiveError(f"the name {name!r} leads outside or is ambiguous; expected a plain relative path.")
-    if any(len(os.fsencode(part)) > 255 for part in parts) or len(os.fsencode(target / name)) > 4000:
+    length = len(os.fsencode(name))
+    if length > 255 and (length > 3000 or any(len(os.fsencode(part)) > 255 for part in parts)):
         raise UnsafeArchiveError(f"the name {name[:80]!r}... is too long for a file system.")
     if os.name == "nt" and any(part[-1] in ". " or set(part) & set('<>:"|?*') for part in parts):
         raise UnsafeArchiveError(f"the name {name!r} cannot be written on Windows as it is.")
@@ -201,12 +203,16 @@ def _plain_link(member: Member) -> str:
     return link
 
 
-def _second_opinion(member: Member, temporary: Path) -> None:
-    """Ask the standard library's own filter too, where this Python has it (3.11.4)."""
+def ask_tarfile(member: Member, folder: Path) -> None:
+    """Ask the standard library's own filter too, where this Python has it (3.11.4).
+
+    Raises:
+        UnsafeArchiveError: it would not extract the member into `folder`.
+    """
     if member.tar is None or not hasattr(tarfile, "data_filter"):
         return
     try:
-        tarfile.data_filter(member.tar, str(temporary))
+        tarfile.data_filter(member.tar, str(folder))
     except tarfile.FilterError as error:
         raise UnsafeArchiveError(str(error)) from error
 

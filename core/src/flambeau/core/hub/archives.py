@@ -15,11 +15,12 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from flambeau.core.errors import DiskFullError, HubError, UnsafeArchiveError
 from flambeau.core.files import lock, write_atomic
 from flambeau.core.hub.archive_formats import BLOCK, Member, bare_name, members, readable
-from flambeau.core.hub.archive_rules import Limits, Rules, limits_for, plain_parts
+from flambeau.core.hub.archive_rules import Limits, Rules, ask_tarfile, limits_for, plain_parts
 from flambeau.core.hub.cache import file_digest, read_sidecar, sidecar
 from flambeau.core.hub.owners import abandoned, claim, release
 
@@ -100,48 +101,59 @@ def _extract(path: Path, target: Path, anchor: Path, limits: Limits) -> None:
 
 
 def _write(path: Path, temporary: Path, rules: Rules) -> None:
-    written = 0
+    written, made = 0, set[Path]()
     for member in members(path, rules.limits.bytes + _HEADERS):
         name = rules.admit(member)
-        place = temporary / name
+        ask_tarfile(member, temporary)
         if _MARKER.fullmatch(name) or member.kind == "symlink":
             continue
-        if member.kind == "folder":
-            place.mkdir(parents=True, exist_ok=True)
-            continue
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.unlink(missing_ok=True)  # an archive that was appended to: the last one counts
+        place = temporary / name
+        folder = place if member.kind == "folder" else place.parent
+        if folder not in made:
+            folder.mkdir(parents=True, exist_ok=True)
+            made.add(folder)
         if member.kind == "hardlink":
-            written = _link_or_copy(temporary / "/".join(plain_parts(member.link, temporary)), place, written, rules)
-        else:
-            written = _write_file(member, place, written, rules)
+            written += _link_or_copy(temporary / "/".join(plain_parts(member.link)), place, rules.limits, written)
+        elif member.kind == "file":
+            written += _write_file(member, place, rules.limits, written)
     rules.check_links()
     for name, link in rules.links.items():
         (temporary / name).parent.mkdir(parents=True, exist_ok=True)
         (temporary / name).symlink_to(link)
 
 
-def _write_file(member: Member, place: Path, written: int, rules: Rules) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    before, mode = written, 0o777 if member.executable else 0o666  # less the umask
-    with member.open() as source, os.fdopen(os.open(place, flags, mode), "wb") as file:
+def _write_file(member: Member, place: Path, limits: Limits, before: int) -> int:
+    size = 0
+    with member.open() as source, _create(place, executable=member.executable) as file:
         while block := source.read(BLOCK):
-            written += len(block)
-            rules.limits.check_bytes(written)
+            size += len(block)
+            limits.check_bytes(before + size)
             file.write(block)
-    if member.size not in (None, written - before):
-        raise UnsafeArchiveError(f"{member.name!r} claims {member.size:,} bytes and has {written - before:,}.")
-    return written
+    if member.size not in (None, size):
+        raise UnsafeArchiveError(f"{member.name!r} claims {member.size:,} bytes and has {size:,}.")
+    return size
 
 
-def _link_or_copy(source: Path, place: Path, written: int, rules: Rules) -> int:
+def _create(place: Path, *, executable: bool) -> IO[bytes]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    mode = 0o777 if executable else 0o666  # less the umask
+    try:
+        return os.fdopen(os.open(place, flags, mode), "wb")
+    except FileExistsError:  # an archive that was appended to: the last member of a name counts
+        place.unlink()
+        return os.fdopen(os.open(place, flags, mode), "wb")
+
+
+def _link_or_copy(source: Path, place: Path, limits: Limits, before: int) -> int:
+    place.unlink(missing_ok=True)
     try:
         os.link(source, place)
     except OSError:  # a file system without hard links
-        written += source.stat().st_size
-        rules.limits.check_bytes(written)
+        size = source.stat().st_size
+        limits.check_bytes(before + size)
         shutil.copy(source, place)
-    return written
+        return size
+    return 0
 
 
 def _place(path: Path, temporary: Path, target: Path) -> None:
