@@ -131,6 +131,18 @@ def test_a_file_is_answered_by_suffix_weights_or_model(
     assert capsys.readouterr().out == "minus\t5.5\nplus\t-5.5\n"
 
 
+def test_probabilities_are_shown_in_percent_and_kept_as_they_are_in_json(
+    sums: Any, numbers: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = numbers.parent / "site" / "sums_plugin" / "__init__.py"
+    module.write_text(module.read_text().replace('"score"', '"probability"'))
+
+    assert main(["predict", str(numbers), "--top", "1"]) == 0
+    assert capsys.readouterr().out == "minus\t550.0 %\n"
+    assert main(["predict", str(numbers), "--top", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"][0]["probability"] == 5.5
+
+
 def test_json_says_what_was_used(sums: Any, numbers: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", str(numbers), "--top", "1", "--dtype", "float64", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {

@@ -59,7 +59,7 @@ class Prediction:
 
     Attributes:
         rows: its parts, for example one for each class or box; values are plain JSON ones.
-        columns: the keys of a row that people see, in order.
+        columns: the keys of a row that people see, in order; a column `probability`, from 0 to 1, is shown in percent.
         title: what the answer is about, in a few words.
         draw: writes a picture of the answer, such as boxes on the image, to a path; None where there is none.
     """

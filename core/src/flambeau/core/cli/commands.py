@@ -40,6 +40,7 @@ BUILT_IN = tuple(
         ("plugins", "plugins", "list plugins and their states, switch them on and off"),
         ("kernels", "kernels", "show the native kernels and which implementation serves"),
         ("doctor", "doctor", "check the installation and say what to do"),
+        ("new-plugin", "new_plugin", "write a complete, tested plugin project"),
         ("migrate", "migrate", "rewrite imports of the upstream libraries to Flambeau"),
         ("completion", "completion", "print the completion script for a shell"),
     )

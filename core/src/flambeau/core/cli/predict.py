@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if on_terminal():
         print(prediction.title)
-    columns = [Column(key, key, show_cell, raw=show_cell) for key in prediction.columns]
+    columns = [_column(key) for key in prediction.columns]
     print_table(prediction.rows, columns, nothing="nothing was found")
     if arguments.out is not None:
         print(f"flambeau: the answer is drawn in {arguments.out}", file=sys.stderr)
@@ -63,6 +63,17 @@ def run(arguments: argparse.Namespace) -> int:
 def show_cell(value: Any) -> str:
     """A value of a row; numbers with four digits."""
     return f"{value:.4g}" if isinstance(value, float) else plain(value)
+
+
+def show_probability(value: Any) -> str:
+    """A probability in percent."""
+    return f"{100 * value:.1f} %" if isinstance(value, float) else plain(value)
+
+
+def _column(key: str) -> Column:
+    # An answer is for people wherever it is printed; programs take --json.
+    show = show_probability if key == "probability" else show_cell
+    return Column(key, key, show, raw=show, number=key == "probability")
 
 
 def _stdin() -> str:
