@@ -1,0 +1,141 @@
+"""Stand-ins for shared libraries that a program is linked with and does not use here.
+
+The wheels of torch and torchvision on the package index are linked with CUDA's libraries, gigabytes that a machine
+without a GPU loads and never calls. `add_stubs` reads which libraries and which of their symbols some binaries miss,
+and compiles libraries of those names in which every symbol is a function that returns 0. Loading then works, and so
+does all that runs on the CPU: 0 is success, and no device. For Linux; needs binutils and a C compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def add_stubs(binaries: Iterable[Path], folder: Path, *, beside: Iterable[Path] = ()) -> list[Path]:
+    """Make what `binaries` miss, in `folder`; returns the libraries made, none when nothing is missing.
+
+    Args:
+        binaries: shared libraries that must load.
+        folder: on their search path; see `set_search_path`.
+        beside: further libraries that the process will have loaded, and which may define what is looked for.
+    """
+    binaries, beside = list(binaries), list(beside)
+    absent = _absent_libraries(binaries, {path.name for path in [*binaries, *beside, *folder.glob("*.so*")]})
+    if not absent:
+        return []
+    defined = _defined_symbols([*binaries, *beside, *_interpreter()])
+    symbols: dict[str, dict[str, set[str]]] = {soname: defaultdict(set) for soname in absent}
+    for binary in binaries:
+        owners = _version_owners(binary)
+        mine = [soname for soname in _needed(binary) if soname in absent]
+        for symbol, version in _undefined_symbols(binary):
+            if version and owners.get(version) in absent:
+                symbols[owners[version]][version].add(symbol)
+            elif not version and mine and symbol not in defined:
+                # Which of the absent libraries has it is not written anywhere, and does not matter.
+                symbols[mine[0]][""].add(symbol)
+    return [_compile(soname, versions, folder) for soname, versions in sorted(symbols.items())]
+
+
+def set_search_path(binary: Path, folder: str) -> None:
+    """Let the loader look for a binary's libraries in `folder` (which may start with $ORIGIN); the file keeps its size.
+
+    Raises:
+        ValueError: the binary has no search path to replace, or one that is shorter.
+    """
+    found = re.search(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", _output("readelf", "--dynamic", "--wide", binary))
+    old = found[1].encode() if found else b""
+    data, new = binary.read_bytes(), folder.encode()
+    if old == new:
+        return
+    if len(old) < len(new) or data.count(old + b"\0") != 1:
+        raise ValueError(f"{binary} has the search path {old.decode()!r}, which cannot be replaced by {folder!r}.")
+    temporary = binary.with_name(f".{binary.name}.tmp")
+    temporary.write_bytes(data.replace(old + b"\0", new.ljust(len(old) + 1, b"\0")))
+    shutil.copymode(binary, temporary)
+    temporary.replace(binary)
+
+
+def _absent_libraries(binaries: list[Path], names: set[str]) -> set[str]:
+    wanted = {soname for binary in binaries for soname in _needed(binary)} - names
+    return {soname for soname in wanted if not _loads(soname)}
+
+
+def _loads(soname: str) -> bool:
+    try:
+        ctypes.CDLL(soname)
+    except OSError:
+        return False
+    return True
+
+
+def _needed(binary: Path) -> list[str]:
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", _output("readelf", "--dynamic", "--wide", binary))
+
+
+def _version_owners(binary: Path) -> dict[str, str]:
+    """Symbol version -> library that the binary expects it from."""
+    owners, library = {}, ""
+    for line in _output("readelf", "--version-info", "--wide", binary).splitlines():
+        if found := re.search(r"Version: \d+ +File: (\S+)", line):
+            library = found[1]
+        elif library and (found := re.search(r"Name: (\S+) +Flags: .*Version: \d+", line)):
+            owners[found[1]] = library
+    return owners
+
+
+def _undefined_symbols(binary: Path) -> list[tuple[str, str]]:
+    """(symbol, version or "") of all that must be found; weak ones need not be."""
+    listing = _output("nm", "--dynamic", "--undefined-only", "--with-symbol-versions", binary)
+    names = (words[1].partition("@") for line in listing.splitlines() if (words := line.split())[0] == "U")
+    return [(name, version.lstrip("@")) for name, _, version in names]
+
+
+def _defined_symbols(libraries: Iterable[Path]) -> set[str]:
+    found: set[str] = set()
+    for path in libraries:
+        listing = _output("nm", "--dynamic", "--defined-only", "--without-symbol-versions", path)
+        found.update(line.split()[-1] for line in listing.splitlines() if line)
+    return found
+
+
+def _interpreter() -> list[Path]:
+    program = Path(sys.executable).resolve()
+    return [program, *program.parents[1].glob("lib/libpython3*.so*")]
+
+
+def _compile(soname: str, versions: dict[str, set[str]], folder: Path) -> Path:
+    target = folder / soname
+    source, script = folder / f".{soname}.c", folder / f".{soname}.map"
+    names = sorted(set().union(*versions.values()))
+    source.write_text("".join(f"void *{name}(void) {{ return 0; }}\n" for name in names), encoding="utf-8")
+    nodes = {version: sorted(found) for version, found in versions.items() if version}
+    script.write_text(
+        "".join(
+            f"{version} {{ global: {' '.join(f'{name};' for name in found)} }};\n" for version, found in nodes.items()
+        ),
+        encoding="utf-8",
+    )
+    compiler = os.environ.get("CC") or "cc"
+    options = ["-shared", "-fPIC", "-nostdlib", "-fno-builtin", "-w", f"-Wl,-soname,{soname}"]
+    if nodes:
+        options.append(f"-Wl,--version-script={script}")
+    try:
+        subprocess.run([compiler, *options, str(source), "-o", str(target)], check=True)
+    finally:
+        source.unlink()
+        script.unlink()
+    return target
+
+
+def _output(*command: str | Path) -> str:
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=True)
+    return done.stdout
