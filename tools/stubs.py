@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,10 +27,14 @@ def add_stubs(binaries: Iterable[Path], folder: Path, *, beside: Iterable[Path] 
         beside: further libraries that the process will have loaded, and which may define what is looked for.
     """
     binaries, beside = list(binaries), list(beside)
-    absent = _absent_libraries(binaries, {path.name for path in [*binaries, *beside, *folder.glob("*.so*")]})
+    names = {path.name for path in [*binaries, *beside, *folder.glob("*.so*")]}
+    wanted = sorted({soname for binary in binaries for soname in _needed(binary)} - names)
+    loaded = {soname: _load(soname) for soname in wanted}
+    absent = {soname for soname, library in loaded.items() if library is None}
     if not absent:
         return []
-    defined = _defined_symbols([*binaries, *beside, *_interpreter()])
+    system = [ctypes.CDLL(None), *(library for library in loaded.values() if library is not None)]
+    defined = _defined_symbols([*binaries, *beside])
     symbols: dict[str, dict[str, set[str]]] = {soname: defaultdict(set) for soname in absent}
     for binary in binaries:
         owners = _version_owners(binary)
@@ -39,7 +42,7 @@ def add_stubs(binaries: Iterable[Path], folder: Path, *, beside: Iterable[Path] 
         for symbol, version in _undefined_symbols(binary):
             if version and owners.get(version) in absent:
                 symbols[owners[version]][version].add(symbol)
-            elif not version and mine and symbol not in defined:
+            elif not version and mine and symbol not in defined and not any(hasattr(one, symbol) for one in system):
                 # Which of the absent libraries has it is not written anywhere, and does not matter.
                 symbols[mine[0]][""].add(symbol)
     return [_compile(soname, versions, folder) for soname, versions in sorted(symbols.items())]
@@ -64,17 +67,12 @@ def set_search_path(binary: Path, folder: str) -> None:
     temporary.replace(binary)
 
 
-def _absent_libraries(binaries: list[Path], names: set[str]) -> set[str]:
-    wanted = {soname for binary in binaries for soname in _needed(binary)} - names
-    return {soname for soname in wanted if not _loads(soname)}
-
-
-def _loads(soname: str) -> bool:
+def _load(soname: str) -> ctypes.CDLL | None:
+    """A library of the system, if it has it."""
     try:
-        ctypes.CDLL(soname)
+        return ctypes.CDLL(soname)
     except OSError:
-        return False
-    return True
+        return None
 
 
 def _needed(binary: Path) -> list[str]:
@@ -105,11 +103,6 @@ def _defined_symbols(libraries: Iterable[Path]) -> set[str]:
         listing = _output("nm", "--dynamic", "--defined-only", "--without-symbol-versions", path)
         found.update(line.split()[-1] for line in listing.splitlines() if line)
     return found
-
-
-def _interpreter() -> list[Path]:
-    program = Path(sys.executable).resolve()
-    return [program, *program.parents[1].glob("lib/libpython3*.so*")]
 
 
 def _compile(soname: str, versions: dict[str, set[str]], folder: Path) -> Path:
