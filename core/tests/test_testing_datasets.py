@@ -15,9 +15,11 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from flambeau.core.datasets import DatasetInfo, Field, fetch_dataset, prepare_dataset, register_dataset
 from flambeau.core.errors import OfflineError
-from flambeau.core.testing import Result, check_dataset, run
-from flambeau.core.testing.datasets import CHECKS, bind_dataset
+from flambeau.core.testing import Result, check_dataset, dataset_file_checks, dataset_item_checks, run
+from flambeau.core.testing.datasets import bind_dataset
 from flambeau.core.testing.schema import field_fault, item_fault
+
+CATALOGUES = (dataset_item_checks.CHECKS, dataset_file_checks.CHECKS)
 
 pytestmark = pytest.mark.usefixtures("site")
 
@@ -87,7 +89,7 @@ def test_a_sound_dataset_passes_every_check() -> None:
     assert {n: str(r) for n, r in results.items() if r.status != "passed"} == {
         "state-resumes": "not-applicable: state-resumes:doc/numbers (it keeps no state.)"
     }
-    assert set(results) == {check.name for check in CHECKS.at("default")}
+    assert set(results) == {check.name for checks in CATALOGUES for check in checks.at("default")}
 
 
 # One fault each
@@ -436,7 +438,7 @@ def test_spawned_workers_are_asked_at_level_full(site: Any) -> None:
     statuses = [result.status for result in run(bound[key] for key in wanted)]
 
     assert statuses == ["passed", "passed", "failed"]
-    assert "workers-agree-spawn" not in {check.name for check in CHECKS.at("default")}
+    assert "workers-agree-spawn" not in {check.name for check in dataset_item_checks.CHECKS.at("default")}
 
 
 SPAWNY = '''

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from flambeau.core.registry import MODELS
 from flambeau.core.testing import Result, check_model
-from flambeau.core.testing.models import CHECKS
+from flambeau.core.testing.model_checks import CHECKS
 from flambeau.core.weights import Weights, WeightsEnum, register_model
 
 pytestmark = pytest.mark.usefixtures("site")
@@ -303,6 +303,30 @@ def test_a_builder_that_returns_no_module_is_caught() -> None:
     assert "expected a torch.nn.Module" in checked(build)["builds-on-meta"].message
 
 
+class Picture(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 4, 1)
+        self.fc = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(self.conv1(x).mean((2, 3)))
+
+
+def picture() -> Picture:
+    return Picture()
+
+
+@pytest.mark.parametrize(("layers", "status"), [({"stem": "conv1"}, "passed"), ({}, "not-applicable")])
+def test_a_declared_stem_stands_in_for_the_builder_s_option(layers: dict[str, str], status: str) -> None:
+    register_model("picture", **layers)(picture)
+    samples = SimpleNamespace(example_inputs=lambda name, batch: (torch.zeros(batch, 3, 2, 2),))
+
+    result = {result.check: result for result in check_model("picture", samples=samples)}["in-channels"]
+
+    assert result.status == status, result
+
+
 def test_without_example_inputs_one_check_fails_and_says_so() -> None:
     register_model("net")(net)
 
@@ -328,7 +352,7 @@ def test_a_loss_stands_in_where_the_output_is_not_differentiable() -> None:
 
 
 def test_a_large_model_is_computed_at_level_full_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flambeau.core.testing.models.LARGE", 10)
+    monkeypatch.setattr("flambeau.core.testing.model_subject.LARGE", 10)
 
     results = checked(net)
 

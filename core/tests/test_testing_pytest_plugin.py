@@ -97,6 +97,17 @@ def test_a_plugin_that_is_not_there_is_a_usage_error(alpha: Any, tmp_path: Path)
     assert "alpha" in done.stderr
 
 
+def test_a_conformance_module_that_cannot_be_imported_is_a_collection_error(alpha: Any, tmp_path: Path) -> None:
+    (alpha.folder / "alpha_plugin/conformance.py").write_text("import alpha_plugin.absent")
+
+    done = run_pytest(tmp_path, "--flambeau-conformance", "alpha")
+
+    assert done.returncode == pytest.ExitCode.INTERRUPTED
+    assert "ERROR conformance::alpha" in done.stdout, done.stdout
+    assert "No module named 'alpha_plugin.absent'" in done.stdout
+    assert "INTERNALERROR" not in done.stdout
+
+
 def test_all_means_every_plugin(alpha: Any, tmp_path: Path) -> None:
     alpha.add("gamma", modules={"py.typed": ""})
 

@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     """Add one item per check and subject."""
     for plugin in _chosen(config):
         collector = ConformanceCollector.from_parent(session, name=plugin, nodeid=f"conformance::{plugin}")
-        items.extend(collector.collect())
+        items.extend(session.genitems(collector))  # a plugin that fails here is a collection error, like a test file
         session.testscollected = len(items)
 
 

@@ -92,7 +92,7 @@ def _samples(subject: TensorTypeSubject) -> None:
     """It derives from `TypedTensor`, and the plugin provides instances to judge it by."""
     from flambeau.core.tensors import TypedTensor
 
-    if not (isinstance(subject.cls, type) and issubclass(subject.cls, TypedTensor)):
+    if not issubclass(subject.cls, TypedTensor):
         raise CheckFailed(f"{subject.cls!r} does not derive from flambeau.core.tensors.TypedTensor.")
     if not subject.provided.has("tensor_samples"):
         raise CheckFailed(f"{subject.provided.origin} has no `tensor_samples(type_name)`.")
@@ -205,7 +205,7 @@ def _compile(subject: TensorTypeSubject, sample: Any) -> None:
     from flambeau.core.tensors import compiled
 
     torch.compiler.reset()
-    function = compiled(lambda tree: {"again": tree["value"].clone()}, fullgraph=True, backend="aot_eager")
+    function: Any = compiled(lambda tree: {"again": tree["value"].clone()}, fullgraph=True, backend="aot_eager")
     subject.require_twin(function({"value": sample})["again"], sample, "compile")
 
 
