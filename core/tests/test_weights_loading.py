@@ -482,6 +482,14 @@ class TestPartialLoads:
         assert loaded.head.weight.std() > 0
         assert loaded.head.weight.requires_grad
 
+    def test_tied_parameters_without_a_value_are_initialised_as_one(self) -> None:
+        loaded = build(Tied, True)
+        loaded.embed.weight.no_decay = True
+        assert load_into(loaded, {}, strict=False).missing_keys == ["embed.weight", "out.weight"]
+        assert loaded.out.weight is loaded.embed.weight
+        assert loaded.out.weight.std() > 0
+        assert loaded.out.weight.no_decay
+
     def test_real_parameters_without_a_value_keep_theirs(self, saved: tuple[Net, Path]) -> None:
         state = {k: v for k, v in load_state_dict(saved[1]).items() if not k.startswith("head")}
         loaded = Net()

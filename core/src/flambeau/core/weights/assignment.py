@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from flambeau.core.weights.construction import DEVICE_NOTE
+from flambeau.core.weights.construction import DEVICE_NOTE, notes
 
 
 class Slots:
@@ -69,7 +69,7 @@ class Slots:
             if value is not now.data:
                 kept.data = value
             kept.requires_grad_(before.requires_grad)
-            kept.__dict__.update({k: v for k, v in before.__dict__.items() if k != DEVICE_NOTE})
+            kept.__dict__.update(notes(before))
         setattr(owner, name, kept)  # not `_parameters[name]`: recurrent layers keep a second list of their weights
         return kept
 

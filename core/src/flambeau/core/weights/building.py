@@ -155,8 +155,11 @@ class _Ladder:
         if held:
             raise _Unsuitable("the constructor keeps parameters outside of its modules")
         self._load(module)
-        if strays := leftovers.stray_tensors(module):
-            raise _Unsuitable(f"{', '.join(strays)} stayed empty")
+        self._complete(module)
+        return module
+
+    def _complete(self, module: nn.Module) -> None:
+        """Give values to what the checkpoint may leave out; see that nothing else is without."""
         if not self.strict:
             try:
                 names = leftovers.initialise(module)
@@ -164,7 +167,9 @@ class _Ladder:
                 raise _Unsuitable(str(error)) from error
             if names:
                 logger.info("%s: initialised %s.", type(module).__name__, ", ".join(names))
-        return module
+        # A strict load can leave names out too, where a module's own way of loading allows it.
+        if empty := [*leftovers.empty_names(module), *leftovers.stray_tensors(module)]:
+            raise _Unsuitable(f"{', '.join(empty)} stayed empty")
 
     def _load(self, module: nn.Module) -> None:
         found = self.arriving.wait()

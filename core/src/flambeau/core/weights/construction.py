@@ -145,6 +145,19 @@ def real_parameters() -> Iterator[None]:
         _construction.empty = before
 
 
+def real_like(stand_in: nn.Parameter) -> nn.Parameter:
+    """A parameter in place of an empty one, where it would have been, without values."""
+    place = getattr(stand_in, DEVICE_NOTE, "cpu")
+    real = nn.Parameter(torch.empty_like(stand_in, device=place), requires_grad=stand_in.requires_grad)
+    real.__dict__.update(notes(stand_in))
+    return real
+
+
+def notes(stand_in: nn.Parameter) -> dict[str, Any]:
+    """The attributes that a constructor gave to a parameter."""
+    return {name: value for name, value in stand_in.__dict__.items() if name != DEVICE_NOTE}
+
+
 def kept_outside() -> bool:
     """Whether anything still refers to a parameter that was replaced: it would never see the loaded values."""
     if not _construction.stand_ins:

@@ -12,7 +12,7 @@ from torch.nn.utils.spectral_norm import SpectralNorm
 from torch.nn.utils.weight_norm import WeightNorm
 
 from flambeau.core.errors import CheckpointError
-from flambeau.core.weights.construction import real_parameters
+from flambeau.core.weights.construction import real_like, real_parameters
 
 
 def recompute(module: nn.Module) -> None:
@@ -38,7 +38,7 @@ def recompute(module: nn.Module) -> None:
 
 def empty_names(module: nn.Module) -> list[str]:
     """Names of parameters and persistent buffers that are still without values."""
-    return [name for name, tensor in module.state_dict(keep_vars=True).items() if _is_empty(tensor)]
+    return [dot + name for dot, _, names in _owners_of_empty(module) for name in names]
 
 
 def stray_tensors(module: nn.Module) -> list[str]:
@@ -57,7 +57,7 @@ def stray_tensors(module: nn.Module) -> list[str]:
 def initialise(module: nn.Module) -> list[str]:
     """Make parameters and persistent buffers that are still empty real, by `reset_parameters` of their modules.
 
-    Values that were loaded into the same modules are kept.
+    Values that were loaded into the same modules are kept, and tied parameters stay tied.
 
     Returns:
         The names of what was initialised.
@@ -65,46 +65,48 @@ def initialise(module: nn.Module) -> list[str]:
     Raises:
         CheckpointError: a module with an empty parameter has no `reset_parameters`.
     """
-    names: list[str] = []
-    helpless: list[str] = []
-    for prefix, owner in module.named_modules():
-        dot = f"{prefix}." if prefix else ""
-        tensors = [*owner._parameters.items(), *owner._buffers.items()]
-        empty = [name for name, tensor in tensors if _is_empty(tensor)]
-        if not empty:
-            continue
-        if not callable(getattr(owner, "reset_parameters", None)):
-            helpless += [dot + name for name in empty]
-            continue
-        _reset(owner, empty)
-        names += [dot + name for name in empty]
+    owners = {dot: (owner, names) for dot, owner, names in _owners_of_empty(module)}
+    helpless = [dot + n for dot, (owner, names) in owners.items() if not _can_reset(owner) for n in names]
     if helpless:
         raise CheckpointError(
             f"{type(module).__name__}: no values for {', '.join(sorted(helpless))}, and their modules have no "
             "reset_parameters(); load a checkpoint that has them, or build the module outside `empty_parameters`."
         )
-    return names
+    made: dict[nn.Parameter, nn.Parameter] = {}  # empty parameter -> what it became; parameters hash by identity
+    for owner, names in owners.values():
+        _reset(owner, names, made)
+    return [dot + name for dot, (_, names) in owners.items() for name in names]
 
 
-def _reset(owner: nn.Module, empty: list[str]) -> None:
-    loaded = {name: tensor for name, tensor in _own(owner) if tensor is not None and name not in empty}
-    copies = {name: tensor.detach().clone() for name, tensor in loaded.items()}
+def _owners_of_empty(module: nn.Module) -> Iterator[tuple[str, nn.Module, list[str]]]:
+    for prefix, owner in module.named_modules():
+        hidden = owner._non_persistent_buffers_set
+        tensors = (*owner._parameters.items(), *owner._buffers.items())
+        if names := [name for name, tensor in tensors if _is_empty(tensor) and name not in hidden]:
+            yield f"{prefix}." if prefix else "", owner, names
+
+
+def _can_reset(owner: nn.Module) -> bool:
+    return callable(getattr(owner, "reset_parameters", None))
+
+
+def _reset(owner: nn.Module, empty: list[str], made: dict[nn.Parameter, nn.Parameter]) -> None:
+    """Give a module's empty tensors new values, and leave its other tensors as they are."""
     with real_parameters(), torch.no_grad():
-        for name in empty:
-            before = owner._parameters.get(name)
-            if before is None:
+        for name in list(empty):
+            if (before := owner._parameters.get(name)) is None:
                 owner._buffers[name] = torch.empty_like(owner._buffers[name], device="cpu")  # type: ignore[arg-type]
                 continue
-            fresh = nn.Parameter(torch.empty_like(before, device="cpu"), requires_grad=before.requires_grad)
-            setattr(owner, name, fresh)
+            if before in made:
+                empty = [other for other in empty if other != name]
+            else:
+                made[before] = real_like(before)
+            setattr(owner, name, made[before])
+        tensors = (*owner._parameters.items(), *owner._buffers.items())
+        kept = {name: tensor.clone() for name, tensor in tensors if tensor is not None and name not in empty}
         owner.reset_parameters()  # type: ignore[operator]  # `initialise` has seen that it is callable
-        for name, copy in copies.items():
-            loaded[name].copy_(copy)
-
-
-def _own(owner: nn.Module) -> Iterator[tuple[str, Tensor | None]]:
-    yield from owner._parameters.items()
-    yield from owner._buffers.items()
+        for name, value in kept.items():
+            getattr(owner, name).copy_(value)
 
 
 def _is_empty(value: Any) -> bool:

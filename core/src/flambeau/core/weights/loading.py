@@ -129,11 +129,12 @@ def load_into(
     if isinstance(source, Mapping) and not assign:
         state = _mapped(state, {name: _copy(value) for name, value in state.items()})
     report = assign_state(module, state, strict=strict, dtype=dtype)
-    leftovers.initialise(module)
-    if strays := leftovers.stray_tensors(module):
+    if not strict:
+        leftovers.initialise(module)
+    if empty := [*leftovers.empty_names(module), *leftovers.stray_tensors(module)]:
         raise CheckpointError(
-            f"{type(module).__name__}: {', '.join(strays)} stayed without values, because the constructor computed "
-            "them from empty parameters; build the module outside `empty_parameters`, or with build_with_weights."
+            f"{type(module).__name__}: {', '.join(empty)} stayed without values: the checkpoint does not bring them, "
+            "and the module was built empty; use build_with_weights, or build it outside empty_parameters."
         )
     if device is not None or dtype is not None:
         module.to(device=device, dtype=dtype)

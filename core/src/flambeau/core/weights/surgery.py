@@ -111,10 +111,7 @@ def _like(layer: Any, *, inputs: int | None = None, outputs: int | None = None) 
     if isinstance(layer, nn.Linear):
         fresh: nn.Module = nn.Linear(inputs or layer.in_features, outputs or layer.out_features, **placed)
     else:
-        shape = {
-            key: getattr(layer, key)
-            for key in ("kernel_size", "stride", "padding", "dilation", "groups", "padding_mode")
-        }
+        shape = {key: getattr(layer, key) for key in _CONVOLUTION}
         fresh = type(layer)(inputs or layer.in_channels, outputs or layer.out_channels, **shape, **placed)
     fresh.train(layer.training)
     fresh.requires_grad_(layer.weight.requires_grad)
