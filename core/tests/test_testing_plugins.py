@@ -136,7 +136,6 @@ def test_a_plugin_without_type_marker_is_caught(site: Any) -> None:
     ("metadata", "finding"),
     [
         ("License-File: LICENSE\n", "names no licence"),
-        ("License-Expression: MIT\n", "carries no licence file"),
         ("License-Expression: MIT\nLicense-File: COPYING\n", "['COPYING']"),
     ],
 )
@@ -149,6 +148,14 @@ def test_missing_licences_are_caught(site: Any, metadata: str, finding: str) -> 
 
     assert result.status == "failed"
     assert finding in result.message
+
+
+def test_a_distribution_without_the_licence_s_text_is_caught(site: Any) -> None:
+    install(site)
+    info = site.folder / "flambeau_alpha-1.0.dist-info"
+    info.joinpath("RECORD").write_text(f"{info.name}/METADATA,,\n")
+
+    assert "carries no licence file" in asked("licence-files").message
 
 
 def test_an_operator_without_a_sample_is_caught(site: Any) -> None:

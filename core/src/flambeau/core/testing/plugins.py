@@ -9,6 +9,7 @@ import functools
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from flambeau.core.testing.samples import Provision, provision
 # CPU seconds on top of `import torch`: a package's front door is lazy and costs a hundredth of this.
 IMPORT_BUDGET_S = 0.2
 _TIMEOUT_S = 300
+_LICENCE = re.compile(r"licen[cs]e|copying|notice", re.IGNORECASE)
 
 
 class PluginSubject:
@@ -216,10 +218,11 @@ def _licence(subject: PluginSubject) -> None:
     stated = header.get_all("License-Expression") or header.get_all("License")
     if not stated and not any(line.startswith("License ::") for line in header.get_all("Classifier") or []):
         raise CheckFailed(f"{subject.plugin.distribution} names no licence in its metadata.")
+    files = [path.as_posix() for path in distribution.files or []]
     named = header.get_all("License-File") or []
-    if not named:
+    texts = [path for path in files if ".dist-info/" in path and _LICENCE.match(path.rpartition("/")[2])]
+    if not texts:
         raise CheckFailed(f"{subject.plugin.distribution} carries no licence file.")
-    files = [str(path) for path in distribution.files or []]
     if lacking := [name for name in named if not any(path.endswith(name) for path in files)]:
         raise CheckFailed(f"{subject.plugin.distribution} names licence files that are not installed: {lacking}.")
 
