@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 
 from flambeau.core.errors import CheckpointError, HubError, MissingCheckpointError, UnsafeCheckpointError
 from flambeau.core.weights import Weights, WeightsEnum, load_state_dict
-from flambeau.core.weights.checkpoints import read_checkpoint, sniff
+from flambeau.core.weights.checkpoints import VERSIONS_KEY, read_checkpoint, sniff
 
 TENSORS = {
     "weight": torch.arange(12.0).reshape(3, 4),
@@ -122,6 +122,13 @@ class TestFormats:
         for loaded in (load_state_dict(tmp_path / "net"), load_state_dict(tmp_path / "net", dtype=torch.half)):
             assert list(loaded) == list(state)
             assert loaded._metadata == state._metadata  # type: ignore[attr-defined]
+
+    @pytest.mark.parametrize("mmap", [True, False])
+    def test_a_safetensors_file_can_carry_the_versions_too(self, tmp_path: Path, mmap: bool) -> None:
+        state = torch.nn.BatchNorm1d(2).state_dict()
+        save_file(dict(state), tmp_path / "net", {VERSIONS_KEY: json.dumps(state._metadata)})  # type: ignore[attr-defined]
+        loaded = load_state_dict(tmp_path / "net", mmap=mmap)
+        assert loaded._metadata == state._metadata  # type: ignore[attr-defined]
 
     def test_nested_checkpoints_are_returned_as_they_are(self, tmp_path: Path) -> None:
         save_zip({"model": TENSORS, "epoch": 3}, tmp_path / "net")

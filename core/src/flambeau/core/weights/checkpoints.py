@@ -17,12 +17,14 @@ The map is private: writing to a tensor copies its page, and the file stays as i
 from __future__ import annotations
 
 import hashlib
+import json
 import pickle
 import pickletools
 import re
 import struct
 import threading
 import zipfile
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -53,6 +55,9 @@ _READER_ERRORS = (
     ValueError,
     struct.error,
 )
+# Where a safetensors file may keep the versions of modules, as JSON of `state_dict()._metadata`: some modules load what
+# an earlier version of theirs saved in another way.
+VERSIONS_KEY = "state_dict_metadata"
 # torch keeps one table of allowed globals for the whole process.
 _globals_lock = threading.Lock()
 
@@ -181,12 +186,17 @@ def _read_safetensors(path: Path, device: torch.device | str, mmap: bool) -> dic
 
     try:
         with safe_open(path, framework="pt", device=str(device)) as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
-    except SafetensorError as error:
+            tensors = OrderedDict((name, file.get_tensor(name)) for name in file.keys())  # noqa: SIM118 - no mapping
+            versions = json.loads((file.metadata() or {}).get(VERSIONS_KEY, "{}"))
+    except (SafetensorError, ValueError) as error:
         raise CheckpointError(
             f"{path}: the file is damaged or cut off ({error}); remove it and fetch it again."
         ) from error
-    return tensors if mmap else {name: tensor.clone() for name, tensor in tensors.items()}
+    if not mmap:
+        tensors = OrderedDict((name, tensor.clone()) for name, tensor in tensors.items())
+    if versions:
+        tensors._metadata = versions  # type: ignore[attr-defined]
+    return tensors
 
 
 def _refuse(path: Path, found: FileFormat) -> NoReturn:
