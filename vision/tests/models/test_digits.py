@@ -62,9 +62,9 @@ def test_the_held_out_accuracy_is_the_recorded_one(model):
 
 def picture(sample: torch.Tensor, *, paper: tuple[int, ...], ink: tuple[int, ...], noise: float = 4.0) -> Image.Image:
     """A sample as someone might have scanned it: 280x280, in colour, with margins and grain."""
-    digit = Image.fromarray(sample[0].numpy()).resize((170, 170), Image.Resampling.BICUBIC)
+    digit = Image.fromarray(np.pad(sample[0].numpy(), 1)).resize((200, 200), Image.Resampling.BICUBIC)
     strength = np.zeros((280, 280, 1))
-    strength[50:220, 60:230, 0] = np.asarray(digit) / 255
+    strength[30:230, 50:250, 0] = np.asarray(digit) / 255
     colours = np.array(paper) * (1 - strength) + np.array(ink) * strength
     grain = np.random.default_rng(0).normal(0, noise, colours.shape)
     return Image.fromarray((colours + grain).clip(0, 255).astype(np.uint8))

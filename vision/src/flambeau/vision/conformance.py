@@ -15,7 +15,7 @@ from flambeau.core.testing import Sample
 from flambeau.vision import tv_tensors
 from flambeau.vision.datasets import CIFAR10, CIFAR100
 from flambeau.vision.io import write_png
-from flambeau.vision.ops import nms
+from flambeau.vision.ops import batched_nms, nms
 from flambeau.vision.transforms._presets import HandwrittenDigit, ImageClassification
 from flambeau.vision.transforms.v2 import functional as F
 
@@ -70,15 +70,13 @@ def tensor_samples(type_name: str) -> list[tv_tensors.Image]:
 
 
 def op_samples() -> Iterator[Sample]:
-    """Samples of the operators."""
+    """Samples of the operators, and of the functions behind the transforms."""
     corners = torch.rand(30, 2, generator=torch.Generator().manual_seed(0)) * 20
     boxes = torch.cat([corners, corners + 5 + corners.flip(0) / 4], 1)
     scores = torch.rand(30, generator=torch.Generator().manual_seed(1))
+    classes = torch.arange(30) % 4
     yield Sample("nms", nms, (boxes, scores, 0.3), operator="flambeau_vision::nms")
-
-
-def transform_cases() -> Iterator[Sample]:
-    """Samples of the functionals and presets."""
+    yield Sample("batched_nms", batched_nms, (boxes, scores, classes, 0.3), operator="flambeau_vision::batched_nms")
     image = torch.rand(3, 12, 17, generator=torch.Generator().manual_seed(2))
     smooth = partial(Sample, batched=(0,), differentiable=(0,))
     yield smooth("resize", F.resize, (image, [8, 9]))
@@ -86,6 +84,11 @@ def transform_cases() -> Iterator[Sample]:
     yield smooth("normalize", F.normalize, (image, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4]), rejects=("uint8",))
     yield smooth("rgb_to_grayscale", F.rgb_to_grayscale, (image,))
     yield Sample("to_dtype", F.to_dtype, (_picture(5, 6), torch.float32, True), dtypes=("uint8",), batched=(0,))
+
+
+def transform_cases() -> Iterator[Sample]:
+    """Samples of the presets."""
+    image = torch.rand(3, 12, 17, generator=torch.Generator().manual_seed(2))
     preset = ImageClassification(crop_size=8, resize_size=10)
     yield Sample("ImageClassification", preset, (image,), dtypes=("float32",), batched=(0,))
     # It looks for the digit in each picture, so sizes depend on values and no graph holds it.

@@ -70,8 +70,13 @@ def _make_divisible(v: float, divisor: int, min_value: int | None = None) -> int
     return rounded + divisor if rounded < 0.9 * v else rounded
 
 
-handle_legacy_interface = legacy_weights
-"""Let a builder be called as before weights had enums; see `flambeau.core.weights.legacy_weights`."""
+def handle_legacy_interface(**weights: tuple[str, Any]) -> Callable[[Callable[P, D]], Callable[..., D]]:
+    """Let a builder be called as before weights had enums; see `flambeau.core.weights.legacy_weights`.
+
+    Args:
+        **weights: parameter of the builder -> (the switch it had before, what True meant).
+    """
+    return legacy_weights(**weights)
 
 
 def kwonly_to_pos_or_kw(fn: Callable[P, D]) -> Callable[..., D]:

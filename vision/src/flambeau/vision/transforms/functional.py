@@ -15,9 +15,7 @@ from flambeau.vision.transforms._interpolation import InterpolationMode
 from flambeau.vision.transforms.v2 import functional as v2
 from flambeau.vision.transforms.v2.functional import (
     convert_image_dtype,
-    get_dimensions,
     pil_to_tensor,
-    rgb_to_grayscale,
     to_pil_image,
 )
 from flambeau.vision.transforms.v2.functional._pil import is_pil
@@ -92,6 +90,11 @@ def normalize(tensor: Tensor, mean: Sequence[float], std: Sequence[float], inpla
     return v2.normalize(tensor, mean=mean, std=std, inplace=inplace)
 
 
+def rgb_to_grayscale(img: Tensor, num_output_channels: int = 1) -> Tensor:
+    """Turn RGB into gray; see `transforms.v2.functional.rgb_to_grayscale`."""
+    return v2.rgb_to_grayscale(img, num_output_channels=num_output_channels)
+
+
 def to_grayscale(img: Image.Image, num_output_channels: int = 1) -> Image.Image:
     """Turn a PIL image into gray, with 1 or 3 channels. Tensors: `rgb_to_grayscale`.
 
@@ -101,6 +104,11 @@ def to_grayscale(img: Image.Image, num_output_channels: int = 1) -> Image.Image:
     if not is_pil(img):
         raise TypeError(f"Input should be PIL Image. Got {type(img)}; use rgb_to_grayscale for tensors.")
     return rgb_to_grayscale(img, num_output_channels=num_output_channels)  # type: ignore[arg-type, return-value]
+
+
+def get_dimensions(img: Tensor) -> list[int]:
+    """[channels, height, width] of an image; see `transforms.v2.functional.get_dimensions`."""
+    return v2.get_dimensions(img)
 
 
 def get_image_size(img: Tensor) -> list[int]:

@@ -7,8 +7,7 @@ workers as what they are. Operations give plain tensors, except `clone`, `to`, `
 
 from __future__ import annotations
 
-from flambeau.core.tensors import set_return_type
 from flambeau.vision.tv_tensors._image import Image
-from flambeau.vision.tv_tensors._tv_tensor import TVTensor, wrap
+from flambeau.vision.tv_tensors._tv_tensor import TVTensor, set_return_type, wrap
 
 __all__ = ["Image", "TVTensor", "set_return_type", "wrap"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 from torch import Tensor
@@ -30,6 +31,17 @@ class TVTensor(TypedTensor):
             **kwargs: metadata to change.
         """
         return tensors.wrap(tensor, like=like, **kwargs)
+
+
+def set_return_type(return_type: str) -> AbstractContextManager[object]:
+    """Choose what operations without a rule of their own return: "Tensor" (the default) or "TVTensor".
+
+    Takes effect at once, and as a context manager until the block ends; see `flambeau.core.tensors.set_return_type`.
+
+    Raises:
+        ValueError: another word.
+    """
+    return tensors.set_return_type(return_type)
 
 
 def wrap(wrappee: Tensor, *, like: Kind, **kwargs: Any) -> Kind:

@@ -1,0 +1,140 @@
+"""Public names and signatures are upstream's, as recorded; ours may add keyword-only parameters with defaults."""
+
+import enum
+import inspect
+import json
+import re
+from importlib import import_module
+
+import pytest
+
+from flambeau.core.testing.golden import require_shared, shared_folder
+
+# Modules that are here whole, except for these names; the lists only shrink.
+WHOLE = {
+    "flambeau.vision": set(),
+    "flambeau.vision.io": {"decode_avif", "decode_heic"},
+    "flambeau.vision.models.resnet": set(),
+    "flambeau.vision.models._api": set(),
+    "flambeau.vision.models._utils": set(),
+    "flambeau.vision.datasets.folder": set(),
+    "flambeau.vision.datasets.vision": set(),
+    "flambeau.vision.datasets.utils": {"USER_AGENT", "download_file_from_google_drive"},
+}
+# Modules of which a part is here: every name that exists is compared, and these have to exist.
+PARTLY = {
+    "flambeau.vision.models": {"ResNet", "Weights", "get_model", "list_models", "resnet50", "wide_resnet101_2"},
+    "flambeau.vision.datasets": {"CIFAR10", "CIFAR100", "DatasetFolder", "FakeData", "ImageFolder", "VisionDataset"},
+    "flambeau.vision.ops": {"batched_nms", "nms"},
+    "flambeau.vision.transforms": {"InterpolationMode"},
+    "flambeau.vision.transforms._presets": {"ImageClassification"},
+    "flambeau.vision.transforms.functional": {
+        "InterpolationMode", "center_crop", "convert_image_dtype", "get_dimensions", "get_image_num_channels",
+        "get_image_size", "normalize", "pil_to_tensor", "resize", "rgb_to_grayscale", "to_grayscale", "to_pil_image",
+        "to_tensor",
+    },
+    "flambeau.vision.transforms.v2.functional": {
+        "center_crop", "center_crop_image", "get_dimensions", "get_num_channels", "get_size", "normalize",
+        "normalize_image", "pil_to_tensor", "resize", "resize_image", "rgb_to_grayscale", "to_dtype", "to_dtype_image",
+        "to_grayscale", "to_image", "to_pil_image",
+    },
+    "flambeau.vision.tv_tensors": {"Image", "TVTensor", "set_return_type", "wrap"},
+}  # fmt: skip
+TYPE_VARIABLES = {"D", "M", "T", "T_co", "V", "W"}
+
+
+def recorded() -> dict[str, dict]:
+    folder = shared_folder(__file__)
+    if folder is None:
+        return {}
+    return json.loads((folder / "spec" / "data" / "vision_api.json").read_text())["modules"]
+
+
+def subjects() -> list:
+    """(module, name, record) of every recorded name that exists here."""
+    compared = {module: names for module, names in recorded().items() if module in WHOLE or module in PARTLY}
+    return [
+        pytest.param(module, name, record, id=f"{module}.{name}")
+        for module, names in compared.items()
+        for name, record in names.items()
+        if name not in TYPE_VARIABLES and hasattr(import_module(module), name)
+    ]
+
+
+def test_there_is_a_record():
+    require_shared(__file__)  # skips where the folder is absent
+    assert len(subjects()) > 120
+
+
+@pytest.mark.parametrize("module", WHOLE)
+def test_whole_modules_lack_no_name_but_those_declared(module):
+    require_shared(__file__)
+    ours = import_module(module)
+    assert {name for name in recorded()[module] if not hasattr(ours, name)} == WHOLE[module]
+
+
+@pytest.mark.parametrize("module", PARTLY)
+def test_parts_of_modules_have_the_names_they_promise(module):
+    ours = import_module(module)
+    assert PARTLY[module] <= set(ours.__all__)
+
+
+@pytest.mark.parametrize(("module", "name", "record"), subjects())
+def test_the_name_is_what_the_record_says(module, name, record):
+    ours = getattr(import_module(module), name)
+    if "enum" in record:
+        assert list(ours.__members__) == record["enum"]
+    elif "value" in record:
+        assert repr(ours) == record["value"]
+    else:
+        compare(ours, record.get("function") or record.get("class"))
+        for method, signature in record.get("methods", {}).items():
+            # Attributes of tensors keep their own descriptors: only their presence is compared.
+            assert hasattr(ours, method), method
+            compare(getattr(ours, method), None if signature == "property" else signature)
+
+
+def compare(ours, signature: str | None) -> None:
+    if signature is None:
+        return
+    theirs = [parameter(text) for text in split(signature)]
+    mine = [describe(p) for p in inspect.signature(ours).parameters.values()]
+    extra = [p for p in inspect.signature(ours).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    added = {p.name for p in extra if p.default is not p.empty} - {name for name, *_ in theirs}
+    # A class of typed tensors takes its subclasses' metadata as further keywords.
+    added |= {name for name, _ in mine if name == "**metadata"}
+    unnamed = {"*", "cls"}
+    assert [entry for entry in mine if entry[0] not in added] == [entry for entry in theirs if entry[0] not in unnamed]
+
+
+def split(signature: str) -> list[str]:
+    """The parameters in the text of a signature."""
+    depth, parts = 0, [""]
+    for character in signature[: signature.rindex(")")][1:] if ")" in signature else signature:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth == 0:
+            parts.append("")
+        elif depth >= 0:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def parameter(text: str) -> tuple[str, str | None]:
+    """(name, default) of a parameter's text; without its annotation."""
+    name = re.match(r"\**\w*", text).group()
+    _, equals, default = text.partition(" = ")
+    return name, default if equals else (text.partition("=")[2] or None) if ":" not in text else None
+
+
+def describe(p: inspect.Parameter) -> tuple[str, str | None]:
+    stars = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+    if p.default is p.empty:
+        return stars + p.name, None
+    is_function = inspect.isfunction(p.default)
+    return p.name, p.default.__name__ if is_function else repr(p.default)
+
+
+def test_weights_enums_are_enums():
+    from flambeau.vision.models import ResNet50_Weights
+
+    assert issubclass(ResNet50_Weights, enum.Enum)
