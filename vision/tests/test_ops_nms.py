@@ -314,8 +314,15 @@ def test_the_operators_have_upstreams_names_and_arguments():
     )
 
 
+@pytest.fixture
+def one_graph():
+    """torch 2.8 breaks the graph at sizes that depend on values, unless it is told otherwise."""
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        yield
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # inductor's own use
-def test_it_compiles_as_one_graph_with_any_number_of_boxes_in_and_out():
+def test_it_compiles_as_one_graph_with_any_number_of_boxes_in_and_out(one_graph):
     def best(boxes, scores, classes):
         first = nms(boxes, scores, 0.5)
         return boxes[first] * 2, batched_nms(boxes, scores, classes, 0.3)
@@ -346,7 +353,7 @@ def test_it_can_be_scripted():
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # inductor's own use
-def test_autocast_computes_in_float32_and_takes_mixed_dtypes():
+def test_autocast_computes_in_float32_and_takes_mixed_dtypes(one_graph):
     boxes, scores, classes = some_boxes(100)
     with torch.autocast("cpu", torch.bfloat16):
         mixed = nms(boxes.bfloat16(), scores, 0.5)

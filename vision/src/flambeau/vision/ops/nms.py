@@ -43,6 +43,10 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
         >>> boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0], [0.0, 0.0, 4.0, 3.0], [6.0, 6.0, 8.0, 8.0]])
         >>> nms(boxes, torch.tensor([0.5, 0.9, 0.3]), iou_threshold=0.7)
         tensor([1, 2])
+
+    Note:
+        How many boxes stay depends on values. torch.compile keeps that in one graph when
+        `torch._dynamo.config.capture_dynamic_output_shape_ops` is set, which torch 2.8 does not do by itself.
     """
     return torch.ops.flambeau_vision.nms(boxes, scores, iou_threshold)  # type: ignore[no-any-return]
 
