@@ -1,8 +1,8 @@
 """Files from outside: fetched once, resumed, verified before they become visible, and unpacked without surprises.
 
-`fetch` brings a file into the cache and returns its path; `extract_archive` unpacks one. Both are safe between threads
-and processes, and neither trusts a lock: every writer has a file of its own, and only a finished, verified file is
-renamed to its final name.
+`fetch` brings a file into the cache and returns its path; `extract_archive` unpacks one; `push` publishes a model.
+Fetching is safe between threads and processes and trusts no lock: every writer has a file of its own, and only a
+finished, verified file is renamed to its final name.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         verify as verify,
     )
     from flambeau.core.hub.fetching import fetch as fetch
+    from flambeau.core.hub.publishing import push as push
 # isort: on
 
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -39,6 +40,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "archives": ("extract_archive",),
         "cache": ("cache_dir", "cached", "purge", "verify"),
         "fetching": ("fetch",),
+        "publishing": ("push",),
         "flambeau.core.errors": (
             "DiskFullError", "DownloadError", "GatedError", "HashMismatchError", "HubError", "HubWarning",
             "OfflineError", "UnsafeArchiveError",
