@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import mmap
 import os
 import pickle
 import subprocess
@@ -12,8 +13,19 @@ import types
 from datetime import timedelta
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from flambeau.core.errors import DiskFullError, DownloadError, GatedError, HashMismatchError, HubError, OfflineError
+from flambeau.core.errors import (
+    DiskFullError,
+    DownloadError,
+    GatedError,
+    HashMismatchError,
+    HubError,
+    HubWarning,
+    OfflineError,
+)  # fmt: skip
+from flambeau.core.files import safe_name
 from flambeau.core.hub import cache_dir, cached, fetch, huggingface, purge, verify
 from flambeau.core.hub.transport import TransferError
 from flambeau.core.testing.server import FileServer, Reply
@@ -93,6 +105,30 @@ def test_a_file_that_was_touched_is_hashed_again(server, monkeypatch):
     for _ in range(2):
         fetch(server.url("a"), sha256=SHA)
     assert len(calls) == 1
+
+
+@given(st.text(max_size=300))
+@example("a" + 300 * ".")
+@example(300 * "é")
+def test_any_name_becomes_one_component_that_file_systems_take_or_is_refused(name):
+    try:
+        clean = safe_name(name)
+    except ValueError:
+        assert name in ("", ".", "..") or set(name) & set("/\\\0") or name[1] == ":"
+        return
+    assert 0 < len(clean.encode()) <= 200
+    assert not clean.startswith(".")
+    assert not any(ord(c) < 32 or 127 <= ord(c) < 160 or c in '<>:"|?*/\\' for c in clean)
+
+
+def test_a_mapped_file_keeps_its_content_when_it_is_replaced(server):
+    path = fetch(server.url("a"), filename="mine")
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        server.files["a"] = bytes(len(DATA))
+        with pytest.warns(HubWarning):
+            fetch(server.url("a"), filename="mine", sha256=hashlib.sha256(bytes(len(DATA))).hexdigest())
+        assert mapped[:] == DATA
+    assert path.read_bytes() == bytes(len(DATA))
 
 
 # --- verify -------------------------------------------------------------------------------------------------------

@@ -110,5 +110,5 @@ def safe_name(name: str, *, most_bytes: int = 200) -> str:
     clean = "".join("_" if ord(c) < 32 or 127 <= ord(c) < 160 or c in '<>:"|?*' else c for c in name).lstrip(".") or "_"
     data = clean.encode("utf-8", "surrogateescape")
     if len(data) > most_bytes:  # keep the end: it has the extension and, upstream's way, the hash
-        clean = data[-most_bytes:].decode("utf-8", "ignore").lstrip(".")
+        clean = data[-most_bytes:].decode("utf-8", "ignore").lstrip(".") or "_"
     return clean
