@@ -6,9 +6,12 @@ import contextlib
 import hashlib
 import io
 import json
+import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +36,7 @@ from flambeau.core.errors import (
     OfflineError,
     UnknownNameError,
 )
-from flambeau.core.testing.server import FileServer
+from flambeau.core.testing.server import FileServer, Reply
 
 pytestmark = pytest.mark.usefixtures("site")
 
@@ -273,6 +276,64 @@ def test_only_the_files_of_the_wanted_split_are_fetched(shelf: Shelf, tmp_path: 
         fetch_dataset(info, tmp_path / "data", splits=["val"])
 
 
+def test_nothing_but_the_files_and_one_hidden_note_is_left(shelf: Shelf, tmp_path: Path) -> None:
+    info = DatasetInfo("tidy", files=[{"url": shelf.put("/t.bin", b"tidy"), "md5": md5(b"tidy")}])
+
+    root = fetch_dataset(info, tmp_path / "data")
+
+    left = {path.name for path in root.iterdir()} - {".flambeau-tidy.json.lock"}
+    assert left == {"t.bin", ".flambeau-tidy.json"}
+
+
+def test_a_broken_connection_is_resumed_before_the_md5_is_checked(shelf: Shelf, tmp_path: Path) -> None:
+    body = bytes(range(256)) * 1000
+    info = DatasetInfo("cut", files=[{"url": shelf.put("/cut.bin", body), "md5": md5(body)}])
+    shelf.next("cut.bin", Reply(cut_after=100_000))
+
+    assert (fetch_dataset(info, tmp_path / "data") / "cut.bin").read_bytes() == body
+    assert "range" in shelf.requests("cut.bin")[1].headers
+    assert shelf.sent("cut.bin") == len(body)
+
+
+def test_a_file_that_a_package_carries_is_copied_and_stays_where_it_is(site: Any, tmp_path: Path) -> None:
+    folder = site.add("carrier", modules={"values.bin": "carried"})
+    info = DatasetInfo("carried", files=[{"url": "package:carrier_plugin/values.bin", "md5": md5(b"carried")}])
+
+    assert (fetch_dataset(info, tmp_path / "data") / "values.bin").read_bytes() == b"carried"
+    assert (folder / "values.bin").read_bytes() == b"carried"
+
+
+def test_four_processes_that_ask_for_one_dataset_fetch_it_once(shelf: Shelf, tmp_path: Path) -> None:
+    body = tar(x=b"ex" * 500_000)
+    contents = [{"path": "inner/x", "md5": md5(b"ex" * 500_000)}]
+    url = shelf.put("/many.tar", body)
+    info = DatasetInfo("many", files=[{"url": url, "md5": md5(body), "extract": True, "contents": contents}])
+    shelf.always["many.tar"] = Reply(pace=0.01)
+    program = (
+        "import json, sys\n"
+        "from flambeau.core.datasets import DatasetInfo, fetch_dataset\n"
+        "root = fetch_dataset(DatasetInfo.from_record(json.loads(sys.argv[1])), sys.argv[2])\n"
+        "print(len((root / 'inner/x').read_bytes()))\n"
+    )
+    command = [sys.executable, "-c", program, json.dumps(info.record()), str(tmp_path / "data")]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    ended = [process.communicate(timeout=120) for process in running]
+
+    assert [output for output, _ in ended] == ["1000000\n"] * 4, ended
+    assert shelf.sent("many.tar") <= 1.3 * len(body)
+
+
+def test_looking_at_facts_imports_neither_torch_nor_the_hub() -> None:
+    program = (
+        "import sys, flambeau.core.datasets, flambeau.core.testing\n"
+        "flambeau.core.datasets.list_datasets()\n"
+        "print(sorted({'torch', 'numpy', 'pydantic', 'urllib3', 'flambeau.core.hub.fetching'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.stdout == "[]\n", done.stderr
+
+
 # Archives
 
 
@@ -408,6 +469,19 @@ def test_files_placed_by_hand_are_verified_and_unpacked(manual: DatasetInfo, tmp
     fetch_dataset(manual, tmp_path)
 
     assert (tmp_path / "inner/x").read_bytes() == b"ex"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_of_a_gated_dataset_says_how_to_obtain_access(shelf: Shelf, tmp_path: Path, status: int) -> None:
+    gate = {"kind": "token", "url": "https://owner.example/ask", "instructions": "Put the token into the token file."}
+    info = DatasetInfo("closed", gated=gate, files=[{"url": shelf.put("/c.bin", b"c"), "md5": md5(b"c")}])
+    shelf.always["c.bin"] = Reply(status=status)
+
+    with pytest.raises(GatedError) as caught:
+        fetch_dataset(info, tmp_path / "data")
+
+    for part in ("c.bin", "owner.example/ask", "Put the token", str(tmp_path / "data")):
+        assert part in str(caught.value)
 
 
 def test_a_file_without_address_in_an_open_dataset_is_asked_for_before_anything_is_fetched(

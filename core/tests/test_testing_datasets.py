@@ -252,7 +252,7 @@ class ReprWithoutLength(Numbers):
         (NoNegativeIndices, "index-bounds", "IndexError: -1"),
         (WrongNegativeIndices, "index-bounds", "index -1 is not the last item"),
         (NeverStops, "index-bounds", "index 5 of 5 items gives an item"),
-        (RaisesKeyError, "index-bounds", "raises KeyError"),
+        (RaisesKeyError, "index-bounds", "KeyError: 5"),
         (TransformsTwice, "transforms-applied-once", "called 4 times for 2 items"),
         (IgnoresTransform, "transforms-applied-once", "result of transform is not in the item"),
         (HoldsFile, "pickles", "pickle"),

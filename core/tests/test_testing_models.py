@@ -374,6 +374,16 @@ def test_weights_of_parts_are_not_asked_for() -> None:
     assert seen["backbone"] is None
 
 
+def test_a_builder_gets_what_the_plugin_says_it_needs() -> None:
+    def build(*, depth: int) -> Net:
+        return Net(num_classes=depth)
+
+    results = checked(build, model_config=lambda name: {"depth": 2}, recorded_state=lambda name: None)
+
+    assert results["eval-deterministic"].status == "passed", results["eval-deterministic"]
+    assert results["state-as-recorded"].status == "not-applicable"
+
+
 def test_a_model_without_weights_needs_no_metadata() -> None:
     def build() -> Net:
         return Net()

@@ -133,6 +133,9 @@ def _staged(file: DatasetFile, info: DatasetInfo, root: Path) -> Path:
         except DiskFullError:
             raise
         except DownloadError as error:
+            if info.gated is not None and error.status in (401, 403):
+                message = _gated_message(info, f"{url} answers {error.status}", [file], root)
+                raise GatedError(message, url=url, status=error.status) from error
             failures.append(error)
             continue
         actual = digests(staged, ["md5"])["md5"] if file.md5 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from typing import Any
@@ -42,7 +43,7 @@ class ModelSubject:
         """Builder arguments: no weights of any part, and what the plugin asks for."""
         names = inspect.signature(self.builder).parameters
         config = {name: None for name in names if name == "weights" or name.startswith("weights_")}
-        if self.provided.has("model_config"):
+        with contextlib.suppress(NotApplicable):  # most models need no more
             config |= self.provided.ask("model_config", self.short)
         return config
 
@@ -64,7 +65,7 @@ class ModelSubject:
             try:
                 with empty_parameters():
                     return self._module(self.builder(**self.config | more))
-            except (RuntimeError, NotImplementedError):
+            except RuntimeError:
                 with torch.device("meta"):
                     return self._module(self.builder(**self.config | more))
 

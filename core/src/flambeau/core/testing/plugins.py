@@ -114,7 +114,7 @@ def _manifest_valid(subject: PluginSubject) -> None:
 def _manifest_fresh(subject: PluginSubject) -> None:
     """The manifest says what the code registers."""
     subject.manifest  # noqa: B018  # not applicable without one
-    command = [sys.executable, "-m", "flambeau.core.manifest", "build", subject.package, "--check"]
+    command = [sys.executable, "-P", "-m", "flambeau.core.manifest", "build", subject.package, "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     if done.returncode:
         raise CheckFailed(f"`python -m flambeau.core.manifest build {subject.package}` would change it:\n{_tail(done)}")
@@ -248,9 +248,10 @@ def _operators_sampled(subject: PluginSubject) -> None:
 def _python(
     program: str, *arguments: str, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", program, *arguments]
+    # -P: what lies in the current folder must not stand in for what is installed.
+    command = [sys.executable, "-P", "-c", program, *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=environment, cwd=Path.home()
+        command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, env=environment
     )  # fmt: skip
 
 
