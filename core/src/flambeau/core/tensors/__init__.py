@@ -27,8 +27,8 @@ from flambeau.core.tensors.compiling import compiled
 from flambeau.core.tensors.declare import tensor_type
 from flambeau.core.tensors.describe import summary
 from flambeau.core.tensors.fields import Field, PerSample
+from flambeau.core.tensors.functionals import functional, get_kernel, register_kernel
 from flambeau.core.tensors.info import Pad, TensorTypeInfo
-from flambeau.core.tensors.kernels import functional, get_kernel, register_kernel
 from flambeau.core.tensors.layout import Layout
 from flambeau.core.tensors.modes import set_checks, set_return_type
 from flambeau.core.tensors.records import from_record, to_record

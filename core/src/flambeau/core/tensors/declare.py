@@ -14,9 +14,9 @@ from flambeau.core.registry import TENSOR_TYPES
 from flambeau.core.tensors import propagation
 from flambeau.core.tensors.base import TypedTensor
 from flambeau.core.tensors.fields import Field
+from flambeau.core.tensors.functionals import register_kernel
 from flambeau.core.tensors.info import Batch, IndexRule, Pad, Policy, TensorTypeInfo
 from flambeau.core.tensors.info import declare as record
-from flambeau.core.tensors.kernels import register_kernel
 from flambeau.core.tensors.layout import Kind, Layout
 
 Class = TypeVar("Class", bound=type[TypedTensor])

@@ -8,16 +8,24 @@ from typing import Any, TypeVar, cast
 import torch
 import torch.utils._pytree as pytree
 from torch import Tensor
-from torch._C._functorch import maybe_current_level, maybe_get_level, peek_interpreter_stack
+from torch._C._functorch import (
+    is_functorch_wrapped_tensor,
+    maybe_current_level,
+    maybe_get_level,
+    peek_interpreter_stack,
+)
 from torch._functorch.pyfunctorch import temporarily_pop_interpreter_stack
 from torch.utils.data._utils.collate import default_collate_fn_map
+from torch.utils.weak import WeakIdKeyDictionary
 
 from flambeau.core.tensors import collation
 from flambeau.core.tensors.fields import PerSample
 from flambeau.core.tensors.info import Declared, info_of
-from flambeau.core.tensors.wrapping import make, plain
+from flambeau.core.tensors.wrapping import carry, make, plain
 
 Built = TypeVar("Built")
+
+_twins: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 # "module:qualname" -> class, for records that name a class.
 CLASSES: dict[str, type[Declared]] = {}
@@ -47,7 +55,7 @@ def class_path(cls: type) -> str:
 
 # The context is a tuple of values in the order of the type's fields: comparable, and constant to compilers.
 def _flatten(value: Declared) -> tuple[list[Tensor], tuple[Any, ...]]:
-    return [_at_home(value, lambda: plain(value))], tuple(info_of(type(value)).metadata(value).values())
+    return [_at_home(value, lambda: _twin(value))], tuple(info_of(type(value)).metadata(value).values())
 
 
 def _flatten_with_keys(value: Declared) -> tuple[list[tuple[pytree.KeyEntry, Tensor]], tuple[Any, ...]]:
@@ -60,7 +68,28 @@ def _unflatten(cls: type[Declared], leaves: Iterable[Any], context: tuple[Any, .
     if not isinstance(leaf, Tensor):
         return leaf  # a tree of something else (specifications, shapes): there is no tensor to give a type
     metadata = dict(zip(info_of(cls).names, context, strict=True))
+    if is_functorch_wrapped_tensor(leaf):
+        return carry(leaf, cls, metadata)
     return _at_home(leaf, lambda: make(leaf, cls, metadata))
+
+
+def _twin(value: Declared) -> Tensor:
+    """The plain tensor of a typed one, the same object each time while nothing about it changes.
+
+    Who takes a tree apart twice may go by identity: `torch.export` finds the sizes that may vary so.
+    """
+    if torch.compiler.is_dynamo_compiling() or value._carried is not None:
+        return plain(value)
+    if is_functorch_wrapped_tensor(value) or value.layout is not torch.strided:
+        return plain(value)
+    twin: Tensor | None = _twins.get(value)  # type: ignore[no-untyped-call]
+    if twin is None or _properties(twin) != _properties(value):
+        _twins[value] = twin = plain(value)
+    return twin
+
+
+def _properties(tensor: Tensor) -> tuple[Any, ...]:
+    return tensor.shape, tensor.stride(), tensor.data_ptr(), tensor.dtype, tensor.requires_grad
 
 
 def _at_home(tensor: Tensor, build: Callable[[], Built]) -> Built:

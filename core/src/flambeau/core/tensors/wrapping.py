@@ -19,11 +19,11 @@ Typed = TypeVar("Typed", bound=Declared)
 
 
 class Carriers:
-    """Typed tensors around tensors that cannot change their class.
+    """Typed tensors around tensors that must stay the objects they are.
 
-    A tensor with a dispatcher of its own (a fake one while a program is exported, a distributed one) stays as it is;
-    the typed tensor is empty and carries it as an attribute. Every way into a typed tensor looks for it, once
-    `exist` says that there are any.
+    A tensor with a dispatcher of its own (a fake one while a program is exported, a distributed one) cannot change
+    its class, and `torch.func` marks the very tensors that it gave a function. The typed tensor is empty then and
+    carries the tensor as an attribute. Every way into a typed tensor looks for it, once `exist` says there are any.
     """
 
     exist = False
@@ -35,12 +35,22 @@ def make(tensor: Tensor, cls: type[Typed], metadata: Mapping[str, Any]) -> Typed
     if CHECKS.active:
         check_layout(tensor, cls)
     if type(tensor) is not Tensor and has_own_dispatch(tensor):
-        typed = _carry(tensor, cls)
-    else:
-        if torch.compiler.is_dynamo_compiling():
-            cls = CLASSES[cls].cls  # type: ignore[assignment]  # `cast` would hide from Dynamo what it is
-        with DisableTorchFunctionSubclass():
-            typed = tensor.as_subclass(cls)
+        return carry(tensor, cls, metadata)
+    if torch.compiler.is_dynamo_compiling():
+        cls = CLASSES[cls].cls  # type: ignore[assignment]  # `cast` would hide from Dynamo what it is
+    with DisableTorchFunctionSubclass():
+        typed = tensor.as_subclass(cls)
+    for name, value in metadata.items():
+        setattr(typed, name, value)
+    return typed
+
+
+def carry(tensor: Tensor, cls: type[Typed], metadata: Mapping[str, Any]) -> Typed:
+    """A typed tensor around a tensor that stays the same object; see `Carriers`."""
+    Carriers.exist = True
+    with DisableTorchFunctionSubclass():
+        typed = Carriers.empty.as_subclass(cls)
+    typed._carried = tensor
     for name, value in metadata.items():
         setattr(typed, name, value)
     return typed
@@ -69,14 +79,6 @@ def carried(value: Any) -> Any:
     if type(value) is dict:
         return {key: carried(item) for key, item in value.items()}
     return value
-
-
-def _carry(tensor: Tensor, cls: type[Typed]) -> Typed:
-    Carriers.exist = True
-    with DisableTorchFunctionSubclass():
-        typed = Carriers.empty.as_subclass(cls)
-    typed._carried = tensor
-    return typed
 
 
 def has_own_dispatch(tensor: Tensor) -> bool:
