@@ -170,6 +170,7 @@ def test_status_tells_what_serves_each_operator(toy, run_python):
     assert record["operators"] == [
         {"name": "forgetful", "provider": None, "triton": None},
         {"name": "head", "provider": "dispatcher", "triton": None},
+        {"name": "pack", "provider": "dispatcher", "triton": None},
         {"name": "scale", "provider": "dispatcher", "triton": "toy_triton:scale"},
     ]
 

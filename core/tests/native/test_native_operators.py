@@ -108,6 +108,24 @@ def test_integers_flags_and_several_results_cross_the_dispatcher(kernels):
 
 
 @pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x,
+        lambda x: x.transpose(0, 2),
+        lambda x: x[:, 1:2, ::2],
+        lambda x: x[0, 0, 0],
+        lambda x: x[:, :0],
+        lambda x: x[:1].expand(5, -1, -1),
+        lambda x: x[:, :, :1],
+    ],
+)
+def test_a_kernel_may_ask_for_its_input_without_gaps(kernels, view):
+    x = view(torch.arange(24.0, dtype=torch.float64).reshape(2, 3, 4))
+    assert torch.equal(kernels.pack(x), x)
+    assert kernels.pack(x).is_contiguous()
+
+
+@pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda k: k.scale(torch.ones(2, 3), 1.0), r"scale: input is torch.float32 of shape \(2, 3\), expected"),
@@ -122,13 +140,14 @@ def test_a_kernels_complaint_becomes_an_exception(kernels, call, message):
 
 
 def test_no_reference_to_an_argument_is_left_behind(kernels):
-    x = torch.ones(3)
-    before = x._use_count()
+    x, y = torch.ones(3), torch.ones(3, dtype=torch.float64)
+    before = x._use_count(), y._use_count()
     for _ in range(5):
         kernels.scale(x, 2.0)
+        kernels.pack(y)
         with pytest.raises(RuntimeError, match="head: count"):
             kernels.head(x, 9, False)
-    assert x._use_count() == before
+    assert (x._use_count(), y._use_count()) == before
 
 
 def test_a_kernel_that_breaks_its_schema_is_caught(kernels):

@@ -68,6 +68,17 @@ static void head(fb::Call& call, const fb::Tensor& input, int64_t count, bool ne
 }
 FB_OPERATOR("head", head);
 
+// A copy without gaps, of any shape.
+static void pack(fb::Call& call, const fb::Tensor& input) noexcept {
+    const fb::Tensor packed = call.contiguous(input);
+    if (!packed.defined()) return;
+    fb::Tensor output = call.empty(packed.dtype, packed.sizes, packed.dim);
+    if (!output.defined()) return;
+    for (int64_t i = 0; i < packed.numel(); ++i) output.as<double>()[i] = packed.as<double>()[i];
+    call.give(output);
+}
+FB_OPERATOR("pack", pack);
+
 // Gives fewer results than its schema promises.
 static void forgetful(fb::Call&, const fb::Tensor&) noexcept {}
 FB_OPERATOR("forgetful", forgetful);

@@ -42,6 +42,7 @@ scale = register_op(
     autocast=torch.float32,
     triton="toy_triton:scale",
 )
+pack = register_op("pack(Tensor input) -> Tensor", library=LIBRARY, fake=lambda x: x.new_empty(x.shape))
 head = register_op(
     "head(Tensor input, SymInt count, bool negate) -> (Tensor, Tensor)",
     library=LIBRARY,

@@ -42,10 +42,12 @@ FB_EXPORT int32_t fb_rotate_f64(const double* points, int64_t count, double angl
     return 0;
 }
 
-// What torch's dispatcher calls. Python has made the points contiguous.
-static void rotate(fb::Call& call, const fb::Tensor& points, double angle) noexcept {
-    if (points.dim < 1 || points.sizes[points.dim - 1] != 2)
-        return call.fail("rotate: points has shape %s, expected (..., 2).", fb::Shape(points).text);
+// What torch's dispatcher calls.
+static void rotate(fb::Call& call, const fb::Tensor& given, double angle) noexcept {
+    if (given.dim < 1 || given.sizes[given.dim - 1] != 2)
+        return call.fail("rotate: points has shape %s, expected (..., 2).", fb::Shape(given).text);
+    const fb::Tensor points = call.contiguous(given);
+    if (!points.defined()) return;
     fb::Tensor result = call.empty(points.dtype, points.sizes, points.dim);
     if (!result.defined()) return;
     const int64_t count = points.numel() / 2;

@@ -125,6 +125,8 @@ struct Torch {
     Status (*strides)(Handle, int64_t**) noexcept;
     Status (*dtype)(Handle, int32_t*) noexcept;
     Status (*empty)(int64_t, const int64_t*, const int64_t*, int32_t, int32_t, int32_t, Handle*) noexcept;
+    Status (*share)(Handle, Handle*) noexcept;
+    Status (*copy)(Handle, Handle, int32_t) noexcept;
     Status (*release)(Handle) noexcept;
     Status (*open)(const char*, const char*, const char*, uint32_t, Library*) noexcept;
     Status (*close)(Library) noexcept;
@@ -193,6 +195,8 @@ inline bool bind_operators(void* library) noexcept {
            resolve(library, "aoti_torch_get_strides", torch.strides) &&
            resolve(library, "aoti_torch_get_dtype", torch.dtype) &&
            resolve(library, "aoti_torch_empty_strided", torch.empty) &&
+           resolve(library, "aoti_torch_new_tensor_handle", torch.share) &&
+           resolve(library, "aoti_torch_copy_", torch.copy) &&
            resolve(library, "aoti_torch_delete_tensor_object", torch.release) &&
            resolve(library, "aoti_torch_library_init_impl", torch.open) &&
            resolve(library, "aoti_torch_delete_library_object", torch.close) &&
@@ -325,10 +329,16 @@ class Tensor {
         for (int64_t i = 0; i < dim; ++i) count *= sizes[i];
         return count;
     }
+    bool contiguous() const noexcept {
+        for (int64_t i = dim, step = 1; i-- > 0; step *= sizes[i])
+            if (sizes[i] != 1 && strides[i] != step) return numel() == 0;
+        return true;
+    }
     template <typename T>
     T* as() const noexcept {
         return static_cast<T*>(data);
     }
+    Handle handle() const noexcept { return handle_; }  // borrowed
     Handle detach() noexcept {
         Handle handle = handle_;
         handle_ = nullptr;
@@ -390,6 +400,17 @@ class Call {
     }
     Tensor empty(DType dtype, std::initializer_list<int64_t> sizes) noexcept {
         return empty(dtype, sizes.begin(), int64_t(sizes.size()));
+    }
+
+    // The same values without gaps: the tensor itself where it has none, else a copy. Not `defined()` when memory
+    // ran out.
+    Tensor contiguous(const Tensor& tensor) noexcept {
+        Handle handle = nullptr;
+        if (tensor.contiguous() && torch.share(tensor.handle(), &handle) == 0) return Tensor(handle);
+        Tensor result = empty(tensor.dtype, tensor.sizes, tensor.dim);
+        if (!result.defined() || torch.copy(result.handle(), tensor.handle(), 0) == 0) return result;
+        fail("a tensor of shape %s could not be copied", Shape(tensor).text);
+        return Tensor();
     }
 
     // Results in the schema's order.
