@@ -374,6 +374,29 @@ def test_weights_of_parts_are_not_asked_for() -> None:
     assert seen["backbone"] is None
 
 
+def test_a_model_of_lists_and_mappings_is_judged_sample_by_sample() -> None:
+    class Detector(nn.Module):
+        """Three boxes for each picture, as many as there are pictures."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.head = nn.Linear(2, 4)
+
+        def forward(self, pictures: list[Tensor]) -> list[dict[str, Tensor]]:
+            return [{"boxes": self.head(picture), "count": torch.tensor(3)} for picture in pictures]
+
+    def build() -> Detector:
+        return Detector()
+
+    def pictures(name: str, batch: int) -> tuple[list[Tensor]]:
+        return ([torch.rand(3, 2, generator=torch.Generator().manual_seed(index)) for index in range(batch)],)
+
+    results = checked(build, example_inputs=pictures, recorded_state=lambda name: None)
+
+    assert {n: str(r) for n, r in results.items() if not r.ok} == {}
+    assert results["batch-sizes"].status == results["gradients-reach-parameters"].status == "passed"
+
+
 def test_a_builder_gets_what_the_plugin_says_it_needs() -> None:
     def build(*, depth: int) -> Net:
         return Net(num_classes=depth)

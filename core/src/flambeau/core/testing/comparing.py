@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -13,7 +14,7 @@ from flambeau.core.testing.results import CheckFailed
 
 
 def tensors(value: Any) -> Iterator[Tensor]:
-    """Every tensor in nested tuples, lists, mappings and dataclass-like objects, in order."""
+    """Every tensor in nested tuples, lists, mappings and dataclasses, in order."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, Mapping):
@@ -22,6 +23,8 @@ def tensors(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, tuple | list):
         for item in value:
             yield from tensors(item)
+    elif _is_record(value):
+        yield from tensors(_parts(value))
 
 
 def mapped(function: Callable[[Tensor], Any], value: Any) -> Any:
@@ -34,6 +37,8 @@ def mapped(function: Callable[[Tensor], Any], value: Any) -> Any:
         return type(value)(*(mapped(function, item) for item in value))
     if isinstance(value, tuple | list):
         return type(value)(mapped(function, item) for item in value)
+    if _is_record(value):
+        return dataclasses.replace(value, **{key: mapped(function, item) for key, item in _parts(value).items()})
     return value
 
 
@@ -42,8 +47,9 @@ def difference(
 ) -> str | None:
     """None where two nested values agree, else one line that says where and how they differ.
 
-    Tensors agree when shape and dtype are equal and values are within the tolerances, NaN equal to NaN. Values of
-    unknown classes, such as pictures, are compared by `==`, or through NumPy's array interface where they have it.
+    Tensors agree when shape and dtype are equal and values are within the tolerances, NaN equal to NaN. Pictures and
+    arrays are compared through NumPy's array interface, other objects by `==`, or by their attributes where they
+    define no equality.
     """
     if isinstance(actual, Tensor) and isinstance(expected, Tensor):
         return _tensor_difference(actual, expected, rtol, atol, where)
@@ -53,6 +59,8 @@ def difference(
         if list(actual) != list(expected):
             return f"{where} has the keys {list(actual)}, expected {list(expected)}"
         pairs = [(f"{where}[{key!r}]", actual[key], expected[key]) for key in actual]
+    elif _is_record(actual):
+        return difference(_parts(actual), _parts(expected), rtol=rtol, atol=atol, where=where)
     elif isinstance(actual, tuple | list):
         if len(actual) != len(expected):
             return f"{where} has {len(actual)} parts, expected {len(expected)}"
@@ -100,5 +108,15 @@ def _plain_difference(actual: Any, expected: Any, rtol: float, atol: float, wher
                 torch.from_numpy(left.copy()), torch.from_numpy(right.copy()), rtol=rtol, atol=atol, where=where
             )
         return None if numpy.array_equal(left, right) else f"{where} differs"
-    equal = actual == expected
-    return None if equal is True or equal is NotImplemented else f"{where} is {actual!r}, expected {expected!r}"
+    equality: object = type(actual).__eq__
+    if equality is object.__eq__ and hasattr(actual, "__dict__"):
+        return difference(vars(actual), vars(expected), rtol=rtol, atol=atol, where=where)
+    return None if bool(actual == expected) else f"{where} is {actual!r}, expected {expected!r}"
+
+
+def _is_record(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _parts(value: Any) -> dict[str, Any]:
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}

@@ -103,14 +103,12 @@ def _batch_sizes(subject: ModelSubject) -> None:
             raise CheckFailed(f"a batch of {batch} raises {type(error).__name__}: {error}") from error
         if found := _batch_fault(output, batch):
             raise CheckFailed(f"for a batch of {batch} the output has {found}.")
-    inputs, together = subject.inputs(3), subject.output(3)
     with torch.inference_mode():
-        alone = subject.model(*mapped(lambda x: x[:1] if x.ndim and len(x) == 3 else x, _first(inputs, 3)))
+        alone = subject.model(*_first(subject.inputs(3), 3))
+    expected = _first(subject.output(3), 3)
     require_equal(
-        _first(alone, 1),
-        mapped(lambda x: x[:1] if x.ndim and len(x) == 3 else x, _first(together, 3)),
-        "the first of three differs from the same alone", rtol=RTOL, atol=ATOL, where="output",
-    )  # fmt: skip
+        alone, expected, "the first of three differs from the same alone", rtol=RTOL, atol=ATOL, where="output"
+    )
 
 
 @CHECKS.check("moves-dtype-and-device")
@@ -322,11 +320,16 @@ def _batch_fault(output: Any, batch: int) -> str | None:
 
 
 def _first(value: Any, batch: int) -> Any:
-    """The first entry of lists that hold one entry per sample, at the top of the nesting."""
-    if isinstance(value, list):
+    """The part of inputs or outputs that belongs to the first sample, as a batch of one."""
+    if isinstance(value, Tensor):
+        return value[:1] if value.ndim and len(value) == batch else value
+    if isinstance(value, list):  # one entry per sample, whose own sizes mean something else
         return value[:1] if len(value) == batch else value
-    if isinstance(value, tuple) and not hasattr(value, "_fields"):
-        return tuple(_first(item, batch) for item in value)
+    if isinstance(value, Mapping):
+        return {key: _first(item, batch) for key, item in value.items()}
+    if isinstance(value, tuple):
+        parts = [_first(item, batch) for item in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     return value
 
 
