@@ -78,12 +78,38 @@ def op_samples() -> Iterator[Sample]:
     yield Sample("nms", nms, (boxes, scores, 0.3), operator="flambeau_vision::nms")
     yield Sample("batched_nms", batched_nms, (boxes, scores, classes, 0.3), operator="flambeau_vision::batched_nms")
     image = torch.rand(3, 12, 17, generator=torch.Generator().manual_seed(2))
+    none = image.new_empty(0, 3, 12, 17)
+    mean, std = [0.5, 0.4, 0.3], [0.2, 0.3, 0.4]
     smooth = partial(Sample, batched=(0,), differentiable=(0,))
-    yield smooth("resize", F.resize, (image, [8, 9]))
-    yield smooth("center_crop", F.center_crop, (image, [14, 8]))
-    yield smooth("normalize", F.normalize, (image, [0.5, 0.4, 0.3], [0.2, 0.3, 0.4]), rejects=("uint8",))
-    yield smooth("rgb_to_grayscale", F.rgb_to_grayscale, (image,))
-    yield Sample("to_dtype", F.to_dtype, (_picture(5, 6), torch.float32, True), dtypes=("uint8",), batched=(0,))
+    yield smooth("resize", F.resize, (image, [8, 9]), empty=(none, [8, 9]))
+    yield smooth("center_crop", F.center_crop, (image, [8, 9]), reference=_middle, empty=(none, [8, 9]))
+    yield smooth(
+        "normalize", F.normalize, (image, mean, std), reference=_normalized, empty=(none, mean, std), rejects=("uint8",)
+    )
+    yield smooth("rgb_to_grayscale", F.rgb_to_grayscale, (image,), reference=_luma, empty=(none,))
+    yield Sample(
+        "to_dtype",
+        F.to_dtype,
+        (_picture(5, 6), torch.float32, True),
+        reference=lambda picture, dtype, scale: picture.to(dtype) / 255,
+        dtypes=("uint8",),
+        batched=(0,),
+        empty=(none.to(torch.uint8), torch.float32, True),
+    )
+
+
+def _middle(image: Tensor, size: list[int]) -> Tensor:
+    top, left = round((image.shape[-2] - size[0]) / 2), round((image.shape[-1] - size[1]) / 2)
+    return image.narrow(-2, top, size[0]).narrow(-1, left, size[1])
+
+
+def _normalized(image: Tensor, mean: list[float], std: list[float]) -> Tensor:
+    return torch.stack([(image[..., c, :, :] - mean[c]) / std[c] for c in range(3)], -3)
+
+
+def _luma(image: Tensor) -> Tensor:
+    weights = torch.tensor([0.2989, 0.587, 0.114], dtype=image.dtype)
+    return torch.einsum("...chw,c->...hw", image, weights).unsqueeze(-3)
 
 
 def transform_cases() -> Iterator[Sample]:

@@ -102,16 +102,17 @@ class HandwrittenDigit(nn.Module):
             # Pillow knows palettes, bits and the like; RGBA keeps what transparency there is.
             img = F.pil_to_tensor(img.convert("RGBA"))
         gray = _on_paper(F.convert_image_dtype(img, torch.float))
-        pictures = [self._fitted(picture) for picture in gray.flatten(0, -3)] if gray.ndim > 2 else []
-        return torch.stack(pictures).reshape(*gray.shape[:-3], 1, self.size, self.size)
+        out = gray.new_zeros(*gray.shape[:-2], self.size, self.size)
+        for picture, place in zip(gray.flatten(0, -3), out.flatten(0, -3), strict=True):
+            self._fit(picture, place)
+        return out
 
-    def _fitted(self, gray: Tensor) -> Tensor:
-        """One picture [H, W] as ink [size, size]."""
+    def _fit(self, gray: Tensor, out: Tensor) -> None:
+        """Put the ink of one picture [H, W] into zeros [size, size]."""
         ink = _ink(gray)
-        out = ink.new_zeros(self.size, self.size)
         marked = ink > self.threshold * ink.max()
         if not marked.any():
-            return out
+            return
         rows, columns = marked.any(1).nonzero().flatten(), marked.any(0).nonzero().flatten()
         digit = ink[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
         height, width = digit.shape
@@ -120,7 +121,6 @@ class HandwrittenDigit(nn.Module):
         small = nn.functional.interpolate(digit[None, None], size=(new_height, new_width), mode="area")[0, 0]
         top, left = (self.size - new_height) // 2, (self.size - new_width) // 2
         out[top : top + new_height, left : left + new_width] = small / small.max()
-        return out
 
     def extra_repr(self) -> str:
         """The parameters, for `repr`."""

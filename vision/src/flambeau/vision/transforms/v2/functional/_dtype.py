@@ -66,13 +66,14 @@ def _quantized(image: Tensor, dtype: torch.dtype) -> Tensor:
         image.dtype == torch.float64 and dtype == torch.int64
     ):
         raise RuntimeError(
-            f"The conversion from {image.dtype} to {dtype} is not exact; go through torch.float64 or a smaller dtype."
+            f"The conversion from {image.dtype} to {dtype} cannot be exact; convert to torch.float64 first, or to a "
+            "smaller integer dtype."
         )
-    top = max_value(dtype)
-    scaled = image.mul(top + 1.0 - 1e-3)
-    if top > 2**15:  # there float32 rounds top + 0.999 up to top + 1, which would wrap around to 0
-        scaled = scaled.clamp_(max=top)
-    return scaled.to(dtype)
+    # Near the largest value, neighbouring numbers of the product must lie closer than what is taken from the factor,
+    # or full intensity is rounded up and wraps around to 0: in 16 bits of floating point always, in 32 for uint16.
+    exact = image.float() if image.dtype in (torch.float16, torch.bfloat16) else image
+    less = 2**-7 if dtype == torch.uint16 else 1e-3
+    return exact.mul(max_value(dtype) + 1.0 - less).to(dtype)
 
 
 def _shifted(image: Tensor, dtype: torch.dtype) -> Tensor:
