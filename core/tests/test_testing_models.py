@@ -374,17 +374,18 @@ def test_weights_of_parts_are_not_asked_for() -> None:
     assert seen["backbone"] is None
 
 
+class Detector(nn.Module):
+    """Three boxes for each picture, as many as there are pictures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(2, 4)
+
+    def forward(self, pictures: list[Tensor]) -> list[dict[str, Tensor]]:
+        return [{"boxes": self.head(picture), "count": torch.tensor(3)} for picture in pictures]
+
+
 def test_a_model_of_lists_and_mappings_is_judged_sample_by_sample() -> None:
-    class Detector(nn.Module):
-        """Three boxes for each picture, as many as there are pictures."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.head = nn.Linear(2, 4)
-
-        def forward(self, pictures: list[Tensor]) -> list[dict[str, Tensor]]:
-            return [{"boxes": self.head(picture), "count": torch.tensor(3)} for picture in pictures]
-
     def build() -> Detector:
         return Detector()
 
