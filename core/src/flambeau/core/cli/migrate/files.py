@@ -11,7 +11,8 @@ from pathlib import Path
 import libcst
 
 from flambeau.core.cli.migrate import notebooks
-from flambeau.core.cli.migrate.rewrite import Change, Note, Rewritten, concerns, rewrite
+from flambeau.core.cli.migrate.relevant import mentioned, relevant
+from flambeau.core.cli.migrate.rewrite import Change, Note, Rewritten, rewrite
 from flambeau.core.errors import CommandError
 from flambeau.core.files import write_atomic
 
@@ -82,10 +83,11 @@ def sources(paths: list[Path]) -> Iterator[Path]:
 def migrate(path: Path) -> Migrated | None:
     """Migrate one file in memory; None when it has nothing to do with the upstream libraries."""
     content = path.read_bytes()
-    if not concerns(content):
+    notebook = path.suffix == ".ipynb"
+    if not (mentioned(content) if notebook else relevant(content)):
         return None
     try:
-        return _notebook(path, content) if path.suffix == ".ipynb" else _module(path, content)
+        return _notebook(path, content) if notebook else _module(path, content)
     except libcst.ParserSyntaxError as error:
         return Migrated(
             path, content, content, error=f"line {error.raw_line}: not Python that can be parsed: {error.message}"

@@ -19,20 +19,20 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 from libcst.metadata import (
     Assignment,
+    BaseAssignment,
     GlobalScope,
     ImportAssignment,
     MetadataWrapper,
-    ParentNodeProvider,
     PositionProvider,
-    QualifiedNameProvider,
+    QualifiedName,
     QualifiedNameSource,
     Scope,
     ScopeProvider,
 )
 
+from flambeau.core.cli.migrate.relevant import ROOTS
 from flambeau.core.cli.migrate.table import MODULES, OPERATORS, moved
 
-_ROOTS = sorted({name.split(".")[0] for name in MODULES})
 _PARTIAL = {name.split(".")[0] for name in MODULES if "." in name}
 _SIMPLE = {name: target for name, target in MODULES.items() if "." not in name}
 _NAMESPACES = "|".join(OPERATORS)
@@ -69,11 +69,6 @@ class Rewritten:
     names: dict[str, int] = field(default_factory=dict)  # dotted name of ours -> first line that needs it
 
 
-def concerns(source: bytes) -> bool:
-    """Whether a source mentions any upstream library at all; a cheap look before it is parsed."""
-    return any(root.encode() in source for root in (*_ROOTS, *OPERATORS))
-
-
 def rewrite(source: bytes) -> Rewritten:
     """Rewrite one module.
 
@@ -95,21 +90,24 @@ class _Bindings:
         scopes = {scope for scope in wrapper.resolve(ScopeProvider).values() if scope is not None}
         finder = _Keepers()
         wrapper.module.visit(finder)
-        plain = {(scope, root) for scope in scopes for root in _ROOTS if _imports(scope, root)}
-        kept = {root for root in _ROOTS if root in finder.names}
+        plain = {(scope, root) for scope in scopes for root in ROOTS if _imports(scope, root)}
+        kept = {root for root in ROOTS if root in finder.names}
         kept |= {root for scope, root in plain if _rebound(scope, root)}
         if any(_taken(scope) for scope in scopes):
-            kept |= set(_ROOTS)
+            kept |= set(ROOTS)
         local = {root for scope, root in plain if not isinstance(scope, GlobalScope)}
         if len({root for _, root in plain}) > 1:
             # A local `import flambeau.x` would make `flambeau` local, and hide the module's from lines before it.
             kept |= local
         # `captum.influence` moves out of a package that stays: only where nothing else needs the name `captum`.
-        uses = _PartialUses()
-        wrapper.visit(uses)
-        kept |= {root for root in _PARTIAL if root in local or root in uses.others or not _all_move(scopes, root)}
+        partial = {root for root in _PARTIAL if any(found == root for _, found in plain)}
+        if partial:
+            uses = _PartialUses()
+            wrapper.visit(uses)
+            kept |= {root for root in partial if root in local | uses.others or not _all_move(scopes, root)}
         self.kept = kept
         self.imported = {root for _, root in plain}
+        self.names = {name for scope in scopes for a in scope.assignments for name in _names_of_interest(a)}
 
     def follows_in_quotes(self, root: str) -> bool:
         """Whether a quoted annotation's `root` means such an import."""
@@ -141,7 +139,7 @@ class _Keepers(cst.CSTVisitor):
 class _PartialUses(cst.CSTVisitor):
     """Packages of which a part moves, and of which another part, or the whole, is used."""
 
-    METADATA_DEPENDENCIES = (QualifiedNameProvider,)
+    METADATA_DEPENDENCIES = (ScopeProvider,)
 
     def __init__(self) -> None:
         super().__init__()
@@ -160,9 +158,15 @@ class _PartialUses(cst.CSTVisitor):
         return False  # the attribute's own name is no use of a variable
 
     def visit_Name(self, node: cst.Name) -> None:
-        names = self.get_metadata(QualifiedNameProvider, node, set())
-        if node.value in _PARTIAL and any(name.source is QualifiedNameSource.IMPORT for name in names):
-            self.others.add(node.value)
+        if node.value in _PARTIAL:
+            names = _qualified(self.get_metadata(ScopeProvider, node, None), node)
+            if any(name.source is QualifiedNameSource.IMPORT for name in names):
+                self.others.add(node.value)
+
+
+def _qualified(scope: Scope | None, node: cst.CSTNode) -> set[QualifiedName]:
+    """The dotted names that an expression can stand for, by what is bound in its scope."""
+    return set(scope.get_qualified_names_for(node)) if scope is not None else set()
 
 
 def _strings(node: cst.CSTNode) -> Iterator[str]:
@@ -170,6 +174,28 @@ def _strings(node: cst.CSTNode) -> Iterator[str]:
         yield value
     for child in node.children:
         yield from _strings(child)
+
+
+def _names_of_interest(assignment: BaseAssignment) -> Iterator[str]:
+    """What an import binds, if attributes of it may have to be rewritten or checked."""
+    if isinstance(assignment, ImportAssignment):
+        name = assignment.name.split(".")[0]
+        statement = assignment.node
+        sources = []
+        if isinstance(statement, cst.ImportFrom):
+            sources = [_source_module(statement) or ""]
+        elif isinstance(statement, cst.Import):
+            sources = [alias.evaluated_name for alias in statement.names]
+        if any(source.split(".")[0] in {*ROOTS, "torch"} for source in sources):
+            yield name
+
+
+def _starts_with(node: cst.Attribute, names: set[str]) -> bool:
+    """Whether an attribute chain starts with one of the names."""
+    value: cst.BaseExpression = node
+    while isinstance(value, cst.Attribute):
+        value = value.value
+    return isinstance(value, cst.Name) and value.value in names
 
 
 def _plain_import(assignment: object, root: str) -> bool:
@@ -202,7 +228,7 @@ def _taken(scope: Scope) -> bool:
 
 
 class _Rewriter(cst.CSTTransformer):
-    METADATA_DEPENDENCIES = (ScopeProvider, QualifiedNameProvider, PositionProvider, ParentNodeProvider)
+    METADATA_DEPENDENCIES = (ScopeProvider, PositionProvider)
 
     def __init__(self, bindings: _Bindings) -> None:
         super().__init__()
@@ -211,12 +237,24 @@ class _Rewriter(cst.CSTTransformer):
         self.notes: list[Note] = []
         self.names: dict[str, int] = {}
         self._annotations = 0
+        self._path: list[cst.CSTNode] = []  # the nodes around the present one
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        """Note the way down."""
+        self._path.append(node)
+        return super().on_visit(node)
+
+    def on_leave(  # type: ignore[override]  # libcst's own signature is narrower than what it does
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]:
+        """Note the way up."""
+        self._path.pop()
+        return super().on_leave(original_node, updated_node)
 
     # -- imports
 
     def leave_ImportAlias(self, original_node: cst.ImportAlias, updated_node: cst.ImportAlias) -> cst.ImportAlias:
-        statement = self.get_metadata(ParentNodeProvider, original_node)
-        if not isinstance(statement, cst.Import):
+        if not isinstance(self._path[-1], cst.Import):
             return updated_node
         name = original_node.evaluated_name
         target = moved(name)
@@ -291,11 +329,11 @@ class _Rewriter(cst.CSTTransformer):
         return _dotted(target).with_changes(lpar=updated_node.lpar, rpar=updated_node.rpar)
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        names = self._imported(original_node)
+        names = self._imported(original_node) if _starts_with(original_node, self.bindings.names) else set()
         if len(names) != 1:
             return updated_node
         name = next(iter(names))
-        if not isinstance(self.get_metadata(ParentNodeProvider, original_node), cst.Attribute):
+        if not isinstance(self._path[-1], cst.Attribute):
             self._check_use(original_node, name)
         namespace = name.removeprefix("torch.ops.")
         if namespace in OPERATORS and name != namespace:
@@ -316,7 +354,7 @@ class _Rewriter(cst.CSTTransformer):
             self._needs(node, target)
 
     def _is_use(self, node: cst.Name) -> bool:
-        parent = self.get_metadata(ParentNodeProvider, node)
+        parent = self._path[-1]
         if isinstance(parent, cst.Attribute):
             return parent.value is node
         if isinstance(parent, cst.Arg):
@@ -327,7 +365,7 @@ class _Rewriter(cst.CSTTransformer):
 
     def _imported(self, node: cst.CSTNode) -> set[str]:
         """The dotted names an expression can stand for, if all of them come from imports; else nothing."""
-        names = self.get_metadata(QualifiedNameProvider, node, set())
+        names = _qualified(self.get_metadata(ScopeProvider, node, None), node)
         if any(name.source is not QualifiedNameSource.IMPORT for name in names):
             return set()
         return {name.name for name in names}
@@ -363,8 +401,7 @@ class _Rewriter(cst.CSTTransformer):
             self._note(node, node.value, f"a string with an upstream path is not changed; it may have to be {target!r}")
 
     def _goes_to_importer(self, node: cst.SimpleString) -> bool:
-        argument = self.get_metadata(ParentNodeProvider, node)
-        call = self.get_metadata(ParentNodeProvider, argument, None)
+        call = self._path[-2] if len(self._path) > 1 else None
         return isinstance(call, cst.Call) and bool(_IMPORTERS.search(get_full_name_for_node(call.func) or ""))
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
