@@ -115,13 +115,13 @@ def test_a_deep_copy_keeps_gradients_and_what_was_shared() -> None:
 
 
 def test_a_deep_copy_has_its_own_metadata() -> None:
-    @tensor_type(name="stored-list", fields={"names": list})
+    @tensor_type(name="stored-list", fields={"words": list})
     class Named(TypedTensor):
         pass
 
-    named = Named(torch.ones(1), names=["a"])
-    copy.deepcopy(named).names.append("b")
-    assert named.names == ["a"]
+    named = Named(torch.ones(1), words=["a"])
+    copy.deepcopy(named).words.append("b")
+    assert named.words == ["a"]
 
 
 def test_a_deep_copy_in_the_midst_of_a_graph_is_refused() -> None:

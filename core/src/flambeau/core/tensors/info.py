@@ -128,6 +128,7 @@ class Known:
     def __init__(self, cls: type[Declared], info: TensorTypeInfo) -> None:
         self.cls = cls
         self.info = info
+        self.parents = cls.__mro__
 
 
 # Dynamo knows where what it finds in here came from. It could not use a class, or a class's attributes, that it met

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch._C import DisableTorchFunctionSubclass
 
 from flambeau.core.errors import DuplicateNameError, TensorTypeError
-from flambeau.core.tensors.info import Declared, info_of, is_typed
+from flambeau.core.tensors.info import CLASSES, Declared, info_of, is_typed
 from flambeau.core.tensors.modes import CHECKS
 from flambeau.core.tensors.propagation import wrap_result
 from flambeau.core.tensors.wrapping import Carriers, carried, make
@@ -139,23 +139,24 @@ class Kernels:
     def trace(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Find and call in one, in steps that Dynamo can follow: for types that were never met outside of a graph."""
         cls: Any = type(args[0])
-        for parent in cls.__mro__:
-            if parent in self.registered:
-                kernel = self.registered[parent]
-                if not issubclass(cls, Declared):
+        if not issubclass(cls, Declared):
+            if self.bare is None or not issubclass(cls, Tensor):
+                raise self._unsupported(cls)
+            return self.bare(*args, **kwargs)
+        for parent in CLASSES[cls].parents:
+            kernel = self.registered.get(parent)
+            if kernel is None:
+                continue
+            if parent is not Tensor:
+                return self._trace_typed(kernel, cls, args, kwargs)
+            if self.fallback:
+                with DisableTorchFunctionSubclass():
                     return kernel.function(*args, **kwargs)
-                if parent is not Tensor:
-                    return (
-                        self._trace_typed(kernel, cls, args, kwargs)
-                        if kernel.wrap
-                        else kernel.function(*args, **kwargs)
-                    )
-                if self.fallback:
-                    with DisableTorchFunctionSubclass():
-                        return kernel.function(*args, **kwargs)
         raise self._unsupported(cls)
 
     def _trace_typed(self, kernel: Kernel, cls: type[Declared], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not kernel.wrap:
+            return kernel.function(*args, **kwargs)
         if self.bare is not None and not _types_are_on():
             return self.bare(*args, **kwargs)
         tensor, info = args[0], info_of(cls)
