@@ -149,5 +149,5 @@ def test_an_unknown_mode_suggests_the_nearest():
 
 def test_a_damaged_length_in_a_gif_does_not_hang():
     content = bytearray(CORPUS["gif"])
-    struct.pack_into("<HH", content, 6, 65535, 2700)
+    struct.pack_into("<HH", content, 6, 65535, 100)
     assert outcome(bytes(content)) in ("error", "image")

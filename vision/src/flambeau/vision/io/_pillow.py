@@ -103,7 +103,8 @@ def _pixels(image: Image.Image, format: Format, mode: ImageReadMode) -> NDArray[
     target = _PILLOW_MODES.get(mode) or ("RGB" if format == "gif" else _unchanged_mode(image))
     if image.mode == "P" and "transparency" in image.info and target != "RGBA":
         image = image.convert("RGBA")  # the way around a warning of Pillow's; colours are the palette's either way
-    pixels = np.asarray(image.convert(target))
+    image.load()
+    pixels = np.asarray(image if image.mode == target else image.convert(target))
     return pixels[..., None] if pixels.ndim == 2 else pixels
 
 
