@@ -10,8 +10,12 @@ from flambeau.core.exports import lazy_exports
 TYPE_CHECKING = False  # `typing` itself costs several milliseconds
 if TYPE_CHECKING:
     from flambeau.vision.models._api import *
+    from flambeau.vision.models.alexnet import *
+    from flambeau.vision.models.densenet import *
     from flambeau.vision.models.digits import *
     from flambeau.vision.models.resnet import *
+    from flambeau.vision.models.squeezenet import *
+    from flambeau.vision.models.vgg import *
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
@@ -27,6 +31,33 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "register_model",
         ),
         "digits": ("DigitCNN", "digit_cnn"),
+        "alexnet": (
+            "AlexNet",
+            "alexnet",
+        ),
+        "vgg": (
+            "VGG",
+            "vgg11",
+            "vgg11_bn",
+            "vgg13",
+            "vgg13_bn",
+            "vgg16",
+            "vgg16_bn",
+            "vgg19",
+            "vgg19_bn",
+        ),
+        "squeezenet": (
+            "SqueezeNet",
+            "squeezenet1_0",
+            "squeezenet1_1",
+        ),
+        "densenet": (
+            "DenseNet",
+            "densenet121",
+            "densenet161",
+            "densenet169",
+            "densenet201",
+        ),
         "resnet": (
             "ResNet",
             "resnet18",
@@ -42,6 +73,27 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
         # Weights come from the catalogue itself, so that reading an enum imports no torch.
         "flambeau.vision.weights.digits": ("DigitCNN_Weights",),
+        "flambeau.vision.weights.alexnet": ("AlexNet_Weights",),
+        "flambeau.vision.weights.vgg": (
+            "VGG11_BN_Weights",
+            "VGG11_Weights",
+            "VGG13_BN_Weights",
+            "VGG13_Weights",
+            "VGG16_BN_Weights",
+            "VGG16_Weights",
+            "VGG19_BN_Weights",
+            "VGG19_Weights",
+        ),
+        "flambeau.vision.weights.squeezenet": (
+            "SqueezeNet1_0_Weights",
+            "SqueezeNet1_1_Weights",
+        ),
+        "flambeau.vision.weights.densenet": (
+            "DenseNet121_Weights",
+            "DenseNet161_Weights",
+            "DenseNet169_Weights",
+            "DenseNet201_Weights",
+        ),
         "flambeau.vision.weights.resnet": (
             "ResNeXt50_32X4D_Weights",
             "ResNeXt101_32X8D_Weights",

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from torch import Tensor, nn
 
-from flambeau.core.weights import WeightsEnum, legacy_weights
+from flambeau.core.weights import WeightsEnum, build_with_weights, legacy_weights
 
 W = TypeVar("W", bound=WeightsEnum)
 M = TypeVar("M", bound=nn.Module)
@@ -106,6 +106,26 @@ def _ovewrite_value_param(param: str, actual: V | None, expected: V) -> V:
             f"The parameter {param!r} is {actual!r}, expected {expected!r}: leave it out, or set it to that."
         )
     return expected
+
+
+def build_classifier(
+    network: Callable[..., M], weights: WeightsEnum | None, *args: Any, progress: bool, **kwargs: Any
+) -> M:
+    """Build a classifier of pictures or videos, with as many classes as its weights tell apart.
+
+    Args:
+        network: makes the module when called as `network(*args, **kwargs)`; takes `num_classes`.
+        weights: a member, or None for new parameters.
+        args: for `network`.
+        progress: show the download's progress.
+        kwargs: for `network` and `flambeau.core.weights.build_with_weights`.
+
+    Raises:
+        ValueError: `num_classes` is given, and is not the number of the weights' classes.
+    """
+    if weights is not None and weights.meta["categories"] is not None:
+        _ovewrite_named_param(kwargs, "num_classes", len(weights.meta["categories"]))
+    return build_with_weights(network, weights, *args, progress=progress, **kwargs)
 
 
 class _ModelURLs(dict[str, str]):

@@ -16,9 +16,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from flambeau.core.weights import WeightsEnum, build_with_weights
+from flambeau.core.weights import WeightsEnum
 from flambeau.vision.models._api import register_model
-from flambeau.vision.models._utils import _ovewrite_named_param, handle_legacy_interface
+from flambeau.vision.models._utils import _ovewrite_named_param, build_classifier, handle_legacy_interface
 from flambeau.vision.weights.resnet import (
     ResNet18_Weights,
     ResNet34_Weights,
@@ -309,9 +309,7 @@ class ResNet(nn.Module):
 def _resnet(
     block: type[BasicBlock | Bottleneck], layers: list[int], weights: WeightsEnum | None, progress: bool, **kwargs: Any
 ) -> ResNet:
-    if weights is not None:
-        _ovewrite_named_param(kwargs, "num_classes", len(weights.meta["categories"]))
-    return build_with_weights(ResNet, weights, block, layers, progress=progress, **kwargs)
+    return build_classifier(ResNet, weights, block, layers, progress=progress, **kwargs)
 
 
 @register_model(task="image-classification", tags=("imagenet",), head="fc", stem="conv1")
