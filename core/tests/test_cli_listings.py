@@ -252,6 +252,20 @@ def test_a_short_name_of_two_plugins_is_refused_with_the_candidates(
     assert main(["models", "show", "gamma/small"]) == 0
 
 
+def test_what_is_known_only_at_run_time_is_listed_on_request(plugins: Any, site: Any, shown: Any) -> None:
+    hooks = """
+from flambeau.core import hookimpl
+
+@hookimpl
+def flambeau_register(registries):
+    registries["models"].register("found", lambda: None, plugin="gamma")
+"""
+    site.add("gamma", {"hooks": "gamma_plugin.hooks"}, modules={"hooks.py": hooks})
+
+    assert "gamma/found" not in ids(shown("models", "list", "--json"))
+    assert "gamma/found" in ids(shown("models", "list", "--all", "--json"))
+
+
 def test_plugins_are_listed_with_what_they_provide(plugins: Any, shown: Any) -> None:
     assert shown("plugins").splitlines()[0] == ("alpha\tflambeau-alpha\t1.0\tok\t2 models, 2 weights, 1 dataset\t")
     (row,) = shown("plugins", "list", "beta", "--json")

@@ -1,20 +1,25 @@
-"""The files of weights records: where they are, whether they are there, fetching and removing them."""
+"""The files of weights records: where they are, whether they are there, fetching and removing them.
+
+Listings ask about every record, so that nothing is imported, read or hashed here before it has to be.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from flambeau.core.environment import overridden
-from flambeau.core.hub import cache, embedded, huggingface
-from flambeau.core.weights.enums import Weights
-from flambeau.core.weights.sources import expected_sha256, fetch_weights
+from flambeau.core.environment import home, overridden
+
+if TYPE_CHECKING:
+    from flambeau.core.weights import Weights
 
 
 def weights_of(record: Mapping[str, Any]) -> Weights:
     """The facts that a manifest's record states, as fetching takes them; without preprocessing."""
+    from flambeau.core.weights import Weights
+
     return Weights(
         record["url"],
         dict,
@@ -25,13 +30,32 @@ def weights_of(record: Mapping[str, Any]) -> Weights:
     )
 
 
-def cached_path(record: Mapping[str, Any]) -> Path | None:
-    """The record's file, if it is here. Nothing is read or hashed, so that long listings are quick."""
+def anything_fetched() -> bool:
+    """Whether there is a folder of fetched files at all."""
+    return (home() / "files").is_dir()
+
+
+def cached_path(record: Mapping[str, Any], *, fetched: bool | None = None) -> Path | None:
+    """The record's file, if it is here.
+
+    Args:
+        record: a weights record of a manifest.
+        fetched: what `anything_fetched` says, where many records are asked about.
+    """
     url = record["url"]
-    if embedded.is_embedded(url):
+    if url.startswith("package:"):
+        from flambeau.core.hub import embedded
+
         return embedded.find(url)
-    if huggingface.is_hugging_face(url):
+    if url.startswith("hf://"):
+        from flambeau.core.hub import huggingface
+
         return huggingface.find(url)
+    if not (anything_fetched() if fetched is None else fetched):
+        return None
+    from flambeau.core.hub import cache
+    from flambeau.core.weights.sources import expected_sha256
+
     path = cache.final_path(url, cache.Expected.of(expected_sha256(weights_of(record)), None), None, None)
     return path if path.is_file() else None
 
@@ -42,6 +66,8 @@ def fetch(record: Mapping[str, Any], *, offline: bool = False) -> Path:
     Raises:
         DownloadError: it could not be fetched or verified; `OfflineError` says where to put it by hand.
     """
+    from flambeau.core.weights.sources import fetch_weights
+
     with overridden("FLAMBEAU_OFFLINE", "1") if offline else contextlib.nullcontext():
         return fetch_weights(weights_of(record))
 
@@ -52,6 +78,9 @@ def verify(record: Mapping[str, Any], path: Path) -> None:
     Raises:
         HashMismatchError: with what is expected and what is there.
     """
+    from flambeau.core.hub import cache
+    from flambeau.core.weights.sources import expected_sha256
+
     cache.verify(path, sha256=expected_sha256(weights_of(record)), size=record.get("size"))
 
 
@@ -60,6 +89,8 @@ def forget(record: Mapping[str, Any]) -> int:
 
     Files inside an installed package or in another library's cache stay.
     """
+    from flambeau.core.hub import cache
+
     path = cached_path(record)
     if path is None or path.parent != cache.cache_dir("files"):
         return 0

@@ -19,7 +19,7 @@ from typing import Any
 from flambeau.core.cli.output import Column, print_records, print_table, size
 from flambeau.core.cli.parser import Parser, add_json
 from flambeau.core.cli.references import add_bibtex, citation, print_bibtex
-from flambeau.core.cli.selection import add_patterns, select
+from flambeau.core.cli.selection import add_listing, add_patterns, listed, select
 from flambeau.core.errors import CommandError, HubError
 from flambeau.core.registry import DATASETS, Entry
 
@@ -39,7 +39,7 @@ def configure(parser: Parser) -> None:
     """Add the actions on datasets."""
     actions = parser.actions(default="list")
     listing = actions.add_parser("list", help="list datasets (the default)")
-    add_patterns(listing, "datasets")
+    add_listing(listing, "datasets")
     listing.add_argument("--task", help="only datasets for this task")
     listing.add_argument("--license", help="only datasets under this licence")
     listing.set_defaults(run=run_list)
@@ -64,7 +64,7 @@ def configure(parser: Parser) -> None:
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print a table of datasets."""
-    rows = [_row(entry) for entry in select(DATASETS, arguments.names, plugin=arguments.plugin)]
+    rows = [_row(entry) for entry in listed(DATASETS, arguments)]
     rows = [r for r in rows if arguments.task in (None, r["task"]) and arguments.license in (None, r["license"])]
     if arguments.urls and not arguments.json:
         _print_urls(rows)

@@ -17,7 +17,7 @@ from typing import Any
 from flambeau.core.cli.output import Column, print_records, print_table, scaled
 from flambeau.core.cli.parser import Parser, add_json
 from flambeau.core.cli.references import add_bibtex, citation, print_bibtex
-from flambeau.core.cli.selection import add_patterns, select
+from flambeau.core.cli.selection import add_listing, add_patterns, listed, select
 from flambeau.core.naming import names_of
 from flambeau.core.registry import MODELS, WEIGHTS, Entry
 
@@ -34,7 +34,7 @@ def configure(parser: Parser) -> None:
     """Add the actions `list` and `show`."""
     actions = parser.actions(default="list")
     listing = actions.add_parser("list", help="list models (the default)")
-    add_patterns(listing, "models")
+    add_listing(listing, "models")
     listing.add_argument("--task", help="only models for this task, such as image-classification")
     listing.add_argument("--tag", help="only models with this tag")
     add_json(listing)
@@ -51,7 +51,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     weights = _weights_by_model()
     rows = [
         _row(entry, weights.get(entry.id, []))
-        for entry in select(MODELS, arguments.names, plugin=arguments.plugin)
+        for entry in listed(MODELS, arguments)
         if arguments.task in (None, entry.info.get("task"))
         and (arguments.tag is None or arguments.tag in entry.info.get("tags", ()))
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -33,6 +34,25 @@ def add_patterns(parser: Parser, kind: str, *, required: bool = False, note: str
         help=f"{kind}{note}: plugin/name, a unique short name, or a quoted wildcard such as 'vision/*'",
     )
     parser.add_argument("--plugin", help="only what this plugin offers")
+
+
+def add_listing(parser: Parser, kind: str) -> None:
+    """What every listing takes: names, and whether plugins' code is asked too."""
+    add_patterns(parser, kind)
+    parser.add_argument("--all", action="store_true", help="import plugins' hooks for what is known only at run time")
+
+
+def listed(registry: Registry, arguments: argparse.Namespace) -> list[Entry]:
+    """The entries that a listing's arguments mean.
+
+    Raises:
+        As `select`.
+    """
+    if arguments.all:
+        from flambeau.core.plugins import load_hooks
+
+        load_hooks()
+    return select(registry, arguments.names, plugin=arguments.plugin)
 
 
 def select(registry: Registry, patterns: Sequence[str] = (), *, plugin: str | None = None) -> list[Entry]:

@@ -17,12 +17,12 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from flambeau.core.cli.cached import cached_path
+from flambeau.core.cli.cached import anything_fetched, cached_path
 from flambeau.core.cli.models import parameters
 from flambeau.core.cli.output import Column, plain, print_records, print_table, scaled, size
 from flambeau.core.cli.parser import Parser, add_json
 from flambeau.core.cli.references import add_bibtex, citation, print_bibtex
-from flambeau.core.cli.selection import add_patterns, select
+from flambeau.core.cli.selection import add_listing, add_patterns, listed, select
 from flambeau.core.naming import names_of
 from flambeau.core.registry import MODELS, WEIGHTS, Entry
 
@@ -48,7 +48,7 @@ def configure(parser: Parser) -> None:
 
     actions = parser.actions(default="list")
     listing = actions.add_parser("list", help="list weights (the default)")
-    add_patterns(listing, "weights")
+    add_listing(listing, "weights")
     listing.add_argument("--task", help="only weights for this task, such as image-classification")
     listing.add_argument("--license", help="only weights under this licence")
     listing.add_argument("--max-parameters", type=float, metavar="N", help="only models up to this size, such as 30e6")
@@ -67,9 +67,7 @@ def configure(parser: Parser) -> None:
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print a table of weights."""
-    known = tasks()
-    rows = [_row(entry, known) for entry in select(WEIGHTS, arguments.names, plugin=arguments.plugin)]
-    rows = [row for row in rows if _wanted(row, arguments)]
+    rows = [row for row in _rows(listed(WEIGHTS, arguments)) if _wanted(row, arguments)]
     if arguments.urls and not arguments.json:
         print_urls(rows)
     else:
@@ -85,9 +83,10 @@ def run_show(arguments: argparse.Namespace) -> int:
     if arguments.bibtex:
         return print_bibtex(entries)
     if arguments.urls and not arguments.json:
-        print_urls([_row(entry, tasks()) for entry in entries])
+        print_urls(_rows(entries))
     else:
-        print_records([_detail(entry, tasks()) for entry in entries], as_json=arguments.json)
+        details = [row | _detail(entry) for entry, row in zip(entries, _rows(entries), strict=True)]
+        print_records(details, as_json=arguments.json)
     return 0
 
 
@@ -104,12 +103,13 @@ def metric(meta: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-def tasks() -> dict[str, str | None]:
-    """What each model is for, by id."""
-    return {entry.id: entry.info.get("task") for entry in MODELS.entries()}
+def _rows(entries: list[Entry]) -> list[dict[str, Any]]:
+    tasks = {entry.id: entry.info.get("task") for entry in MODELS.entries()}
+    fetched = anything_fetched()
+    return [_row(entry, tasks, fetched) for entry in entries]
 
 
-def _row(entry: Entry, tasks: Mapping[str, str | None]) -> dict[str, Any]:
+def _row(entry: Entry, tasks: Mapping[str, str | None], fetched: bool) -> dict[str, Any]:
     record = entry.info
     model, _, member = entry.id.rpartition(":")
     return {
@@ -126,7 +126,7 @@ def _row(entry: Entry, tasks: Mapping[str, str | None]) -> dict[str, Any]:
         "size": record.get("size"),
         "metric": metric(record.get("meta", {})),
         "license": record.get("license"),
-        "cached": cached_path(record) is not None,
+        "cached": cached_path(record, fetched=fetched) is not None,
         "format": record.get("format", "auto"),
         "sha256": record.get("sha256"),
         "urls": [record["url"], *record.get("mirrors", ())],
@@ -143,12 +143,12 @@ def _wanted(row: Mapping[str, Any], arguments: argparse.Namespace) -> bool:
     )
 
 
-def _detail(entry: Entry, tasks: Mapping[str, str | None]) -> dict[str, Any]:
+def _detail(entry: Entry) -> dict[str, Any]:
     record = entry.info
     path = cached_path(record)
     transforms = record.get("transforms") or {}
     parameters_text = ", ".join(f"{key}={plain(value)}" for key, value in transforms.get("params", {}).items())
-    return _row(entry, tasks) | {
+    return {
         "names": names_of(entry),
         "path": str(path) if path else None,
         "transforms": f"{transforms['target']}({parameters_text})" if transforms else None,
