@@ -64,6 +64,8 @@ KEEPING = {
     "add_": lambda x: x.add_(1),
     "augmented": lambda x: x.__iadd__(1),
     "zero_": lambda x: x.zero_(),
+    "relu in place": lambda x: torch.nn.functional.relu(x, inplace=True),
+    "relu_": torch.relu_,
 }
 
 UNWRAPPING = {
@@ -78,7 +80,9 @@ UNWRAPPING = {
     "functional": lambda x: torch.nn.functional.relu(x),
     "comparison": lambda x: x > 1,
     "as_subclass": lambda x: x.as_subclass(Tensor),
-    "float": lambda x: x.double(),
+    "double": lambda x: x.double(),
+    "float, which has nothing to do": lambda x: x.float(),
+    "positive, which has nothing to do": lambda x: x.positive(),
     "out": lambda x: torch.add(x, 1, out=torch.empty(3, 8)),
 }
 
@@ -98,6 +102,22 @@ def test_other_operations_give_plain_tensors_with_the_same_elements(name: str) -
 
     assert type(result) is Tensor
     assert torch.equal(result, UNWRAPPING[name](plain(wave())))
+
+
+def test_a_result_that_someone_else_holds_is_not_changed_by_becoming_typed() -> None:
+    held = torch.ones(2)
+
+    def hand_out(tensor: Tensor) -> Any:
+        if torch.overrides.has_torch_function_unary(tensor):
+            return torch.overrides.handle_torch_function(hand_out, (tensor,), tensor)
+        return held
+
+    @tensor_type(name="propagated-held", propagate={hand_out: "keep"})
+    class Held(TypedTensor):
+        pass
+
+    assert type(hand_out(Held(torch.ones(1)))) is Held
+    assert type(held) is Tensor
 
 
 def test_pinning_keeps_the_type_by_the_table() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
+from sys import getrefcount
 from typing import Any
 
 import torch
@@ -13,8 +14,8 @@ from torch._C import DisableTorchFunctionSubclass
 from flambeau.core.errors import TensorTypeError
 from flambeau.core.tensors.fields import PerSample
 from flambeau.core.tensors.info import Declared, IndexRule, Policy, info_of, is_typed
-from flambeau.core.tensors.modes import RETURN_TYPE
-from flambeau.core.tensors.wrapping import Carriers, carried, make
+from flambeau.core.tensors.modes import CHECKS, RETURN_TYPE
+from flambeau.core.tensors.wrapping import Carriers, carried, make, plain
 
 # Operations that leave what a tensor means untouched. Copying (`__deepcopy__`) is a method of `TypedTensor`.
 KEEPING = ("clone", "to", "detach", "requires_grad_", "pin_memory", "contiguous")
@@ -79,9 +80,24 @@ def torch_function(
         args, kwargs = carried(args), carried(kwargs)
     with DisableTorchFunctionSubclass():
         result = function(*args, **kwargs) if kwargs else function(*args)
-    if len(types) == 1 and not RETURN_TYPE.active and function not in cls.__tensor_type__.policies:
-        return given[0] if given and result is args[0] else result
+    if len(types) > 1 or RETURN_TYPE.active:
+        return _apply(function, given, args, kwargs or {}, result)
+    info = cls.__tensor_type__
+    policy = info.policies.get(function)
+    if policy is None and not (args and result is args[0]):
+        return result
+    if policy == "keep" and type(result) is Tensor and not _compiling() and _fresh(result) and type(args[0]) is cls:
+        # As in `kernels`: a new tensor that nobody else refers to becomes typed where it is.
+        result.__class__ = cls
+        for name in info.names:
+            setattr(result, name, getattr(args[0], name))
+        return result
     return _apply(function, given, args, kwargs or {}, result)
+
+
+def _fresh(result: Tensor) -> bool:
+    """Whether only the caller and this function refer to a tensor, and nothing has to be looked at."""
+    return getrefcount(result) <= 3 and not CHECKS.active
 
 
 def _apply(
@@ -90,17 +106,26 @@ def _apply(
     owner = given[0] if given else None
     if not is_typed(owner):
         return result
-    if result is args[0]:
-        return owner  # in place
     info = info_of(type(owner))
     policy = info.policies.get(function)
-    if policy == "keep" or (policy is None and RETURN_TYPE.active and RETURN_TYPE.current() == "typed"):
+    if policy is None:
+        policy = "keep" if RETURN_TYPE.active and RETURN_TYPE.current() == "typed" else "unwrap"
+    if result is args[0]:
+        # The argument itself: of an operation in place, or one that had nothing to do.
+        return owner if policy == "keep" or _in_place(function, kwargs) else plain(owner)
+    if policy == "keep":
         return wrap_result(result, type(owner), info.metadata(owner))
-    if policy is None or policy == "unwrap":
+    if policy == "unwrap":
         return result
     if policy == "index":
         return _follow_index(owner, function, args, kwargs, result)
     return _by_rule(policy, owner, function, args, kwargs, result)
+
+
+def _in_place(function: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
+    """Whether an operation changes its argument, by torch's rule for names: `add_`, `__iadd__`, `inplace=True`."""
+    name = function.__name__
+    return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i") or bool(kwargs.get("inplace"))
 
 
 def wrap_result(result: Any, cls: Any, metadata: Mapping[str, Any]) -> Any:
@@ -222,3 +247,4 @@ def _dim(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 _DIM_FIRST = (
     Tensor.select, torch.select, Tensor.narrow, torch.narrow, Tensor.unbind, torch.unbind,
 )  # fmt: skip
+_compiling = torch.compiler.is_dynamo_compiling
