@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from flambeau.vision.transforms import functional as F
 from flambeau.vision.transforms._interpolation import InterpolationMode, interpolation_mode
 
-__all__ = ["HandwrittenDigit", "ImageClassification"]
+__all__ = ["HandwrittenDigit", "ImageClassification", "ObjectDetection", "SemanticSegmentation"]
 
 
 class ImageClassification(nn.Module):
@@ -72,6 +72,87 @@ class ImageClassification(nn.Module):
             f"The shorter side is resized to {self.resize_size} with {self.interpolation} interpolation, the middle "
             f"{self.crop_size} is cut out, values are scaled to [0, 1] and normalized with mean={self.mean} and "
             f"std={self.std}. PIL images and tensors (..., C, H, W) are accepted."
+        )
+
+
+class ObjectDetection(nn.Module):
+    """Scale to [0, 1]; the models resize and normalize by themselves.
+
+    Shape:
+        PIL image, or [..., C, H, W] of integers or floating point in [0, 1] -> [..., C, H, W], float32.
+    """
+
+    def forward(self, img: Tensor) -> Tensor:
+        """Prepare one picture or a batch of them."""
+        if not isinstance(img, Tensor):
+            img = F.pil_to_tensor(img)
+        return F.convert_image_dtype(img, torch.float)
+
+    def describe(self) -> str:
+        """What happens to a picture, in a sentence or two."""
+        return (
+            "Values are scaled to [0, 1]. PIL images and tensors (..., C, H, W) are accepted, of any size: the model "
+            "resizes and normalizes them."
+        )
+
+
+class SemanticSegmentation(nn.Module):
+    """Resize the shorter side, scale to [0, 1], normalize.
+
+    Args:
+        resize_size: length of the shorter side; None keeps the size.
+        mean: subtracted per channel, after scaling to [0, 1].
+        std: divisor per channel.
+        interpolation: of resizing; a mode, or its name such as "bicubic".
+        antialias: low-pass filter when a tensor shrinks; PIL images always have it.
+
+    Shape:
+        PIL image, or [..., C, H, W] of integers or floating point in [0, 1] -> [..., C, H', W'], floating point. C is
+        the number of values in `mean`.
+    """
+
+    def __init__(
+        self,
+        *,
+        resize_size: int | None,
+        mean: tuple[float, ...] = (0.485, 0.456, 0.406),
+        std: tuple[float, ...] = (0.229, 0.224, 0.225),
+        interpolation: InterpolationMode = InterpolationMode.BILINEAR,
+        antialias: bool | None = True,
+    ) -> None:
+        super().__init__()
+        self.resize_size = None if resize_size is None else [resize_size]
+        self.mean = list(mean)
+        self.std = list(std)
+        self.interpolation = interpolation_mode(interpolation)
+        self.antialias = antialias
+
+    def forward(self, img: Tensor) -> Tensor:
+        """Prepare one picture or a batch of them."""
+        if self.resize_size is not None:
+            img = F.resize(img, self.resize_size, interpolation=self.interpolation, antialias=self.antialias)
+        if not isinstance(img, Tensor):
+            img = F.pil_to_tensor(img)
+        img = F.convert_image_dtype(img, torch.float)
+        return F.normalize(img, mean=self.mean, std=self.std)
+
+    def extra_repr(self) -> str:
+        """The parameters, for `repr`."""
+        return (
+            f"resize_size={self.resize_size}, mean={self.mean}, std={self.std}, "
+            f"interpolation={self.interpolation}, antialias={self.antialias}"
+        )
+
+    def describe(self) -> str:
+        """What happens to a picture, in a sentence or two."""
+        resizing = (
+            "The size is kept"
+            if self.resize_size is None
+            else f"The shorter side is resized to {self.resize_size} with {self.interpolation} interpolation"
+        )
+        return (
+            f"{resizing}, values are scaled to [0, 1] and normalized with mean={self.mean} and std={self.std}. PIL "
+            "images and tensors (..., C, H, W) are accepted."
         )
 
 
