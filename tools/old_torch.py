@@ -39,8 +39,8 @@ def main() -> int:
     # The constraints file holds one torch, the newest.
     environment = {name: value for name, value in os.environ.items() if name not in ("PIP_CONSTRAINT", "PYTHONPATH")}
     pip = [arguments.python, "-m", "pip", "install", "-q"]
-    subprocess.run([*pip, "--no-deps", f"torch=={arguments.torch}"], env=environment, check=True)
     subprocess.run([*pip, *REQUIREMENTS], env=environment, check=True)
+    subprocess.run([*pip, "--no-deps", f"torch=={arguments.torch}"], env=environment, check=True)
     subprocess.run([*pip, "--no-deps", "--force-reinstall", *arguments.wheels], env=environment, check=True)
 
     made = complete_torch(arguments.python)
