@@ -178,6 +178,12 @@ def test_weights_are_found_by_alias_enum_member_and_wildcard(
     assert ids(shown("weights", "list", *words, "--json")) == found
 
 
+def test_a_size_that_is_known_in_megabytes_alone_is_shown_in_bytes(site: Any, shown: Any) -> None:
+    site.add("alpha", {"weights": [PLAIN | {"meta": {"_file_size": 97.781}}]})
+    (row,) = shown("weights", "--json")
+    assert row["size"] == 102_530_810
+
+
 def test_urls_are_listed_for_machines_without_a_network(plugins: Any, shown: Any) -> None:
     lines = [line.split("\t") for line in shown("weights", "list", "small:V2", "--urls").splitlines()]
 

@@ -6,9 +6,10 @@
      "parameters": int|null, "size": bytes|null, "metric": {"dataset", "name", "value"}|null, "license",
      "cached": bool, "format", "sha256", "urls": [..]}
 
-`urls` are in the order in which they are tried. `show --json` prints the same with `names`, `path` (of the cached file,
-or null), `transforms`, `citation` and `meta`. `fetch`, `verify` and `path` print an array of `{"id", "state", "path",
-"detail"}`, where `state` is ok, missing, damaged or failed. `purge` prints `{"freed": bytes}`.
+`size` is approximate where the record has only upstream's `_file_size`. `urls` are in the order in which they are tried.
+`show --json` prints the same with `names`, `path` (of the cached file, or null), `transforms`, `citation` and `meta`.
+`fetch`, `verify` and `path` print an array of `{"id", "state", "path", "detail"}`, where `state` is ok, missing, damaged
+or failed. `purge` prints `{"freed": bytes}`.
 """
 
 from __future__ import annotations
@@ -86,6 +87,8 @@ def run_show(arguments: argparse.Namespace) -> int:
         print_urls(_rows(entries))
     else:
         details = [row | _detail(entry) for entry, row in zip(entries, _rows(entries), strict=True)]
+        if not arguments.json:
+            details = [row | {"metric": show_metric(row["metric"])} for row in details]
         print_records(details, as_json=arguments.json)
     return 0
 
@@ -101,6 +104,14 @@ def metric(meta: Mapping[str, Any]) -> dict[str, Any] | None:
         for name, value in values.items():
             return {"dataset": dataset, "name": name, "value": value}
     return None
+
+
+def file_size(record: Mapping[str, Any]) -> int | None:
+    """Bytes of a record's file; from upstream's `_file_size` (MiB, three decimals) where no exact size is known."""
+    if record.get("size") is not None:
+        return int(record["size"])
+    approximate = record.get("meta", {}).get("_file_size")
+    return round(approximate * 2**20) if approximate is not None else None
 
 
 def _rows(entries: list[Entry]) -> list[dict[str, Any]]:
@@ -123,7 +134,7 @@ def _row(entry: Entry, tasks: Mapping[str, str | None], fetched: bool) -> dict[s
         "aliases": list(record.get("aliases", ())),
         "task": record.get("task") or tasks.get(model),
         "parameters": parameters(entry),
-        "size": record.get("size"),
+        "size": file_size(record),
         "metric": metric(record.get("meta", {})),
         "license": record.get("license"),
         "cached": cached_path(record, fetched=fetched) is not None,
