@@ -6,10 +6,10 @@
      "parameters": int|null, "size": bytes|null, "metric": {"dataset", "name", "value"}|null, "license",
      "cached": bool, "format", "sha256", "urls": [..]}
 
-`size` is approximate where the record has only upstream's `_file_size`. `urls` are in the order in which they are tried.
+`size` is approximate where the record has only upstream's `_file_size`. `urls` are in the order they are tried in.
 `show --json` prints the same with `names`, `path` (of the cached file, or null), `transforms`, `citation` and `meta`.
-`fetch`, `verify` and `path` print an array of `{"id", "state", "path", "detail"}`, where `state` is ok, missing, damaged
-or failed. `purge` prints `{"freed": bytes}`.
+`fetch`, `verify` and `path` print an array of `{"id", "state", "path", "detail"}`; `state` is ok, missing, damaged or
+failed. `purge` prints `{"freed": bytes}`.
 """
 
 from __future__ import annotations
