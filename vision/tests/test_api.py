@@ -17,6 +17,7 @@ WHOLE = {
     "flambeau.vision.models.resnet": set(),
     "flambeau.vision.models._api": set(),
     "flambeau.vision.models._utils": set(),
+    "flambeau.vision.tv_tensors": set(),
     "flambeau.vision.datasets.folder": set(),
     "flambeau.vision.datasets.vision": set(),
     "flambeau.vision.datasets.utils": {"USER_AGENT", "download_file_from_google_drive"},
@@ -38,7 +39,6 @@ PARTLY = {
         "normalize_image", "pil_to_tensor", "resize", "resize_image", "rgb_to_grayscale", "to_dtype", "to_dtype_image",
         "to_grayscale", "to_image", "to_pil_image",
     },
-    "flambeau.vision.tv_tensors": {"Image", "TVTensor", "set_return_type", "wrap"},
 }  # fmt: skip
 TYPE_VARIABLES = {"D", "M", "T", "T_co", "V", "W"}
 

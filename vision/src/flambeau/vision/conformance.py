@@ -63,9 +63,21 @@ def write_cifar(dataset: type[CIFAR10], root: Path, *, items: int = 4) -> None:
     (folder / dataset.meta["filename"]).write_bytes(pickle.dumps(names, protocol=2))
 
 
-def tensor_samples(type_name: str) -> list[tv_tensors.Image]:
+def tensor_samples(type_name: str) -> list[tv_tensors.TVTensor]:
     """Instances of a tensor type."""
-    samples = {"image": [tv_tensors.Image(_picture(4, 6)), tv_tensors.Image(torch.rand(2, 3, 4, 6))]}
+    video = torch.stack([_picture(4, 6), _picture(4, 6).flip(-1)])
+    boxes = torch.tensor([[0.0, 1.0, 3.0, 4.0], [2.0, 2.0, 5.0, 4.0]])
+    turned = torch.tensor([[3.0, 1.0, 2.0, 2.0, 30.0]])
+    samples: dict[str, list[tv_tensors.TVTensor]] = {
+        "image": [tv_tensors.Image(_picture(4, 6)), tv_tensors.Image(torch.rand(2, 3, 4, 6))],
+        "video": [tv_tensors.Video(video), tv_tensors.Video(torch.rand(1, 2, 3, 4, 6))],
+        "mask": [tv_tensors.Mask(torch.zeros(4, 6, dtype=torch.int64)), tv_tensors.Mask(torch.ones(3, 4, 6) > 0)],
+        "bounding-boxes": [
+            tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(4, 6)),
+            tv_tensors.BoundingBoxes(turned, format="XYWHR", canvas_size=(4, 6), clamping_mode="hard"),
+        ],
+        "key-points": [tv_tensors.KeyPoints(torch.rand(2, 5, 2), canvas_size=(4, 6))],
+    }
     return samples[type_name]
 
 

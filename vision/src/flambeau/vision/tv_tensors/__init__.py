@@ -7,7 +7,26 @@ workers as what they are. Operations give plain tensors, except `clone`, `to`, `
 
 from __future__ import annotations
 
+from flambeau.vision.tv_tensors._bounding_boxes import (
+    BoundingBoxes,
+    BoundingBoxFormat,
+    is_rotated_bounding_format,
+)
 from flambeau.vision.tv_tensors._image import Image
+from flambeau.vision.tv_tensors._keypoints import KeyPoints
+from flambeau.vision.tv_tensors._mask import Mask
 from flambeau.vision.tv_tensors._tv_tensor import TVTensor, set_return_type, wrap
+from flambeau.vision.tv_tensors._video import Video
 
-__all__ = ["Image", "TVTensor", "set_return_type", "wrap"]
+__all__ = [
+    "BoundingBoxFormat",
+    "BoundingBoxes",
+    "Image",
+    "KeyPoints",
+    "Mask",
+    "TVTensor",
+    "Video",
+    "is_rotated_bounding_format",
+    "set_return_type",
+    "wrap",
+]

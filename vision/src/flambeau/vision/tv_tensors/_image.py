@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from flambeau.core.tensors import tensor_type
-from flambeau.vision.tv_tensors._tv_tensor import TVTensor
+from flambeau.vision.tv_tensors._tv_tensor import TVTensor, tensor_of
 
 
 @tensor_type(name="image", shape="... C H W", plot="flambeau.vision.tv_tensors._show:image_html")
@@ -41,16 +41,8 @@ class Image(TVTensor):
     ) -> Self:
         """Make an image; the class says what the arguments mean."""
         return super().__new__(
-            cls, _channels(_tensor(data)), dtype=dtype, device=device, requires_grad=requires_grad, **metadata
+            cls, _channels(tensor_of(data)), dtype=dtype, device=device, requires_grad=requires_grad, **metadata
         )
-
-
-def _tensor(data: Any) -> Tensor:
-    if isinstance(data, Tensor):
-        return data
-    from flambeau.vision.transforms.v2.functional import _convert, _pil
-
-    return _convert.pil_to_tensor(data) if _pil.is_pil(data) else torch.as_tensor(data)
 
 
 def _channels(image: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor
 
 from flambeau.core import tensors
@@ -58,3 +59,24 @@ def wrap(wrappee: Tensor, *, like: Kind, **kwargs: Any) -> Kind:
     if not isinstance(like, TVTensor):
         raise TensorTypeError(f"wrap: like={type(like).__name__} is no TVTensor; give a tensor that has a type.")
     return type(like).wrap(wrappee, like, **kwargs)  # type: ignore[return-value]
+
+
+def tensor_of(data: Any) -> Tensor:
+    """A tensor of picture data: tensors as they are, PIL images without scaling, whatever `torch.as_tensor` takes."""
+    if isinstance(data, Tensor):
+        return data
+    from flambeau.vision.transforms.v2.functional import _convert, _pil
+
+    return _convert.pil_to_tensor(data) if _pil.is_pil(data) else torch.as_tensor(data)
+
+
+def size_of_canvas(owner: str, canvas_size: Any) -> tuple[int, int]:
+    """(height, width) of what may be a list, or hold NumPy's integers.
+
+    Raises:
+        ValueError: it has not two numbers.
+    """
+    if not isinstance(canvas_size, (tuple, list)) or len(canvas_size) != 2:
+        raise ValueError(f"{owner}: canvas_size={canvas_size!r}, expected (height, width), two integers.")
+    height, width = (side if isinstance(side, (int, torch.SymInt)) else int(side) for side in canvas_size)
+    return height, width
