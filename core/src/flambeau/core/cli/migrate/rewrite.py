@@ -12,28 +12,20 @@ annotations; a string that looks like an upstream module's or object's path is r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 from libcst.metadata import (
-    Assignment,
-    BaseAssignment,
-    GlobalScope,
-    ImportAssignment,
     MetadataWrapper,
     PositionProvider,
-    QualifiedName,
     QualifiedNameSource,
-    Scope,
     ScopeProvider,
 )
 
-from flambeau.core.cli.migrate.relevant import ROOTS
+from flambeau.core.cli.migrate.bindings import Bindings, qualified, source_module
 from flambeau.core.cli.migrate.table import MODULES, OPERATORS, moved
 
-_PARTIAL = {name.split(".")[0] for name in MODULES if "." in name}
 _SIMPLE = {name: target for name, target in MODULES.items() if "." not in name}
 _NAMESPACES = "|".join(OPERATORS)
 _OPS_PATH = re.compile(rf"\btorch\.ops\.({_NAMESPACES})\.(?=\w)")
@@ -76,161 +68,17 @@ def rewrite(source: bytes) -> Rewritten:
         libcst.ParserSyntaxError: it is no Python that this interpreter's libcst can parse.
     """
     wrapper = MetadataWrapper(cst.parse_module(source))
-    rewriter = _Rewriter(_Bindings(wrapper))
+    rewriter = _Rewriter(Bindings(wrapper))
     code = wrapper.visit(rewriter).bytes
     order = sorted(set(rewriter.changes), key=lambda change: (change.line, change.before))
     notes = sorted(set(rewriter.notes), key=lambda note: (note.line, note.text))
     return Rewritten(code, order, notes, rewriter.names)
 
 
-class _Bindings:
-    """Which upstream names a file binds by plain `import x.y`, and whether their uses can follow a new name."""
-
-    def __init__(self, wrapper: MetadataWrapper) -> None:
-        scopes = {scope for scope in wrapper.resolve(ScopeProvider).values() if scope is not None}
-        finder = _Keepers()
-        wrapper.module.visit(finder)
-        plain = {(scope, root) for scope in scopes for root in ROOTS if _imports(scope, root)}
-        kept = {root for root in ROOTS if root in finder.names}
-        kept |= {root for scope, root in plain if _rebound(scope, root)}
-        if any(_taken(scope) for scope in scopes):
-            kept |= set(ROOTS)
-        local = {root for scope, root in plain if not isinstance(scope, GlobalScope)}
-        if len({root for _, root in plain}) > 1:
-            # A local `import flambeau.x` would make `flambeau` local, and hide the module's from lines before it.
-            kept |= local
-        # `captum.influence` moves out of a package that stays: only where nothing else needs the name `captum`.
-        partial = {root for root in _PARTIAL if any(found == root for _, found in plain)}
-        if partial:
-            uses = _PartialUses()
-            wrapper.visit(uses)
-            kept |= {root for root in partial if root in local | uses.others or not _all_move(scopes, root)}
-        self.kept = kept
-        self.imported = {root for _, root in plain}
-        self.names = {name for scope in scopes for a in scope.assignments for name in _names_of_interest(a)}
-
-    def follows_in_quotes(self, root: str) -> bool:
-        """Whether a quoted annotation's `root` means such an import."""
-        return root in self.imported and root not in self.kept
-
-    def follows(self, root: str) -> bool:
-        """Whether uses of `root` are rewritten; otherwise its import gets `as root`."""
-        return root not in self.kept
-
-
-class _Keepers(cst.CSTVisitor):
-    """Names that a statement mentions as such, so that they cannot become dotted ones."""
-
-    def __init__(self) -> None:
-        self.names: set[str] = set()
-
-    def visit_NameItem(self, node: cst.NameItem) -> None:  # global, nonlocal
-        self.names.add(node.name.value)
-
-    def visit_Del(self, node: cst.Del) -> None:
-        targets = [e.value for e in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]
-        self.names |= {target.value for target in targets if isinstance(target, cst.Name)}
-
-    def visit_Assign(self, node: cst.Assign) -> None:
-        if any(get_full_name_for_node(target.target) == "__all__" for target in node.targets):
-            self.names |= set(_strings(node.value))
-
-
-class _PartialUses(cst.CSTVisitor):
-    """Packages of which a part moves, and of which another part, or the whole, is used."""
-
-    METADATA_DEPENDENCIES = (ScopeProvider,)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.others: set[str] = set()
-
-    def visit_Import(self, node: cst.Import) -> bool:
-        return False
-
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
-        return False
-
-    def visit_Attribute(self, node: cst.Attribute) -> bool:
-        if get_full_name_for_node(node) in MODULES:
-            return False
-        node.value.visit(self)
-        return False  # the attribute's own name is no use of a variable
-
-    def visit_Name(self, node: cst.Name) -> None:
-        if node.value in _PARTIAL:
-            names = _qualified(self.get_metadata(ScopeProvider, node, None), node)
-            if any(name.source is QualifiedNameSource.IMPORT for name in names):
-                self.others.add(node.value)
-
-
-def _qualified(scope: Scope | None, node: cst.CSTNode) -> set[QualifiedName]:
-    """The dotted names that an expression can stand for, by what is bound in its scope."""
-    return set(scope.get_qualified_names_for(node)) if scope is not None else set()
-
-
-def _strings(node: cst.CSTNode) -> Iterator[str]:
-    if isinstance(node, cst.SimpleString) and isinstance(value := node.evaluated_value, str):
-        yield value
-    for child in node.children:
-        yield from _strings(child)
-
-
-def _names_of_interest(assignment: BaseAssignment) -> Iterator[str]:
-    """What an import binds, if attributes of it may have to be rewritten or checked."""
-    if isinstance(assignment, ImportAssignment):
-        name = assignment.name.split(".")[0]
-        statement = assignment.node
-        sources = []
-        if isinstance(statement, cst.ImportFrom):
-            sources = [_source_module(statement) or ""]
-        elif isinstance(statement, cst.Import):
-            sources = [alias.evaluated_name for alias in statement.names]
-        if any(source.split(".")[0] in {*ROOTS, "torch"} for source in sources):
-            yield name
-
-
-def _starts_with(node: cst.Attribute, names: set[str]) -> bool:
-    """Whether an attribute chain starts with one of the names."""
-    value: cst.BaseExpression = node
-    while isinstance(value, cst.Attribute):
-        value = value.value
-    return isinstance(value, cst.Name) and value.value in names
-
-
-def _plain_import(assignment: object, root: str) -> bool:
-    """Whether an assignment is `import root` or `import root.x`, without `as`."""
-    if not isinstance(assignment, ImportAssignment) or not isinstance(assignment.node, cst.Import):
-        return False
-    return any(a.asname is None and a.evaluated_name.split(".")[0] == root for a in assignment.node.names)
-
-
-def _all_move(scopes: set[Scope], root: str) -> bool:
-    """Whether every `import root...` without `as` is of something that moves."""
-    statements = [a.node for scope in scopes for a in scope.assignments[root] if isinstance(a, ImportAssignment)]
-    aliases = [alias for s in statements if isinstance(s, cst.Import) for alias in s.names if alias.asname is None]
-    return all(moved(a.evaluated_name) is not None for a in aliases if a.evaluated_name.split(".")[0] == root)
-
-
-def _imports(scope: Scope, root: str) -> bool:
-    return any(a.scope is scope and _plain_import(a, root) for a in scope.assignments[root])
-
-
-def _rebound(scope: Scope, root: str) -> bool:
-    own = [a for a in scope.assignments[root] if isinstance(a, Assignment) and a.scope is scope]
-    return any(not _plain_import(a, root) for a in own)
-
-
-def _taken(scope: Scope) -> bool:
-    """Whether `flambeau` names anything but our package in a scope."""
-    own = [a for a in scope.assignments["flambeau"] if isinstance(a, Assignment) and a.scope is scope]
-    return any(not _plain_import(a, "flambeau") for a in own)
-
-
 class _Rewriter(cst.CSTTransformer):
     METADATA_DEPENDENCIES = (ScopeProvider, PositionProvider)
 
-    def __init__(self, bindings: _Bindings) -> None:
+    def __init__(self, bindings: Bindings) -> None:
         super().__init__()
         self.bindings = bindings
         self.changes: list[Change] = []
@@ -275,7 +123,7 @@ class _Rewriter(cst.CSTTransformer):
         return updated_node.with_changes(name=_dotted(target))
 
     def leave_ImportFrom(self, original_node: cst.ImportFrom, updated_node: cst.ImportFrom) -> cst.ImportFrom:
-        module = _source_module(original_node)
+        module = source_module(original_node)
         target = module and moved(module)
         if not module or not target:
             return updated_node
@@ -295,7 +143,7 @@ class _Rewriter(cst.CSTTransformer):
         statement = original_node.body[0]
         if len(original_node.body) != 1 or not isinstance(statement, cst.ImportFrom):
             return updated_node
-        module = _source_module(statement)
+        module = source_module(statement)
         if not module or isinstance(statement.names, cst.ImportStar):
             return updated_node
         moving = [alias for alias in statement.names if f"{module}.{alias.evaluated_name}" in MODULES]
@@ -365,7 +213,7 @@ class _Rewriter(cst.CSTTransformer):
 
     def _imported(self, node: cst.CSTNode) -> set[str]:
         """The dotted names an expression can stand for, if all of them come from imports; else nothing."""
-        names = _qualified(self.get_metadata(ScopeProvider, node, None), node)
+        names = qualified(self.get_metadata(ScopeProvider, node, None), node)
         if any(name.source is not QualifiedNameSource.IMPORT for name in names):
             return set()
         return {name.name for name in names}
@@ -427,11 +275,6 @@ class _Rewriter(cst.CSTTransformer):
         self.names.setdefault(name, self._line(node))
 
 
-def _source_module(node: cst.ImportFrom) -> str | None:
-    """The absolute module an import takes from; None for relative ones."""
-    return get_full_name_for_node(node.module) if node.module is not None and not node.relative else None
-
-
 def _dotted(name: str) -> cst.Name | cst.Attribute:
     first, *rest = name.split(".")
     node: cst.Name | cst.Attribute = cst.Name(first)
@@ -442,3 +285,11 @@ def _dotted(name: str) -> cst.Name | cst.Attribute:
 
 def _last_without_comma(aliases: list[cst.ImportAlias]) -> list[cst.ImportAlias]:
     return [*aliases[:-1], aliases[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)]
+
+
+def _starts_with(node: cst.Attribute, names: set[str]) -> bool:
+    """Whether an attribute chain starts with one of the names."""
+    value: cst.BaseExpression = node
+    while isinstance(value, cst.Attribute):
+        value = value.value
+    return isinstance(value, cst.Name) and value.value in names
