@@ -6,8 +6,8 @@ import copy
 import enum
 import io
 import json
-import multiprocessing
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,10 @@ def test_batches_with_values_per_sample_are_copied_too(way: str) -> None:
     assert type(COPIES[way](batch).source) is PerSample
 
 
+def test_the_summary_names_enumeration_members() -> None:
+    assert "window=BOX canvas=(4, 5) kind=torch.float32" in repr(wave())
+
+
 def test_only_a_shallow_copy_shares_memory() -> None:
     sound = wave()
 
@@ -147,19 +151,13 @@ def test_shared_memory_keeps_class_and_metadata() -> None:
     assert (type(sound), sound.rate) == (Mine, 3)
 
 
-def _fill(connection: Any) -> None:
-    sound = connection.recv()
-    sound.fill_(sound.rate)
-    connection.send((type(sound).__name__, sound.window))
-
-
 def test_another_process_sees_the_same_memory_and_metadata() -> None:
-    context = multiprocessing.get_context("fork")
+    context = torch.multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     here, there = context.Pipe()
+    queue = context.SimpleQueue()
     sound = wave(Mine)
     sound.share_memory_()
-    queue = torch.multiprocessing.get_context("fork").SimpleQueue()
-    process = torch.multiprocessing.get_context("fork").Process(target=_fill_from, args=(queue, there))
+    process = context.Process(target=_fill_from, args=(queue, there))
     process.start()
     queue.put(sound)
     answer = here.recv()

@@ -125,7 +125,7 @@ class Secret:
     """A class that no checkpoint may build."""
 
 
-@tensor_type(name="kit-holds-secret", fields={"secret": Secret})
+@tensor_type(name="kit-holds-secret", fields={"secret": object})
 class HoldsSecret(Wave):
     def __new__(cls, data: Any, **metadata: Any) -> Any:
         return super().__new__(cls, data, **{"secret": Secret(), **metadata})

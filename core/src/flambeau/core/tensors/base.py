@@ -39,6 +39,7 @@ class TypedTensor(Declared):
         >>> @tensor_type(name="doc-wave", fields={"rate": int})
         ... class Wave(TypedTensor):
         ...     pass
+        ...
         >>> wave = Wave(torch.zeros(2, 100), rate=16000)
         >>> wave
         Wave (2, 100) float32 cpu rate=16000
@@ -72,8 +73,7 @@ class TypedTensor(Declared):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         # Every class on its own, declared or not: pytree, collation and unpickling go by the exact class.
-        declare(cls, cls.__tensor_type__)
-        trees.register(cls)
+        _make_known(cls)
 
     __torch_function__ = classmethod(propagation.torch_function)
 
@@ -131,11 +131,15 @@ def _property(name: str, *, by: str | None = None) -> property:
                 return getattr(alias(self), name)
             return ask(carried(self) if Carriers.exist else self)
 
-    settable = attribute.__set__ if name == "requires_grad" else None
-    return property(get_by_method if by else get, settable, doc=attribute.__doc__)
+    return property(get_by_method if by else get, doc=attribute.__doc__)
 
 
-declare(TypedTensor, TypedTensor.__tensor_type__)
+def _make_known(cls: type[TypedTensor]) -> None:
+    declare(cls, cls.__tensor_type__)
+    trees.register(cls)
+
+
+_make_known(TypedTensor)
 
 if not TYPE_CHECKING:  # to type checkers these stay what they are in torch.Tensor
     for _name in ("dim", "element_size", "is_contiguous", "is_floating_point", "numel", "size", "stride"):

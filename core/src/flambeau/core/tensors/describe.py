@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, cast
@@ -64,5 +65,7 @@ def _tensor(value: Tensor) -> str:
 def _short(item: Any) -> str:
     if isinstance(item, Tensor):
         return f"<{_tensor(item)}>"
+    if isinstance(item, enum.Enum):
+        return item.name
     text = str(item) if isinstance(item, (torch.dtype, torch.device)) else repr(item)
     return text if len(text) <= 60 else text[:57] + "..."

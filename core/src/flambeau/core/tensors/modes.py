@@ -110,9 +110,11 @@ def set_return_type(kind: str) -> Switch[Return]:
         ValueError: another word.
 
     Example:
+        >>> import torch
+        >>> from flambeau.core.tensors import TypedTensor
         >>> with set_return_type("typed"):
-        ...     type(image + 1).__name__  # doctest: +SKIP
-        'Image'
+        ...     type(TypedTensor(torch.ones(2)) + 1).__name__
+        'TypedTensor'
     """
     value = _SPELLINGS.get(str(kind).lower())
     if value is None:

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from flambeau.core.tensors.info import TensorTypeInfo, is_typed
-from flambeau.core.tensors.trees import CLASSES, class_path
+from flambeau.core.tensors.trees import BY_PATH, class_path
 from flambeau.core.tensors.wrapping import make, plain
 
 
@@ -44,7 +44,7 @@ def from_record(tensor: Tensor, record: dict[str, Any] | None) -> Tensor:
     """
     if record is None:
         return tensor
-    cls = CLASSES.get(record["class"]) or _registered(record)
+    cls = BY_PATH.get(record["class"]) or _registered(record)
     info = TensorTypeInfo.of(cls)
     info.refuse_unknown(cls.__name__, record["metadata"])
     metadata = {name: info.fields[name].from_json(item) for name, item in record["metadata"].items()}

@@ -28,13 +28,13 @@ Built = TypeVar("Built")
 _twins: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 # "module:qualname" -> class, for records that name a class.
-CLASSES: dict[str, type[Declared]] = {}
+BY_PATH: dict[str, type[Declared]] = {}
 
 
 def register(cls: type[Declared]) -> None:
     """Make a class known where exact classes count. A class of the same name (a reloaded module) takes over."""
     name = class_path(cls)
-    CLASSES[name] = cls
+    BY_PATH[name] = cls
     pytree.register_pytree_node(
         cls,
         _flatten,
@@ -78,8 +78,8 @@ def _twin(value: Declared) -> Tensor:
 
     Who takes a tree apart twice may go by identity: `torch.export` finds the sizes that may vary so.
     """
-    if torch.compiler.is_dynamo_compiling() or value._carried is not None:
-        return plain(value)
+    if torch.compiler.is_dynamo_compiling() or value._carried is not None or not torch.is_grad_enabled():
+        return plain(value)  # views made without gradients may not be changed in place later on: do not keep any
     if is_functorch_wrapped_tensor(value) or value.layout is not torch.strided:
         return plain(value)
     twin: Tensor | None = _twins.get(value)  # type: ignore[no-untyped-call]
