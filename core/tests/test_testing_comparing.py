@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 from collections import namedtuple
 from typing import Any
 
@@ -23,6 +24,11 @@ class Record:
 class Plain:
     def __init__(self, value: Any) -> None:
         self.value = value
+
+
+class Colour(enum.Enum):
+    RED = 1
+    BLUE = 2
 
 
 ONE, TWO = torch.tensor([1.0, float("nan")]), torch.tensor([1.0, 2.0])
@@ -81,3 +87,8 @@ def test_tensors_are_found_and_mapped_in_every_nesting() -> None:
     assert type(doubled["b"]) is Pair
     assert doubled["c"].name == "r"
     assert doubled["a"][1][1] == "x"
+
+
+def test_members_of_enumerations_are_compared_as_they_are() -> None:
+    assert difference({"c": Colour.RED}, {"c": Colour.RED}) is None
+    assert difference(Colour.RED, Colour.BLUE) == "result is <Colour.RED: 1>, expected <Colour.BLUE: 2>"

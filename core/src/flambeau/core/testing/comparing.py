@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -109,7 +110,8 @@ def _plain_difference(actual: Any, expected: Any, rtol: float, atol: float, wher
             )
         return None if numpy.array_equal(left, right) else f"{where} differs"
     equality: object = type(actual).__eq__
-    if equality is object.__eq__ and hasattr(actual, "__dict__"):
+    # Members of enumerations are single objects, and refer to themselves.
+    if equality is object.__eq__ and hasattr(actual, "__dict__") and not isinstance(actual, enum.Enum):
         return difference(vars(actual), vars(expected), rtol=rtol, atol=atol, where=where)
     return None if bool(actual == expected) else f"{where} is {actual!r}, expected {expected!r}"
 
