@@ -1,6 +1,7 @@
 """`flambeau predict` on pictures: classes with probabilities, and a picture with the answer in it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -99,9 +100,18 @@ def test_a_suffix_without_a_format_is_named(tmp_path):
 
 def test_the_command_line_prints_and_draws(tmp_path):
     out = tmp_path / "answer.png"
-    command = [sys.executable, "-m", "flambeau.core.cli", "predict", str(EXAMPLE), "--top", "2", "--json", "--out", out]
+    words = ["predict", str(EXAMPLE), "--weights", "digit_cnn:DEFAULT", "--top", "2", "--json", "--out", str(out)]
+    command = [sys.executable, "-m", "flambeau.core.cli", *words]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
     assert (record["weights"], record["rows"][0]["class"]) == ("vision/digit_cnn:UCI_V1", "7")
     assert decode_image(out).shape[0] == 3
+
+
+def test_a_picture_without_a_choice_of_weights_is_taken_for_a_photograph(tmp_path):
+    command = [sys.executable, "-m", "flambeau.core.cli", "predict", str(EXAMPLE)]
+    environment = os.environ | {"FLAMBEAU_OFFLINE": "1", "FLAMBEAU_HOME": str(tmp_path), "TORCH_HOME": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 1
+    assert "resnet50-11ad3fa6.pth is not cached and the network is switched off" in done.stderr
