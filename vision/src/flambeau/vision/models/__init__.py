@@ -13,7 +13,13 @@ if TYPE_CHECKING:
     from flambeau.vision.models.alexnet import *
     from flambeau.vision.models.densenet import *
     from flambeau.vision.models.digits import *
+    from flambeau.vision.models.googlenet import *
+    from flambeau.vision.models.inception import *
+    from flambeau.vision.models.mnasnet import *
+    from flambeau.vision.models.mobilenetv2 import *
+    from flambeau.vision.models.mobilenetv3 import *
     from flambeau.vision.models.resnet import *
+    from flambeau.vision.models.shufflenetv2 import *
     from flambeau.vision.models.squeezenet import *
     from flambeau.vision.models.vgg import *
 
@@ -58,6 +64,39 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "densenet169",
             "densenet201",
         ),
+        "googlenet": (
+            "GoogLeNet",
+            "GoogLeNetOutputs",
+            "googlenet",
+        ),
+        "inception": (
+            "Inception3",
+            "InceptionOutputs",
+            "inception_v3",
+        ),
+        "mobilenetv2": (
+            "MobileNetV2",
+            "mobilenet_v2",
+        ),
+        "mobilenetv3": (
+            "MobileNetV3",
+            "mobilenet_v3_large",
+            "mobilenet_v3_small",
+        ),
+        "mnasnet": (
+            "MNASNet",
+            "mnasnet0_5",
+            "mnasnet0_75",
+            "mnasnet1_0",
+            "mnasnet1_3",
+        ),
+        "shufflenetv2": (
+            "ShuffleNetV2",
+            "shufflenet_v2_x0_5",
+            "shufflenet_v2_x1_0",
+            "shufflenet_v2_x1_5",
+            "shufflenet_v2_x2_0",
+        ),
         "resnet": (
             "ResNet",
             "resnet18",
@@ -94,6 +133,25 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "DenseNet169_Weights",
             "DenseNet201_Weights",
         ),
+        "flambeau.vision.weights.googlenet": ("GoogLeNet_Weights",),
+        "flambeau.vision.weights.inception": ("Inception_V3_Weights",),
+        "flambeau.vision.weights.mobilenetv2": ("MobileNet_V2_Weights",),
+        "flambeau.vision.weights.mobilenetv3": (
+            "MobileNet_V3_Large_Weights",
+            "MobileNet_V3_Small_Weights",
+        ),
+        "flambeau.vision.weights.mnasnet": (
+            "MNASNet0_5_Weights",
+            "MNASNet0_75_Weights",
+            "MNASNet1_0_Weights",
+            "MNASNet1_3_Weights",
+        ),
+        "flambeau.vision.weights.shufflenetv2": (
+            "ShuffleNet_V2_X0_5_Weights",
+            "ShuffleNet_V2_X1_0_Weights",
+            "ShuffleNet_V2_X1_5_Weights",
+            "ShuffleNet_V2_X2_0_Weights",
+        ),
         "flambeau.vision.weights.resnet": (
             "ResNeXt50_32X4D_Weights",
             "ResNeXt101_32X8D_Weights",
@@ -107,5 +165,5 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "Wide_ResNet101_2_Weights",
         ),
     },
-    submodules=("_utils",),
+    submodules=("_utils", "detection", "segmentation"),
 )

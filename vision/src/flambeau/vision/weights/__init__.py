@@ -7,9 +7,18 @@ from flambeau.core.exports import lazy_exports
 TYPE_CHECKING = False  # `typing` itself costs several milliseconds
 if TYPE_CHECKING:
     from flambeau.vision.weights.alexnet import *
+    from flambeau.vision.weights.deeplabv3 import *
     from flambeau.vision.weights.densenet import *
     from flambeau.vision.weights.digits import *
+    from flambeau.vision.weights.fcn import *
+    from flambeau.vision.weights.googlenet import *
+    from flambeau.vision.weights.inception import *
+    from flambeau.vision.weights.lraspp import *
+    from flambeau.vision.weights.mnasnet import *
+    from flambeau.vision.weights.mobilenetv2 import *
+    from flambeau.vision.weights.mobilenetv3 import *
     from flambeau.vision.weights.resnet import *
+    from flambeau.vision.weights.shufflenetv2 import *
     from flambeau.vision.weights.squeezenet import *
     from flambeau.vision.weights.vgg import *
 
@@ -38,6 +47,25 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "DenseNet169_Weights",
             "DenseNet201_Weights",
         ),
+        "googlenet": ("GoogLeNet_Weights",),
+        "inception": ("Inception_V3_Weights",),
+        "mobilenetv2": ("MobileNet_V2_Weights",),
+        "mobilenetv3": (
+            "MobileNet_V3_Large_Weights",
+            "MobileNet_V3_Small_Weights",
+        ),
+        "mnasnet": (
+            "MNASNet0_5_Weights",
+            "MNASNet0_75_Weights",
+            "MNASNet1_0_Weights",
+            "MNASNet1_3_Weights",
+        ),
+        "shufflenetv2": (
+            "ShuffleNet_V2_X0_5_Weights",
+            "ShuffleNet_V2_X1_0_Weights",
+            "ShuffleNet_V2_X1_5_Weights",
+            "ShuffleNet_V2_X2_0_Weights",
+        ),
         "resnet": (
             "ResNeXt50_32X4D_Weights",
             "ResNeXt101_32X8D_Weights",
@@ -50,6 +78,13 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "Wide_ResNet50_2_Weights",
             "Wide_ResNet101_2_Weights",
         ),
+        "deeplabv3": (
+            "DeepLabV3_MobileNet_V3_Large_Weights",
+            "DeepLabV3_ResNet50_Weights",
+            "DeepLabV3_ResNet101_Weights",
+        ),
+        "fcn": ("FCN_ResNet50_Weights", "FCN_ResNet101_Weights"),
+        "lraspp": ("LRASPP_MobileNet_V3_Large_Weights",),
     },
     submodules=("categories",),
 )
