@@ -20,8 +20,8 @@ from torch import Tensor
 
 from flambeau.core.tensors import TypedTensor, functional, register_kernel, tensor_type, unwrap, wrap
 
-CALLS = 2000
-REPETITIONS = 60
+CALLS = 300
+REPETITIONS = 500
 BOUND_US = 1.5
 
 
