@@ -34,6 +34,38 @@ inline float widen(Half value) noexcept {
     return bits<float>(sign | bits<uint32_t>(bits<float>(rest << 13) * 0x1p112f));
 }
 
+// The same numbers in a storage format, rounded to nearest, ties to even.
+template <typename S>
+inline S narrow(float value) noexcept;
+template <>
+inline float narrow<float>(float value) noexcept {
+    return value;
+}
+template <>
+inline BFloat16 narrow<BFloat16>(float value) noexcept {
+    const uint32_t raw = bits<uint32_t>(value);
+    if (value != value) return {uint16_t(raw >> 16 | 0x40)};
+    return {uint16_t((raw + 0x7fff + (raw >> 16 & 1)) >> 16)};
+}
+template <>
+inline Half narrow<Half>(float value) noexcept {
+    const uint32_t raw = bits<uint32_t>(value), rest = raw & 0x7fffffff;
+    const uint16_t sign = uint16_t(raw >> 16 & 0x8000);
+    if (rest > 0x7f800000) return {uint16_t(sign | 0x7e00)};
+    if (rest >= 0x477ff000) return {uint16_t(sign | 0x7c00)};  // 65520 and more round to infinity
+    if (rest < 0x38800000)  // denormal: adding 1/2 leaves the wanted bits, rounded, at the end of the significand
+        return {uint16_t(sign | (bits<uint32_t>(bits<float>(rest) + 0.5f) - bits<uint32_t>(0.5f)))};
+    return {uint16_t(sign | (rest - (112u << 23) + 0xfff + (rest >> 13 & 1)) >> 13)};
+}
+template <typename S>
+inline S narrow(double value) noexcept {
+    return value;
+}
+
+// The type that numbers of a storage format are computed in.
+template <typename S>
+using Wide = decltype(widen(S()));
+
 // The largest number of type T that is not above `limit`: for every T, `value > limit` is `value > floor_to<T>(limit)`.
 template <typename T>
 inline T floor_to(double limit) noexcept {

@@ -387,19 +387,33 @@ class Call {
     // A new contiguous tensor with undefined content; not `defined()` when memory ran out.
     Tensor empty(DType dtype, const int64_t* sizes, int64_t dim) noexcept {
         int64_t strides[most_dims];
-        Handle handle = nullptr;
         int64_t step = 1;
         if (dim <= most_dims)
             for (int64_t i = dim; i-- > 0; step *= sizes[i] > 1 ? sizes[i] : 1) strides[i] = step;
+        return empty(dtype, sizes, strides, dim);
+    }
+    // The same with strides of the caller's choice, in elements.
+    Tensor empty(DType dtype, const int64_t* sizes, const int64_t* strides, int64_t dim) noexcept {
+        Handle handle = nullptr;
         if (dim > most_dims || dtype == DType::Other ||
             torch.empty(dim, sizes, strides, torch.dtypes[int32_t(dtype)], torch.cpu(), 0, &handle) != 0) {
-            fail("no %s tensor of %lld elements could be made", name(dtype), static_cast<long long>(step));
+            long long count = 1;
+            for (int64_t i = 0; i < dim; ++i) count *= sizes[i];
+            fail("no %s tensor of %lld elements could be made", name(dtype), count);
             return Tensor();
         }
         return Tensor(handle);
     }
     Tensor empty(DType dtype, std::initializer_list<int64_t> sizes) noexcept {
         return empty(dtype, sizes.begin(), int64_t(sizes.size()));
+    }
+
+    // The tensor itself, for as long as the result lives. Not `defined()` when torch refused.
+    Tensor borrow(const Tensor& tensor) noexcept {
+        Handle handle = nullptr;
+        if (torch.share(tensor.handle(), &handle) == 0) return Tensor(handle);
+        fail("a tensor of shape %s could not be held", Shape(tensor).text);
+        return Tensor();
     }
 
     // The same values without gaps: the tensor itself where it has none, else a copy. Not `defined()` when memory
