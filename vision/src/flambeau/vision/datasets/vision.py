@@ -55,6 +55,10 @@ class VisionDataset(Dataset[Any]):
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} has to define __len__().")
 
+    def _transformed(self, image: Any, target: Any) -> tuple[Any, Any]:
+        """Image and target through `transforms`, which stands for the other two as well."""
+        return (image, target) if self.transforms is None else self.transforms(image, target)
+
     def __repr__(self) -> str:
         body = [f"Number of datapoints: {len(self)}"]
         if self.root is not None:
