@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flambeau.vision.ops.focal_loss import *
     from flambeau.vision.ops.giou_loss import *
     from flambeau.vision.ops.misc import *
+    from flambeau.vision.ops.poolers import MultiScaleRoIAlign as MultiScaleRoIAlign
     from flambeau.vision.ops.roi_align import *
     from flambeau.vision.ops.stochastic_depth import *
 
@@ -48,6 +49,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "SqueezeExcitation",
         ),
         "nms": ("nms",),
+        "poolers": ("MultiScaleRoIAlign",),
         "roi_align": ("RoIAlign", "roi_align"),
         "stochastic_depth": ("StochasticDepth", "stochastic_depth"),
     },
