@@ -11,13 +11,16 @@ TYPE_CHECKING = False  # `typing` itself costs several milliseconds
 if TYPE_CHECKING:
     from flambeau.vision.models._api import *
     from flambeau.vision.models.alexnet import *
+    from flambeau.vision.models.convnext import *
     from flambeau.vision.models.densenet import *
     from flambeau.vision.models.digits import *
+    from flambeau.vision.models.efficientnet import *
     from flambeau.vision.models.googlenet import *
     from flambeau.vision.models.inception import *
     from flambeau.vision.models.mnasnet import *
     from flambeau.vision.models.mobilenetv2 import *
     from flambeau.vision.models.mobilenetv3 import *
+    from flambeau.vision.models.regnet import *
     from flambeau.vision.models.resnet import *
     from flambeau.vision.models.shufflenetv2 import *
     from flambeau.vision.models.squeezenet import *
@@ -97,6 +100,45 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "shufflenet_v2_x1_5",
             "shufflenet_v2_x2_0",
         ),
+        "regnet": (
+            "RegNet",
+            "regnet_x_1_6gf",
+            "regnet_x_3_2gf",
+            "regnet_x_8gf",
+            "regnet_x_16gf",
+            "regnet_x_32gf",
+            "regnet_x_400mf",
+            "regnet_x_800mf",
+            "regnet_y_1_6gf",
+            "regnet_y_3_2gf",
+            "regnet_y_8gf",
+            "regnet_y_16gf",
+            "regnet_y_32gf",
+            "regnet_y_128gf",
+            "regnet_y_400mf",
+            "regnet_y_800mf",
+        ),
+        "efficientnet": (
+            "EfficientNet",
+            "efficientnet_b0",
+            "efficientnet_b1",
+            "efficientnet_b2",
+            "efficientnet_b3",
+            "efficientnet_b4",
+            "efficientnet_b5",
+            "efficientnet_b6",
+            "efficientnet_b7",
+            "efficientnet_v2_l",
+            "efficientnet_v2_m",
+            "efficientnet_v2_s",
+        ),
+        "convnext": (
+            "ConvNeXt",
+            "convnext_base",
+            "convnext_large",
+            "convnext_small",
+            "convnext_tiny",
+        ),
         "resnet": (
             "ResNet",
             "resnet18",
@@ -151,6 +193,42 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "ShuffleNet_V2_X1_0_Weights",
             "ShuffleNet_V2_X1_5_Weights",
             "ShuffleNet_V2_X2_0_Weights",
+        ),
+        "flambeau.vision.weights.regnet": (
+            "RegNet_X_1_6GF_Weights",
+            "RegNet_X_3_2GF_Weights",
+            "RegNet_X_8GF_Weights",
+            "RegNet_X_16GF_Weights",
+            "RegNet_X_32GF_Weights",
+            "RegNet_X_400MF_Weights",
+            "RegNet_X_800MF_Weights",
+            "RegNet_Y_1_6GF_Weights",
+            "RegNet_Y_3_2GF_Weights",
+            "RegNet_Y_8GF_Weights",
+            "RegNet_Y_16GF_Weights",
+            "RegNet_Y_32GF_Weights",
+            "RegNet_Y_128GF_Weights",
+            "RegNet_Y_400MF_Weights",
+            "RegNet_Y_800MF_Weights",
+        ),
+        "flambeau.vision.weights.efficientnet": (
+            "EfficientNet_B0_Weights",
+            "EfficientNet_B1_Weights",
+            "EfficientNet_B2_Weights",
+            "EfficientNet_B3_Weights",
+            "EfficientNet_B4_Weights",
+            "EfficientNet_B5_Weights",
+            "EfficientNet_B6_Weights",
+            "EfficientNet_B7_Weights",
+            "EfficientNet_V2_L_Weights",
+            "EfficientNet_V2_M_Weights",
+            "EfficientNet_V2_S_Weights",
+        ),
+        "flambeau.vision.weights.convnext": (
+            "ConvNeXt_Base_Weights",
+            "ConvNeXt_Large_Weights",
+            "ConvNeXt_Small_Weights",
+            "ConvNeXt_Tiny_Weights",
         ),
         "flambeau.vision.weights.resnet": (
             "ResNeXt50_32X4D_Weights",

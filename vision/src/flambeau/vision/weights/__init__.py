@@ -7,9 +7,11 @@ from flambeau.core.exports import lazy_exports
 TYPE_CHECKING = False  # `typing` itself costs several milliseconds
 if TYPE_CHECKING:
     from flambeau.vision.weights.alexnet import *
+    from flambeau.vision.weights.convnext import *
     from flambeau.vision.weights.deeplabv3 import *
     from flambeau.vision.weights.densenet import *
     from flambeau.vision.weights.digits import *
+    from flambeau.vision.weights.efficientnet import *
     from flambeau.vision.weights.fcn import *
     from flambeau.vision.weights.googlenet import *
     from flambeau.vision.weights.inception import *
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from flambeau.vision.weights.mnasnet import *
     from flambeau.vision.weights.mobilenetv2 import *
     from flambeau.vision.weights.mobilenetv3 import *
+    from flambeau.vision.weights.regnet import *
     from flambeau.vision.weights.resnet import *
     from flambeau.vision.weights.shufflenetv2 import *
     from flambeau.vision.weights.squeezenet import *
@@ -65,6 +68,42 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "ShuffleNet_V2_X1_0_Weights",
             "ShuffleNet_V2_X1_5_Weights",
             "ShuffleNet_V2_X2_0_Weights",
+        ),
+        "regnet": (
+            "RegNet_X_1_6GF_Weights",
+            "RegNet_X_3_2GF_Weights",
+            "RegNet_X_8GF_Weights",
+            "RegNet_X_16GF_Weights",
+            "RegNet_X_32GF_Weights",
+            "RegNet_X_400MF_Weights",
+            "RegNet_X_800MF_Weights",
+            "RegNet_Y_1_6GF_Weights",
+            "RegNet_Y_3_2GF_Weights",
+            "RegNet_Y_8GF_Weights",
+            "RegNet_Y_16GF_Weights",
+            "RegNet_Y_32GF_Weights",
+            "RegNet_Y_128GF_Weights",
+            "RegNet_Y_400MF_Weights",
+            "RegNet_Y_800MF_Weights",
+        ),
+        "efficientnet": (
+            "EfficientNet_B0_Weights",
+            "EfficientNet_B1_Weights",
+            "EfficientNet_B2_Weights",
+            "EfficientNet_B3_Weights",
+            "EfficientNet_B4_Weights",
+            "EfficientNet_B5_Weights",
+            "EfficientNet_B6_Weights",
+            "EfficientNet_B7_Weights",
+            "EfficientNet_V2_L_Weights",
+            "EfficientNet_V2_M_Weights",
+            "EfficientNet_V2_S_Weights",
+        ),
+        "convnext": (
+            "ConvNeXt_Base_Weights",
+            "ConvNeXt_Large_Weights",
+            "ConvNeXt_Small_Weights",
+            "ConvNeXt_Tiny_Weights",
         ),
         "resnet": (
             "ResNeXt50_32X4D_Weights",
