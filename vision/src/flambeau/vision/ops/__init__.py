@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from flambeau.vision.ops import boxes
     from flambeau.vision.ops.boxes import *
     from flambeau.vision.ops.ciou_loss import *
+    from flambeau.vision.ops.deform_conv2d import *
     from flambeau.vision.ops.diou_loss import *
     from flambeau.vision.ops.drop_block import *
     from flambeau.vision.ops.feature_pyramid_network import FeaturePyramidNetwork as FeaturePyramidNetwork
@@ -35,6 +36,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "remove_small_boxes",
         ),
         "ciou_loss": ("complete_box_iou_loss",),
+        "deform_conv2d": ("DeformConv2d", "deform_conv2d"),
         "diou_loss": ("distance_box_iou_loss",),
         "drop_block": ("DropBlock2d", "DropBlock3d", "drop_block2d", "drop_block3d"),
         "feature_pyramid_network": ("FeaturePyramidNetwork",),
