@@ -163,4 +163,4 @@ def test_three_lines_of_a_test_file_expand_into_the_checks(alpha: Any, tmp_path:
     assert "PASSED test_conformance.py::test_conformance[alpha/same-eval-deterministic]" in done.stdout, done.stdout
     assert "XFAIL test_conformance.py::test_conformance[alpha/noisy-eval-deterministic]" in done.stdout
     assert "FAILED test_conformance.py::test_conformance[alpha/same-train-eval-switch]" in done.stdout
-    assert "not applicable: the builder does not take in_channels" in done.stdout
+    assert "not applicable: neither its builder nor its registration has anything for in_channels" in done.stdout
