@@ -40,7 +40,9 @@ def model() -> nn.Module:
 
 
 def checkpoint() -> Path:
-    return fetch("https://example.org/file-0123abcd.pth", sha256="0123abcd", size=10, mirrors=["https://mirror.example"])
+    return fetch(
+        "https://example.org/file-0123abcd.pth", sha256="0123abcd", size=10, mirrors=["https://mirror.example"]
+    )
 
 
 def entry() -> Entry:
