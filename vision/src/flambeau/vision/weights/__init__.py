@@ -12,17 +12,24 @@ if TYPE_CHECKING:
     from flambeau.vision.weights.densenet import *
     from flambeau.vision.weights.digits import *
     from flambeau.vision.weights.efficientnet import *
+    from flambeau.vision.weights.faster_rcnn import *
     from flambeau.vision.weights.fcn import *
+    from flambeau.vision.weights.fcos import *
     from flambeau.vision.weights.googlenet import *
     from flambeau.vision.weights.inception import *
+    from flambeau.vision.weights.keypoint_rcnn import *
     from flambeau.vision.weights.lraspp import *
+    from flambeau.vision.weights.mask_rcnn import *
     from flambeau.vision.weights.mnasnet import *
     from flambeau.vision.weights.mobilenetv2 import *
     from flambeau.vision.weights.mobilenetv3 import *
     from flambeau.vision.weights.regnet import *
     from flambeau.vision.weights.resnet import *
+    from flambeau.vision.weights.retinanet import *
     from flambeau.vision.weights.shufflenetv2 import *
     from flambeau.vision.weights.squeezenet import *
+    from flambeau.vision.weights.ssd import *
+    from flambeau.vision.weights.ssdlite import *
     from flambeau.vision.weights.vgg import *
 
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -124,6 +131,18 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
         "fcn": ("FCN_ResNet50_Weights", "FCN_ResNet101_Weights"),
         "lraspp": ("LRASPP_MobileNet_V3_Large_Weights",),
+        "faster_rcnn": (
+            "FasterRCNN_MobileNet_V3_Large_320_FPN_Weights",
+            "FasterRCNN_MobileNet_V3_Large_FPN_Weights",
+            "FasterRCNN_ResNet50_FPN_V2_Weights",
+            "FasterRCNN_ResNet50_FPN_Weights",
+        ),
+        "fcos": ("FCOS_ResNet50_FPN_Weights",),
+        "keypoint_rcnn": ("KeypointRCNN_ResNet50_FPN_Weights",),
+        "mask_rcnn": ("MaskRCNN_ResNet50_FPN_V2_Weights", "MaskRCNN_ResNet50_FPN_Weights"),
+        "retinanet": ("RetinaNet_ResNet50_FPN_V2_Weights", "RetinaNet_ResNet50_FPN_Weights"),
+        "ssd": ("SSD300_VGG16_Weights",),
+        "ssdlite": ("SSDLite320_MobileNet_V3_Large_Weights",),
     },
     submodules=("categories",),
 )
