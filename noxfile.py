@@ -88,7 +88,7 @@ def _build_wheels(session: nox.Session, folder: Path) -> dict[str, Path]:
 
 def _fresh_environment(session: nox.Session, name: str) -> str:
     """A new virtual environment below the session's temporary folder; returns its python."""
-    folder = Path(session.create_tmp(), name)
+    folder = Path(session.create_tmp(), name).absolute()
     shutil.rmtree(folder, ignore_errors=True)
     session.run(sys.executable, "-m", "venv", str(folder), external=True)
     return str(folder / ("Scripts" if os.name == "nt" else "bin") / "python")
