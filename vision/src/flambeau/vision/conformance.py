@@ -20,8 +20,11 @@ from flambeau.vision.ops import batched_nms, nms
 from flambeau.vision.transforms._presets import HandwrittenDigit, ImageClassification
 from flambeau.vision.transforms.v2 import functional as F
 
-# Files whose owners state no checksum; the transfer's length is all that is checked.
-expected_failures = {"facts-complete:vision/fgvcaircraft": "its owner states no checksum, and none is on record"}
+_NO_CHECKSUM = "its owner states no checksum, and none is on record"
+expected_failures = {
+    "facts-complete:vision/fgvcaircraft": _NO_CHECKSUM,
+    "transforms-applied-once:vision/lfwpairs": "an item has two pictures, and each is transformed",
+}
 _CIFAR = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 _INPUT_SHAPES = {"digit_cnn": (1, 8, 8)}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = ["write_miniature"]
 
-_GROUPS = ("classification",)
+_GROUPS = ("classification", "digits", "objects")
 
 
 def write_miniature(name: str, root: Path) -> dict[str, Any]:

@@ -6,6 +6,9 @@ from flambeau.core.exports import lazy_exports
 
 TYPE_CHECKING = False  # `typing` itself costs several milliseconds
 if TYPE_CHECKING:
+    from flambeau.vision.datasets.caltech import Caltech101 as Caltech101
+    from flambeau.vision.datasets.caltech import Caltech256 as Caltech256
+    from flambeau.vision.datasets.celeba import CelebA as CelebA
     from flambeau.vision.datasets.cifar import CIFAR10 as CIFAR10
     from flambeau.vision.datasets.cifar import CIFAR100 as CIFAR100
     from flambeau.vision.datasets.clevr import CLEVRClassification as CLEVRClassification
@@ -20,16 +23,36 @@ if TYPE_CHECKING:
     from flambeau.vision.datasets.folder import ImageFolder as ImageFolder
     from flambeau.vision.datasets.food101 import Food101 as Food101
     from flambeau.vision.datasets.gtsrb import GTSRB as GTSRB
+    from flambeau.vision.datasets.imagenet import ImageNet as ImageNet
+    from flambeau.vision.datasets.imagenette import Imagenette as Imagenette
+    from flambeau.vision.datasets.inaturalist import INaturalist as INaturalist
+    from flambeau.vision.datasets.lfw import LFWPairs as LFWPairs
+    from flambeau.vision.datasets.lfw import LFWPeople as LFWPeople
+    from flambeau.vision.datasets.lsun import LSUN as LSUN
+    from flambeau.vision.datasets.lsun import LSUNClass as LSUNClass
+    from flambeau.vision.datasets.mnist import EMNIST as EMNIST
+    from flambeau.vision.datasets.mnist import KMNIST as KMNIST
+    from flambeau.vision.datasets.mnist import MNIST as MNIST
+    from flambeau.vision.datasets.mnist import QMNIST as QMNIST
+    from flambeau.vision.datasets.mnist import FashionMNIST as FashionMNIST
+    from flambeau.vision.datasets.omniglot import Omniglot as Omniglot
     from flambeau.vision.datasets.oxford_iiit_pet import OxfordIIITPet as OxfordIIITPet
     from flambeau.vision.datasets.pcam import PCAM as PCAM
+    from flambeau.vision.datasets.places365 import Places365 as Places365
     from flambeau.vision.datasets.rendered_sst2 import RenderedSST2 as RenderedSST2
+    from flambeau.vision.datasets.semeion import SEMEION as SEMEION
     from flambeau.vision.datasets.stanford_cars import StanfordCars as StanfordCars
+    from flambeau.vision.datasets.stl10 import STL10 as STL10
     from flambeau.vision.datasets.sun397 import SUN397 as SUN397
+    from flambeau.vision.datasets.svhn import SVHN as SVHN
+    from flambeau.vision.datasets.usps import USPS as USPS
     from flambeau.vision.datasets.vision import VisionDataset as VisionDataset
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "caltech": ("Caltech101", "Caltech256"),
+        "celeba": ("CelebA",),
         "cifar": ("CIFAR10", "CIFAR100"),
         "clevr": ("CLEVRClassification",),
         "country211": ("Country211",),
@@ -42,11 +65,23 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "folder": ("DatasetFolder", "ImageFolder"),
         "food101": ("Food101",),
         "gtsrb": ("GTSRB",),
+        "imagenet": ("ImageNet",),
+        "imagenette": ("Imagenette",),
+        "inaturalist": ("INaturalist",),
+        "lfw": ("LFWPairs", "LFWPeople"),
+        "lsun": ("LSUN", "LSUNClass"),
+        "mnist": ("EMNIST", "FashionMNIST", "KMNIST", "MNIST", "QMNIST"),
+        "omniglot": ("Omniglot",),
         "oxford_iiit_pet": ("OxfordIIITPet",),
         "pcam": ("PCAM",),
+        "places365": ("Places365",),
         "rendered_sst2": ("RenderedSST2",),
+        "semeion": ("SEMEION",),
         "stanford_cars": ("StanfordCars",),
+        "stl10": ("STL10",),
         "sun397": ("SUN397",),
+        "svhn": ("SVHN",),
+        "usps": ("USPS",),
         "vision": ("VisionDataset",),
     },
     submodules=("utils",),
