@@ -17,7 +17,8 @@ struct fb_regions {
     int64_t sampling_ratio;
     double scale;           // maps' pixels per unit of the rois
     int32_t aligned;
-    int32_t channels_last;  // layout of the maps and of the pooled maps: NHWC, else NCHW; without gaps
+    int32_t channels_last;  // layout of the maps: NHWC, else NCHW; without gaps
+    int32_t pooled_last;    // layout of what is pooled from them
     int32_t nthreads;
 };
 
@@ -48,6 +49,29 @@ struct Layout {
           row(channels_last ? width * channels : width),
           column(channels_last ? channels : 1) {}
 };
+
+inline Layout maps_layout(const fb_regions& given) noexcept {
+    return Layout(given.channels, given.height, given.width, given.channels_last);
+}
+inline Layout pooled_layout(const fb_regions& given, int64_t channels) noexcept {
+    return Layout(channels, given.bins_high, given.bins_wide, given.pooled_last);
+}
+
+// Where a gradient is summed: in place, or in float32 to be rounded once.
+template <typename T, typename S>
+inline T* sums_for(S* maps, Array<T>& memory, int64_t count) noexcept {
+    T* sums = nullptr;
+    if constexpr (std::is_same_v<T, S>)
+        sums = maps;
+    else
+        sums = memory.make(count) ? memory.get() : nullptr;
+    return sums;
+}
+template <typename T, typename S>
+inline void round_sums(const T* sums, S* maps, int64_t count) noexcept {
+    if constexpr (!std::is_same_v<T, S>)
+        for (int64_t i = 0; i < count; ++i) maps[i] = narrow<S>(sums[i]);
+}
 
 // --- for the dispatcher -------------------------------------------------------------------------------------------
 
@@ -127,11 +151,11 @@ inline bool settled(fb::Call& call, const char* op, const fb_regions& regions, i
 
 inline fb_regions describe(const fb::Tensor& rois, int64_t images, int64_t channels, int64_t height, int64_t width,
                            int64_t bins_high, int64_t bins_wide, double scale, int64_t sampling_ratio, bool aligned,
-                           bool last) noexcept {
+                           bool last, bool pooled_last) noexcept {
     const int64_t count = rois.sizes[0];
     const int32_t nthreads = fb::threads(count * channels * bins_high * bins_wide * 8);
     return {rois.data, count, images, channels, height, width, bins_high, bins_wide, sampling_ratio, scale, aligned,
-            last, nthreads};
+            last, pooled_last, nthreads};
 }
 
 }  // namespace vision

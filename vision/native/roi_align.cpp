@@ -1,9 +1,9 @@
 // Region align: each bin of a region is the mean of samples, interpolated between pixels (arXiv:1703.06870).
 //
-// `samples.h` turns regions into taps. Maps that lie channel by channel (NCHW) are pooled one plane after the other, first
-// over rows, where neighbouring columns share a vector, then over columns. Maps whose channels are neighbours (NHWC)
-// are pooled tap by tap, channels in vectors. Threads share planes or channels, so no two ever add to the same
-// gradient, and neither values nor gradients depend on their number.
+// `samples.h` turns regions into taps. Maps that lie channel by channel (NCHW) are pooled one plane after the other,
+// first over rows, where neighbouring columns share a vector, then over columns. Maps whose channels are
+// neighbours (NHWC) are pooled tap by tap, channels in vectors. Threads share planes or channels, so no two ever add to
+// the same gradient, and neither values nor gradients depend on their number.
 
 #include "samples.h"
 
@@ -141,7 +141,8 @@ FB_INLINE void spread_channels(const Region<T>& region, const S* grad, int64_t m
 
 // Each loop for each instruction set. Plain functions, because templates cannot have clones.
 #define VISION_ROI_ALIGN_LOOPS(T, S)                                                                                  \
-    FB_CLONES void pool(const Region<T>& region, const S* plane, int64_t width, int64_t high, int64_t wide, S* pooled, \
+    FB_CLONES void pool(const Region<T>& region, const S* plane, int64_t width, int64_t high, int64_t wide,           \
+            S* pooled,                                                                                                \
                         T* line) noexcept {                                                                           \
         pool_plane<T, S>(region, plane, width, high, wide, pooled, line);                                             \
     }                                                                                                                 \
@@ -198,15 +199,6 @@ int64_t forward(const fb_regions& given, const S* maps, S* pooled) noexcept {
     return done;
 }
 
-// Where a gradient is summed: in place, or in float32 to be rounded once.
-template <typename T, typename S>
-T* sums_for(S* maps, Array<T>& memory, int64_t count) noexcept {
-    if constexpr (std::is_same_v<T, S>)
-        return maps;
-    else
-        return memory.make(count) ? memory.get() : nullptr;
-}
-
 template <typename T, typename S>
 int64_t backward(const fb_regions& given, const S* grad, S* maps) noexcept {
     const int64_t stray = first_stray<S>(given);
@@ -243,8 +235,7 @@ int64_t backward(const fb_regions& given, const S* grad, S* maps) noexcept {
             }
         });
     }
-    if constexpr (!std::is_same_v<T, S>)
-        for (int64_t i = 0; i < total; ++i) maps[i] = narrow<S>(sums[i]);
+    round_sums(sums, maps, total);
     return done;
 }
 
@@ -257,14 +248,15 @@ int64_t backward(const fb_regions& given, const S* grad, S* maps) noexcept {
 // maps     images x channels x height x width; the second writes its gradient
 // pooled   count x channels x bins_high x bins_wide, as grad, its gradient; both without gaps, in the given layout
 // returns  0, -1 when there is no memory, i + 1 when region i names an image that is not there
-#define VISION_ROI_ALIGN(dtype, Compute, Storage)                                                                   \
-    FB_EXPORT int64_t fb_roi_align_##dtype(const fb_regions* regions, const void* maps, void* pooled) noexcept {    \
-        return vision::forward<Compute, Storage>(*regions, static_cast<const Storage*>(maps),                       \
-                                                 static_cast<Storage*>(pooled));                                    \
-    }                                                                                                               \
-    FB_EXPORT int64_t fb_roi_align_backward_##dtype(const fb_regions* regions, const void* grad, void* maps) noexcept { \
-        return vision::backward<Compute, Storage>(*regions, static_cast<const Storage*>(grad),                      \
-                                                  static_cast<Storage*>(maps));                                     \
+#define VISION_ROI_ALIGN(dtype, Compute, Storage)                                                                     \
+    FB_EXPORT int64_t fb_roi_align_##dtype(const fb_regions* regions, const void* maps, void* pooled) noexcept {      \
+        return vision::forward<Compute, Storage>(*regions, static_cast<const Storage*>(maps),                         \
+                                                 static_cast<Storage*>(pooled));                                      \
+    }                                                                                                                 \
+    FB_EXPORT int64_t fb_roi_align_backward_##dtype(const fb_regions* regions, const void* grad,                      \
+            void* maps) noexcept {                                                                                    \
+        return vision::backward<Compute, Storage>(*regions, static_cast<const Storage*>(grad),                        \
+                                                  static_cast<Storage*>(maps));                                       \
     }
 VISION_ROI_ALIGN(f32, float, float)
 VISION_ROI_ALIGN(f64, double, double)
@@ -287,7 +279,7 @@ void roi_align(fb::Call& call, const fb::Tensor& input, const fb::Tensor& rois, 
     if (!boxes.defined() || !maps.defined() || !pooled.defined()) return;
     const fb_regions regions =
         vision::describe(boxes, input.sizes[0], input.sizes[1], input.sizes[2], input.sizes[3], pooled_height,
-                         pooled_width, spatial_scale, sampling_ratio, aligned, last);
+                         pooled_width, spatial_scale, sampling_ratio, aligned, last, last);
     const Kernel kernel = kernels[vision::dtype_index(input.dtype)];
     if (vision::settled(call, "roi_align", regions, kernel(&regions, maps.data, pooled.data))) call.give(pooled);
 }
@@ -306,7 +298,7 @@ void roi_align_backward(fb::Call& call, const fb::Tensor& grad, const fb::Tensor
     fb::Tensor maps = vision::empty_maps(call, grad.dtype, batch_size, channels, height, width, last);
     if (!boxes.defined() || !maps.defined() || !pooled.defined()) return;
     const fb_regions regions = vision::describe(boxes, batch_size, channels, height, width, pooled_height,
-                                                pooled_width, spatial_scale, sampling_ratio, aligned, last);
+                                                pooled_width, spatial_scale, sampling_ratio, aligned, last, last);
     const Kernel kernel = kernels[vision::dtype_index(grad.dtype)];
     if (vision::settled(call, op, regions, kernel(&regions, pooled.data, maps.data))) call.give(maps);
 }

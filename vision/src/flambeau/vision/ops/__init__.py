@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from flambeau.vision.ops.giou_loss import *
     from flambeau.vision.ops.misc import *
     from flambeau.vision.ops.poolers import MultiScaleRoIAlign as MultiScaleRoIAlign
+    from flambeau.vision.ops.ps_roi_align import *
+    from flambeau.vision.ops.ps_roi_pool import *
     from flambeau.vision.ops.roi_align import *
+    from flambeau.vision.ops.roi_pool import *
     from flambeau.vision.ops.stochastic_depth import *
 
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -52,7 +55,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
         "nms": ("nms",),
         "poolers": ("MultiScaleRoIAlign",),
+        "ps_roi_align": ("PSRoIAlign", "ps_roi_align"),
+        "ps_roi_pool": ("PSRoIPool", "ps_roi_pool"),
         "roi_align": ("RoIAlign", "roi_align"),
+        "roi_pool": ("RoIPool", "roi_pool"),
         "stochastic_depth": ("StochasticDepth", "stochastic_depth"),
     },
 )

@@ -79,6 +79,16 @@ def check_grad(op: str, grad: Tensor, sizes: tuple[int, int, int, int]) -> None:
         raise RuntimeError(f"{op}: grad has shape {tuple(grad.shape)}, expected {sizes}.")
 
 
+def check_second(op: str, grad: Tensor, second: Tensor) -> None:
+    """The same sentence as `pooling_backward` in native/pooling.h."""
+    alike = second.dim() == 4 and all(a == b for a, b in zip(second.shape, grad.shape, strict=True))
+    if not alike or second.dtype != torch.int32:
+        raise RuntimeError(
+            f"{op}: the second result of the forward pass has shape {tuple(second.shape)} and dtype {second.dtype}, "
+            f"expected {tuple(grad.shape)} and torch.int32."
+        )
+
+
 def check_images(op: str, rois: Tensor, images: int) -> None:
     """Refuse regions of images that are not there; on an accelerator that would wait for it, and is not done."""
     if rois.device.type != "cpu":
@@ -102,8 +112,12 @@ def empty_maps(like: Tensor, sizes: Sequence[int], *, dtype: torch.dtype | None 
 
 def as_layout_of(maps: Tensor, like: Tensor) -> Tensor:
     """The same values, contiguous in the layout of others."""
-    layout = torch.channels_last if is_channels_last(like) else torch.contiguous_format
-    return maps.to(like.dtype).contiguous(memory_format=layout)
+    return in_layout_of(maps.to(like.dtype), like)
+
+
+def in_layout_of(maps: Tensor, like: Tensor) -> Tensor:
+    """The same values in their own dtype, contiguous in the layout of others."""
+    return maps.contiguous(memory_format=torch.channels_last if is_channels_last(like) else torch.contiguous_format)
 
 
 def no_second_derivative(op: str) -> Callable[..., Any]:
@@ -128,7 +142,7 @@ class Regions(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("count", "images", "channels", "height", "width")),
         *((name, ctypes.c_int64) for name in ("bins_high", "bins_wide", "sampling_ratio")),
         ("scale", ctypes.c_double),
-        *((name, ctypes.c_int32) for name in ("aligned", "channels_last", "nthreads")),
+        *((name, ctypes.c_int32) for name in ("aligned", "channels_last", "pooled_last", "nthreads")),
     ]
 
 
@@ -145,6 +159,7 @@ def call_native(
     bins: tuple[int, int],
     scale: float,
     channels_last: bool,
+    pooled_last: bool,
     sampling_ratio: int = 0,
     aligned: bool = True,
 ) -> None:
@@ -163,6 +178,7 @@ def call_native(
         scale,
         aligned,
         channels_last,
+        pooled_last,
         torch.get_num_threads(),
     )
     status = _functions[kernel, dtype](ctypes.addressof(regions), *(tensor.data_ptr() for tensor in tensors))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from flambeau.vision.ops._box_formats import AXIS_ALIGNED, check_boxes, check_format, convert, widen
-from flambeau.vision.ops._rotated_iou import rotated_iou
+from flambeau.vision.ops.box_iou_rotated import box_iou_rotated
 from flambeau.vision.ops.nms import batched_nms, nms
 
 __all__ = [
@@ -110,7 +110,7 @@ def box_iou(boxes1: Tensor, boxes2: Tensor, fmt: str = "xyxy") -> Tensor:
     _check_pairs("box_iou", boxes1, boxes2, fmt)
     if fmt not in AXIS_ALIGNED:
         first, second = (boxes if boxes.is_floating_point() else boxes.float() for boxes in (boxes1, boxes2))
-        return rotated_iou(box_convert(widen(first), fmt, "cxcywhr"), box_convert(widen(second), fmt, "cxcywhr"))
+        return box_iou_rotated(box_convert(widen(first), fmt, "cxcywhr"), box_convert(widen(second), fmt, "cxcywhr"))
     intersection, union = _intersection_and_union(_in_corners(boxes1, fmt), _in_corners(boxes2, fmt))
     return intersection / union
 

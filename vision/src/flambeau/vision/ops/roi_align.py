@@ -195,9 +195,10 @@ def _native(
 ) -> Tensor:
     _regions.check(_OP, "input", input, rois, (high, wide))
     pooled = _regions.empty_maps(input, (len(rois), input.shape[1], high, wide))
+    last = _regions.is_channels_last(input)
     _regions.call_native(
         _OP, "roi_align", rois, (_regions.as_layout_of(input, input), pooled), sizes=input.shape, bins=(high, wide),
-        scale=spatial_scale, channels_last=_regions.is_channels_last(input), sampling_ratio=sampling_ratio,
+        scale=spatial_scale, channels_last=last, pooled_last=last, sampling_ratio=sampling_ratio,
         aligned=aligned,
     )  # fmt: skip
     return pooled
@@ -210,9 +211,10 @@ def _native_backward(
     _regions.check(_BACKWARD, "grad", grad, rois, (high, wide))
     _regions.check_grad(_BACKWARD, grad, (len(rois), channels, high, wide))
     maps = _regions.empty_maps(grad, (images, channels, height, width))
+    last = _regions.is_channels_last(grad)
     _regions.call_native(
         _BACKWARD, "roi_align_backward", rois, (_regions.as_layout_of(grad, grad), maps), sizes=maps.shape,
-        bins=(high, wide), scale=spatial_scale, channels_last=_regions.is_channels_last(grad),
+        bins=(high, wide), scale=spatial_scale, channels_last=last, pooled_last=last,
         sampling_ratio=sampling_ratio, aligned=aligned,
     )  # fmt: skip
     return maps
