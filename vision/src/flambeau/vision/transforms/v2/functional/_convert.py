@@ -21,6 +21,13 @@ _MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
 _WIDE_MODES = {"uint8": "L", "uint16": "I;16", "int16": "I;16", "int32": "I", "float32": "F"}
 
 
+def is_pure_tensor(inpt: Any) -> bool:
+    """Whether `inpt` is a tensor that is none of `tv_tensors`."""
+    from flambeau.vision.tv_tensors import TVTensor
+
+    return isinstance(inpt, Tensor) and not isinstance(inpt, TVTensor)
+
+
 def pil_to_tensor(pic: Image.Image) -> Tensor:
     """Copy a PIL image into a tensor, without scaling.
 

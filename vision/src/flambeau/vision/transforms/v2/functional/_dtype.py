@@ -29,7 +29,7 @@ def to_dtype(inpt: Tensor, dtype: torch.dtype = torch.float32, scale: bool = Fal
     """Change an image's dtype.
 
     Args:
-        inpt: a tensor of any shape.
+        inpt: a tensor of any shape, or any of our tensor types. Of masks, boxes and key points values are never scaled.
         dtype: the new element type.
         scale: also map full intensity to full intensity: 255 for uint8 to 1.0 for floating point, 65535 for uint16,
             and so on. Without it, values are cast as they are.
@@ -59,6 +59,19 @@ def to_dtype_image(image: Tensor, dtype: torch.dtype = torch.float32, scale: boo
         # Upstream: a division, whose last bit differs from a multiplication by the reciprocal.
         return image.to(dtype).div_(max_value(image.dtype))
     return _shifted(image, dtype)
+
+
+@register_kernel(to_dtype, tv_tensors.Video)
+def to_dtype_video(video: Tensor, dtype: torch.dtype = torch.float32, scale: bool = False) -> Tensor:
+    """`to_dtype` of a video."""
+    return to_dtype_image(video, dtype, scale)
+
+
+@register_kernel(to_dtype, tv_tensors.BoundingBoxes)
+@register_kernel(to_dtype, tv_tensors.KeyPoints)
+@register_kernel(to_dtype, tv_tensors.Mask)
+def _to_dtype_unscaled(inpt: Tensor, dtype: torch.dtype = torch.float32, scale: bool = False) -> Tensor:
+    return inpt.to(dtype)  # places and classes have no intensity to scale
 
 
 def _quantized(image: Tensor, dtype: torch.dtype) -> Tensor:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
+from flambeau.vision.transforms.v2.functional._levels import channels_of, widened
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -44,8 +46,7 @@ def rgb_to_grayscale_image(image: Tensor, num_output_channels: int = 1) -> Tenso
     if channels == 1:
         gray = image
     elif channels == 3:
-        red, green, blue = image.unbind(dim=-3)
-        gray = (red * 0.2989 + green * 0.587 + blue * 0.114).to(image.dtype).unsqueeze(-3)
+        gray = luma(image if image.dtype == torch.uint8 else widened(image)).to(image.dtype)
     else:
         raise ValueError(f"Expected an image [..., 1 or 3, H, W]. Got {list(image.shape)}.")
     return gray.expand(*gray.shape[:-3], 3, *gray.shape[-2:]).contiguous() if num_output_channels == 3 else gray
@@ -61,3 +62,35 @@ def _rgb_to_grayscale_image_pil(image: Image.Image, num_output_channels: int = 1
 def _check(num_output_channels: int) -> None:
     if num_output_channels not in (1, 3):
         raise ValueError(f"num_output_channels must be 1 or 3, got {num_output_channels}.")
+
+
+def luma(image: Tensor) -> Tensor:
+    """0.2989 R + 0.587 G + 0.114 B of [..., 3, H, W], as floating point [..., 1, H, W]."""
+    red, green, blue = image.unbind(dim=-3)
+    return (red * 0.2989 + green * 0.587 + blue * 0.114).unsqueeze(-3)
+
+
+@functional(fallback=False)
+def grayscale_to_rgb(inpt: Tensor) -> Tensor:
+    """Turn gray into RGB, three equal channels.
+
+    Args:
+        inpt: [..., 1, H, W] of any dtype, or a PIL image. Three channels stay as they are.
+
+    Raises:
+        TypeError: another number of channels.
+    """
+    return grayscale_to_rgb_image(inpt)
+
+
+@register_kernel(grayscale_to_rgb, tv_tensors.Image)
+def grayscale_to_rgb_image(image: Tensor) -> Tensor:
+    """`grayscale_to_rgb` of a tensor [..., C, H, W]."""
+    if channels_of("grayscale_to_rgb", image) == 3:
+        return image
+    return image.expand(*image.shape[:-3], 3, *image.shape[-2:]).contiguous()
+
+
+@register_kernel(grayscale_to_rgb, "PIL.Image:Image")
+def _grayscale_to_rgb_image_pil(image: Image.Image) -> Image.Image:
+    return image.convert("RGB")

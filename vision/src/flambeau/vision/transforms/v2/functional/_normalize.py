@@ -48,3 +48,9 @@ def normalize_image(image: Tensor, mean: Sequence[float], std: Sequence[float], 
     scale = torch.tensor(std, dtype=image.dtype, device=image.device).view(-1, 1, 1)
     centred = image.sub_(shift) if inplace else image.sub(shift)
     return centred.div_(scale)
+
+
+@register_kernel(normalize, tv_tensors.Video)
+def normalize_video(video: Tensor, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> Tensor:
+    """`normalize` of a video [..., T, C, H, W]."""
+    return normalize_image(video, mean, std, inplace)

@@ -12,6 +12,9 @@ from torch.nn.functional import interpolate
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
 from flambeau.vision.transforms._interpolation import InterpolationMode, interpolation_mode, pillow_number
+from flambeau.vision.transforms.v2.functional import _boxes, _formats
+from flambeau.vision.transforms.v2.functional._kernels import register_partial
+from flambeau.vision.tv_tensors import BoundingBoxFormat
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -28,10 +31,11 @@ def resize(
     max_size: int | None = None,
     antialias: bool | None = True,
 ) -> Tensor:
-    """Resize an image.
+    """Resize an image, and what belongs to it.
 
     Args:
-        inpt: [..., C, H, W] of any dtype, or a PIL image.
+        inpt: [..., C, H, W] of any dtype, a PIL image, or any of our tensor types. Masks take the nearest value
+            whatever the interpolation; boxes and key points are scaled.
         size: (height, width); or one number for the shorter side, which keeps the proportions; or None, which
             makes the longer side `max_size`.
         interpolation: how values between pixels are found. PIL images take every mode, tensors do not take BOX and
@@ -91,6 +95,73 @@ def _interpolate(flat: Tensor, size: tuple[int, int], mode: InterpolationMode, a
         limits = torch.iinfo(dtype)
         out = out.round_().clamp_(limits.min, limits.max)
     return out.to(dtype)
+
+
+@register_kernel(resize, tv_tensors.Video)
+def resize_video(
+    video: Tensor,
+    size: Sequence[int] | int | None,
+    interpolation: InterpolationMode | str | int = InterpolationMode.BILINEAR,
+    max_size: int | None = None,
+    antialias: bool | None = True,
+) -> Tensor:
+    """`resize` of a video [..., T, C, H, W]."""
+    return resize_image(video, size, interpolation, max_size, antialias)
+
+
+@register_partial(resize, tv_tensors.Mask)
+def resize_mask(
+    mask: Tensor,
+    size: Sequence[int] | int | None,
+    interpolation: InterpolationMode | str | int = InterpolationMode.BILINEAR,
+    max_size: int | None = None,
+) -> Tensor:
+    """`resize` of a mask [..., H, W], by the nearest value: "nearest-exact" if asked for, else "nearest"."""
+    exact = interpolation_mode(interpolation) is InterpolationMode.NEAREST_EXACT
+    mode = InterpolationMode.NEAREST_EXACT if exact else InterpolationMode.NEAREST
+    if mask.ndim > 2:
+        return resize_image(mask, size, mode, max_size, None)
+    resized = resize_image(mask[None], size, mode, max_size, None)[0]
+    return mask if resized.shape == mask.shape else resized
+
+
+@register_partial(resize, tv_tensors.BoundingBoxes, canvas=True)
+def resize_bounding_boxes(
+    bounding_boxes: Tensor,
+    canvas_size: tuple[int, int],
+    size: Sequence[int] | int | None,
+    max_size: int | None = None,
+    format: BoundingBoxFormat | str = BoundingBoxFormat.XYXY,
+    clamping_mode: str | None = "soft",
+) -> tuple[Tensor, tuple[int, int]]:
+    """`resize` of boxes [N, K]: the scaled boxes and the new canvas size. Boxes with an angle stay rectangles."""
+    new_size = resized_size(canvas_size, size, max_size)
+    if new_size == tuple(canvas_size):
+        return bounding_boxes, new_size
+    corners = _formats.corners_of(bounding_boxes, format)
+    scaled = _scaled(_formats.points_of(corners), canvas_size, new_size)
+    corners = _formats.around_points(scaled, format) if corners.shape[-1] == 8 else scaled[..., 0::2, :].flatten(-2)
+    corners = _boxes.clamped_corners(corners, new_size, clamping_mode)
+    # Upstream: integers are truncated.
+    return _formats.from_corners(corners.to(bounding_boxes.dtype), format), new_size
+
+
+@register_partial(resize, tv_tensors.KeyPoints, canvas=True)
+def resize_keypoints(
+    keypoints: Tensor,
+    size: Sequence[int] | int | None,
+    canvas_size: tuple[int, int],
+    max_size: int | None = None,
+) -> tuple[Tensor, tuple[int, int]]:
+    """`resize` of points [..., 2]: the scaled points and the new canvas size."""
+    new_size = resized_size(canvas_size, size, max_size)
+    if new_size == tuple(canvas_size):
+        return keypoints, new_size
+    return _scaled(keypoints, canvas_size, new_size).to(keypoints.dtype), new_size
+
+
+def _scaled(points: Tensor, old: tuple[int, int], new: tuple[int, int]) -> Tensor:
+    return torch.stack([points[..., 0] * (new[1] / old[1]), points[..., 1] * (new[0] / old[0])], -1)
 
 
 @register_kernel(resize, "PIL.Image:Image")

@@ -1,0 +1,138 @@
+"""Mirroring."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from flambeau.core.tensors import functional, register_kernel
+from flambeau.vision import tv_tensors
+from flambeau.vision.transforms.v2.functional import _formats
+from flambeau.vision.transforms.v2.functional._kernels import register_partial
+from flambeau.vision.tv_tensors import BoundingBoxFormat
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+@functional(fallback=False)
+def horizontal_flip(inpt: Tensor) -> Tensor:
+    """Mirror left and right.
+
+    Args:
+        inpt: [..., W] of any dtype, a PIL image, or any of our tensor types.
+
+    Returns:
+        The same type and shape. x becomes W - x for edges of boxes, and W - 1 - x for key points, which are centres of
+        pixels; angles of boxes change sign.
+    """
+    return horizontal_flip_image(inpt)
+
+
+@functional(fallback=False)
+def vertical_flip(inpt: Tensor) -> Tensor:
+    """Mirror top and bottom; see `horizontal_flip`."""
+    return vertical_flip_image(inpt)
+
+
+@register_kernel(horizontal_flip, tv_tensors.Image)
+def horizontal_flip_image(image: Tensor) -> Tensor:
+    """`horizontal_flip` of a tensor [..., W]."""
+    return image.flip(-1)
+
+
+@register_kernel(horizontal_flip, tv_tensors.Mask)
+def horizontal_flip_mask(mask: Tensor) -> Tensor:
+    """`horizontal_flip` of a mask [..., H, W]."""
+    return mask.flip(-1)
+
+
+@register_kernel(horizontal_flip, tv_tensors.Video)
+def horizontal_flip_video(video: Tensor) -> Tensor:
+    """`horizontal_flip` of a video [..., T, C, H, W]."""
+    return video.flip(-1)
+
+
+@register_kernel(vertical_flip, tv_tensors.Image)
+def vertical_flip_image(image: Tensor) -> Tensor:
+    """`vertical_flip` of a tensor [..., H, W]."""
+    return image.flip(-2)
+
+
+@register_kernel(vertical_flip, tv_tensors.Mask)
+def vertical_flip_mask(mask: Tensor) -> Tensor:
+    """`vertical_flip` of a mask [..., H, W]."""
+    return mask.flip(-2)
+
+
+@register_kernel(vertical_flip, tv_tensors.Video)
+def vertical_flip_video(video: Tensor) -> Tensor:
+    """`vertical_flip` of a video [..., T, C, H, W]."""
+    return video.flip(-2)
+
+
+@register_partial(horizontal_flip, tv_tensors.BoundingBoxes)
+def horizontal_flip_bounding_boxes(
+    bounding_boxes: Tensor, format: BoundingBoxFormat | str, canvas_size: tuple[int, int]
+) -> Tensor:
+    """`horizontal_flip` of boxes [N, K]."""
+    corners = _formats.corners_of(bounding_boxes, format)
+    if corners.shape[-1] == 4:
+        left, top, right, bottom = corners.unbind(-1)
+        flipped = torch.stack([canvas_size[1] - right, top, canvas_size[1] - left, bottom], -1)
+    else:
+        flipped = _mirrored(corners, 0, canvas_size[1])
+    return _formats.from_corners(flipped, format)
+
+
+@register_partial(vertical_flip, tv_tensors.BoundingBoxes)
+def vertical_flip_bounding_boxes(
+    bounding_boxes: Tensor, format: BoundingBoxFormat | str, canvas_size: tuple[int, int]
+) -> Tensor:
+    """`vertical_flip` of boxes [N, K]."""
+    corners = _formats.corners_of(bounding_boxes, format)
+    if corners.shape[-1] == 4:
+        left, top, right, bottom = corners.unbind(-1)
+        flipped = torch.stack([left, canvas_size[0] - bottom, right, canvas_size[0] - top], -1)
+    else:
+        flipped = _mirrored(corners, 1, canvas_size[0])
+    return _formats.from_corners(flipped, format)
+
+
+def _mirrored(corners: Tensor, axis: int, size: int) -> Tensor:
+    """Four corners mirrored along an axis, in an order that is clockwise again: each edge's ends change places."""
+    values = list(corners.unbind(-1))
+    values[axis::2] = [size - value for value in values[axis::2]]
+    return torch.stack([values[2 * corner + k] for corner in (1, 0, 3, 2) for k in (0, 1)], -1)
+
+
+@register_partial(horizontal_flip, tv_tensors.KeyPoints)
+def horizontal_flip_keypoints(keypoints: Tensor, canvas_size: tuple[int, int]) -> Tensor:
+    """`horizontal_flip` of points [..., 2]."""
+    return torch.stack([canvas_size[1] - 1 - keypoints[..., 0], keypoints[..., 1]], -1)
+
+
+@register_partial(vertical_flip, tv_tensors.KeyPoints)
+def vertical_flip_keypoints(keypoints: Tensor, canvas_size: tuple[int, int]) -> Tensor:
+    """`vertical_flip` of points [..., 2]."""
+    return torch.stack([keypoints[..., 0], canvas_size[0] - 1 - keypoints[..., 1]], -1)
+
+
+@register_kernel(horizontal_flip, "PIL.Image:Image")
+def _horizontal_flip_image_pil(image: Image.Image) -> Image.Image:
+    from PIL import Image
+
+    return image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+
+
+@register_kernel(vertical_flip, "PIL.Image:Image")
+def _vertical_flip_image_pil(image: Image.Image) -> Image.Image:
+    from PIL import Image
+
+    return image.transpose(Image.Transpose.FLIP_TOP_BOTTOM)
+
+
+hflip = horizontal_flip
+vflip = vertical_flip

@@ -1,0 +1,105 @@
+"""Pictures seen through a map: each pixel of the result is taken from a place between the pixels of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import grid_sample
+
+from flambeau.vision.transforms._interpolation import InterpolationMode, interpolation_mode
+from flambeau.vision.transforms.v2.functional._affine_matrix import Matrix
+
+Fill = float | Sequence[float] | None
+
+
+def sample(image: Tensor, grid: Tensor, interpolation: InterpolationMode | str | int, fill: Fill) -> Tensor:
+    """Take pixels from places.
+
+    Args:
+        image: [..., C, H, W] of any dtype.
+        grid: [1, new H, new W, 2] or [new H, new W, 2], (x, y) with -1 and 1 at the outer edges of the picture;
+            floating point.
+        interpolation: NEAREST or BILINEAR.
+        fill: value outside of the picture, one for all channels or one for each. None is 0. A value also blends the
+            edge, where a place has some pixels inside and some outside.
+
+    Returns:
+        [..., C, new H, new W], same dtype, integers rounded.
+
+    Raises:
+        ValueError: another interpolation, or `fill` does not fit the channels.
+    """
+    mode = sampling_mode(interpolation)
+    grid = grid if grid.ndim == 4 else grid[None]
+    *leading, channels, height, width = image.shape
+    new_shape = (*leading, channels, *grid.shape[1:3])
+    if image.numel() == 0:
+        return image.new_zeros(new_shape)
+    work = image.reshape(-1, channels, height, width).to(grid.dtype)
+    if fill is not None:
+        work = torch.cat([work, work.new_ones(work.shape[0], 1, height, width)], 1)
+    grid = grid.expand(work.shape[0], -1, -1, -1)
+    values = grid_sample(work, grid, mode=mode, padding_mode="zeros", align_corners=False)
+    if fill is not None:
+        values = _filled(values[:, :-1], values[:, -1:], _fill_values(fill, channels, values), mode)
+    if not image.is_floating_point() and mode != "nearest":
+        values = values.round()
+    return values.reshape(new_shape).to(image.dtype)
+
+
+def _filled(values: Tensor, inside: Tensor, fill: Tensor, mode: str) -> Tensor:
+    if mode == "nearest":
+        return torch.where(inside < 0.5, fill, values)
+    return (values - fill) * inside + fill
+
+
+def _fill_values(fill: float | Sequence[float], channels: int, like: Tensor) -> Tensor:
+    values = [fill] if isinstance(fill, (int, float)) else list(fill)
+    if len(values) not in (1, channels):
+        raise ValueError(
+            f"fill {fill!r} has {len(values)} values, expected one, or one for each of {channels} channels."
+        )
+    return torch.tensor(values, dtype=like.dtype, device=like.device).view(1, -1, 1, 1)
+
+
+def sampling_mode(interpolation: InterpolationMode | str | int) -> str:
+    """The word that `grid_sample` has for an interpolation.
+
+    Raises:
+        ValueError: it has none.
+    """
+    mode = interpolation_mode(interpolation)
+    if mode not in (InterpolationMode.NEAREST, InterpolationMode.BILINEAR):
+        raise ValueError(
+            f"Tensors are not interpolated with {mode.value!r} here, expected 'nearest' or 'bilinear'; PIL images "
+            "take 'bicubic' too."
+        )
+    return str(mode.value)
+
+
+def sampling_dtype(image: Tensor) -> torch.dtype:
+    """The dtype in which places and values are computed: float32, or float64 where values need it."""
+    return torch.float64 if image.dtype in (torch.float64, torch.int32, torch.int64) else torch.float32
+
+
+def affine_grid(matrix: Matrix, image: Tensor, new_size: tuple[int, int]) -> Tensor:
+    """The places [1, new H, new W, 2] that an inverse map, around the middles of both pictures, takes pixels from."""
+    a, b, c, d, e, f = matrix
+    height, width = image.shape[-2:]
+    x, y = _centers(new_size[1], image), _centers(new_size[0], image)[:, None]
+    across = (x * (2 * a / width)) + (y * (2 * b / width) + 2 * c / width)
+    down = (x * (2 * d / height)) + (y * (2 * e / height) + 2 * f / height)
+    return torch.stack([across, down], -1)[None]
+
+
+def _centers(size: int, image: Tensor) -> Tensor:
+    """Centres of pixels along a dimension, counted from its middle."""
+    first = (1 - size) * 0.5
+    return torch.arange(size, dtype=sampling_dtype(image), device=image.device) + first
+
+
+def on_mask(mask: Tensor) -> Tensor:
+    """A mask with a dimension for channels: [H, W] becomes [1, H, W]."""
+    return mask[None] if mask.ndim == 2 else mask
