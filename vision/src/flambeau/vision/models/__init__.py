@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flambeau.vision.models.mnasnet import *
     from flambeau.vision.models.mobilenetv2 import *
     from flambeau.vision.models.mobilenetv3 import *
+    from flambeau.vision.models.multiscale import *
     from flambeau.vision.models.regnet import *
     from flambeau.vision.models.resnet import *
     from flambeau.vision.models.shufflenetv2 import *
@@ -139,6 +140,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "convnext_small",
             "convnext_tiny",
         ),
+        "multiscale": ("MultiScaleFeatures", "multiscale_features"),
         "resnet": (
             "ResNet",
             "resnet18",
@@ -243,5 +245,5 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "Wide_ResNet101_2_Weights",
         ),
     },
-    submodules=("_utils", "detection", "segmentation"),
+    submodules=("_utils", "detection", "feature_extraction", "segmentation"),
 )

@@ -160,7 +160,7 @@ def _trace(
     options["autowrap_modules"] = (math, *options.get("autowrap_modules", ()))
     options["autowrap_functions"] = (*_operators(), *options.get("autowrap_functions", ()))
     tracers = {}
-    with _modes_kept(model):
+    with modes_kept(model):
         for mode in (True, False):
             tracer = NodePathTracer(**options)
             try:
@@ -183,7 +183,7 @@ def _operators() -> list[Callable[..., Any]]:
 
 
 @contextmanager
-def _modes_kept(model: nn.Module) -> Iterator[None]:
+def modes_kept(model: nn.Module) -> Iterator[None]:
     """Give every module of a model its mode back, which need not be the same for all."""
     before = [(module, module.training) for module in model.modules()]
     try:
