@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -12,6 +11,8 @@ from flambeau.vision.ops.boxes import box_area
 from flambeau.vision.ops.roi_align import roi_align
 
 __all__ = ["LevelMapper", "MultiScaleRoIAlign", "initLevelMapper"]
+
+_FINEST, _COARSEST = -4, 16  # levels of maps: of 16 times the image's size, of 1 / 65536 of it
 
 
 class LevelMapper:
@@ -95,13 +96,12 @@ class MultiScaleRoIAlign(nn.Module):
             raise ValueError(f"MultiScaleRoIAlign: the maps are {list(x)}, expected some of {self.featmap_names}.")
         if not image_shapes:
             raise ValueError("MultiScaleRoIAlign: image_shapes is empty, expected (height, width) of each image.")
-        scales = [_scale(features, image_shapes) for features in maps]
+        strides = [_level(features, image_shapes) for features in maps]
+        scales = [2.0**-k for k in strides]
         rois = _with_image_index(boxes)
         if len(maps) == 1:
             return self._align(maps[0], rois, scales[0])
-        mapper = LevelMapper(
-            -round(math.log2(scales[0])), -round(math.log2(scales[-1])), self.canonical_scale, self.canonical_level
-        )
+        mapper = LevelMapper(strides[0], strides[-1], self.canonical_scale, self.canonical_level)
         return self._from_levels(maps, scales, rois, mapper(boxes))
 
     def _from_levels(self, maps: list[Tensor], scales: list[float], rois: Tensor, levels: Tensor) -> Tensor:
@@ -129,10 +129,14 @@ class MultiScaleRoIAlign(nn.Module):
         )
 
 
-def _scale(features: Tensor, image_shapes: Sequence[tuple[int, int]]) -> float:
-    """Size of a map over size of the largest image, rounded to a power of two; both directions agree on it."""
+def _level(features: Tensor, image_shapes: Sequence[tuple[int, int]]) -> int:
+    """The k for which a map has nearest to 1 / 2**k of the height of the largest image."""
     tallest = max(height for height, _ in image_shapes)
-    return 2.0 ** round(math.log2(features.shape[-2] / tallest))
+    # By comparison and not by logarithm: sizes may be symbolic.
+    for k in range(_FINEST, _COARSEST):
+        if features.shape[-2] * 2 ** (k + 0.5) >= tallest:
+            return k
+    return _COARSEST
 
 
 def _with_image_index(boxes: list[Tensor]) -> Tensor:

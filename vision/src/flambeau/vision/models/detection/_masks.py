@@ -57,8 +57,8 @@ def paste_masks_in_image(masks: Tensor, boxes: Tensor, img_shape: tuple[int, int
         return _paste_all(masks, pixels, img_shape)
     # One allocation; only the pixels inside boxes are computed and written.
     images = masks.new_zeros(masks.shape[0], 1, *img_shape)
-    for mask, box, image in zip(masks[:, 0], pixels.tolist(), images[:, 0], strict=True):
-        _paste(mask, box, image)
+    for index, box in enumerate(pixels.tolist()):
+        _paste(masks[index, 0], box, images[index, 0])
     return images
 
 

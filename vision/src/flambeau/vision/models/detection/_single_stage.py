@@ -48,6 +48,8 @@ class SingleStageDetector(nn.Module):
         """
         if self.training:
             check_targets(images, targets)
+        elif len(images) == 0:
+            return []
         original_sizes = [(image.shape[-2], image.shape[-1]) for image in images]
         batch, targets = self.transform(images, targets)
         maps = list(named_maps(self.backbone(batch.tensors)).values())

@@ -99,6 +99,11 @@ def encode_boxes(reference_boxes: Tensor, proposals: Tensor, weights: Tensor) ->
     return weights * torch.cat([shift, torch.log(target_sides / sides)], 1)
 
 
+def _by_four(codes: Tensor) -> Tensor:
+    """(N, 4 K) as (N, K, 4), for N = 0 too."""
+    return codes.reshape(codes.shape[0], codes.shape[1] // 4, 4)
+
+
 class BoxCoder:
     """Boxes as differences from proposals, see `encode_boxes`, and back.
 
@@ -126,14 +131,13 @@ class BoxCoder:
 
     def decode(self, rel_codes: Tensor, boxes: list[Tensor]) -> Tensor:
         """Decode (sum of the N_i, 4 K) codes for the proposals of all pictures, into (sum of the N_i, K, 4)."""
-        proposals = torch.cat(boxes)
-        return self.decode_single(rel_codes.reshape(proposals.shape[0], -1), proposals).unflatten(1, (-1, 4))  # type: ignore[no-untyped-call,no-any-return]
+        return _by_four(self.decode_single(rel_codes, torch.cat(boxes)))
 
     def decode_single(self, rel_codes: Tensor, boxes: Tensor) -> Tensor:
         """Decode K codes for each of N boxes: (N, 4 K) and (N, 4) into (N, 4 K)."""
         center, sides = _as_center(boxes.to(rel_codes.dtype))
         center, sides = center[:, None], sides[:, None]
-        codes = rel_codes.reshape(rel_codes.shape[0], -1, 4) / rel_codes.new_tensor(self.weights)
+        codes = _by_four(rel_codes) / rel_codes.new_tensor(self.weights)
         new_center = codes[..., :2] * sides + center
         half = 0.5 * codes[..., 2:].clamp(max=self.bbox_xform_clip).exp() * sides
         return torch.cat([new_center - half, new_center + half], -1).flatten(1)

@@ -51,6 +51,8 @@ class GeneralizedRCNN(nn.Module):
         """
         if self.training:
             check_targets(images, targets)
+        elif len(images) == 0:
+            return []
         original_sizes = [(image.shape[-2], image.shape[-1]) for image in images]
         batch, targets = self.transform(images, targets)
         features = named_maps(self.backbone(batch.tensors))
@@ -72,6 +74,8 @@ def check_targets(images: list[Tensor] | Tensor, targets: list[Target] | None) -
         ValueError: they are missing, as many as pictures they are not, boxes are not (K, 4), or a box has no width or
             height; the message says which.
     """
+    if len(images) == 0:
+        raise ValueError("There are no pictures, expected at least one in training mode.")
     if targets is None:
         raise ValueError("targets is None, expected one dict of boxes and labels for each picture in training mode.")
     if len(targets) != len(images):

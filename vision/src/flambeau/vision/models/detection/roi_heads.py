@@ -65,7 +65,7 @@ def fastrcnn_loss(
     """
     label = torch.cat(labels)
     objects = torch.where(label > 0)[0]
-    codes = box_regression.reshape(len(label), -1, 4)[objects, label[objects]]
+    codes = box_regression.reshape(len(label), box_regression.shape[1] // 4, 4)[objects, label[objects]]
     box_loss = F.smooth_l1_loss(codes, torch.cat(regression_targets)[objects], beta=1 / 9, reduction="sum")
     return F.cross_entropy(class_logits, label), box_loss / label.numel()
 
@@ -425,8 +425,8 @@ class RoIHeads(nn.Module):
     def _predict(
         self, features: dict[str, Tensor], proposals: list[Tensor], image_shapes: list[Size]
     ) -> tuple[Tensor, Tensor]:
-        vectors = self.box_head(self.box_roi_pool(features, proposals, image_shapes))
-        return self.box_predictor(vectors)  # type: ignore[no-any-return]
+        pooled = self.box_roi_pool(features, proposals, image_shapes)
+        return self.box_predictor(_run(self.box_head, pooled))  # type: ignore[no-any-return]
 
     def _detect_boxes(
         self, features: dict[str, Tensor], proposals: list[Tensor], image_shapes: list[Size]
@@ -438,11 +438,11 @@ class RoIHeads(nn.Module):
 
     def _mask_logits(self, features: dict[str, Tensor], boxes: list[Tensor], image_shapes: list[Size]) -> Tensor:
         pooled = self.mask_roi_pool(features, boxes, image_shapes)  # type: ignore[misc]
-        return self.mask_predictor(self.mask_head(pooled))  # type: ignore[misc,no-any-return]
+        return self.mask_predictor(_run(self.mask_head, pooled))  # type: ignore[misc,no-any-return]
 
     def _keypoint_logits(self, features: dict[str, Tensor], boxes: list[Tensor], image_shapes: list[Size]) -> Tensor:
         pooled = self.keypoint_roi_pool(features, boxes, image_shapes)  # type: ignore[misc]
-        return self.keypoint_predictor(self.keypoint_head(pooled))  # type: ignore[misc,no-any-return]
+        return self.keypoint_predictor(_run(self.keypoint_head, pooled))  # type: ignore[misc,no-any-return]
 
     def _losses(
         self,
@@ -473,6 +473,14 @@ class RoIHeads(nn.Module):
             heat = self._keypoint_logits(features, boxes, image_shapes)
             losses["loss_keypoint"] = keypointrcnn_loss(heat, boxes, of("keypoints"), matched)
         return losses
+
+
+def _run(head: nn.Module | None, pooled: Tensor) -> Tensor:
+    """The head's answers. There may be no boxes, which normalization cannot be traced with: one of zeros is added."""
+    assert head is not None
+    if torch.compiler.is_compiling():
+        return head(torch.cat([pooled.new_zeros(1, *pooled.shape[1:]), pooled]))[1:]  # type: ignore[no-any-return]
+    return head(pooled)  # type: ignore[no-any-return]
 
 
 def _check_dtypes(targets: list[Target]) -> None:

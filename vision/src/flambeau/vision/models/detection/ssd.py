@@ -249,17 +249,19 @@ class SSD(SingleStageDetector):
 
 
 def channels_of_maps(backbone: nn.Module, size: tuple[int, int], anchors: DefaultBoxGenerator) -> list[int]:
-    """Channels of a backbone's maps: as it says in `out_channels`, else found by running it once.
+    """Channels of a backbone's maps: as `out_channels` says (a number is for all), else found by running it once.
 
     Raises:
         ValueError: there are not as many maps as sets of default boxes.
     """
     stated: Any = getattr(backbone, "out_channels", None)
+    maps = len(anchors.num_anchors_per_location())
+    if isinstance(stated, int):
+        return [stated] * maps
     channels = list(stated) if stated is not None else retrieve_out_channels(backbone, size)
-    if len(channels) != len(anchors.num_anchors_per_location()):
+    if len(channels) != maps:
         raise ValueError(
-            f"The backbone has {len(channels)} maps and the anchor generator boxes for "
-            f"{len(anchors.num_anchors_per_location())}, expected as many."
+            f"The backbone has {len(channels)} maps and the anchor generator boxes for {maps}, expected as many."
         )
     return channels
 
