@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from flambeau.core.weights import Weights, WeightsEnum, build_with_weights, get_model, register_model
-from flambeau.core.weights.surgery import adapted_kernels
+from flambeau.core.weights.surgery import adapted_kernels, replace_outputs
 
 
 class Cell(nn.Module):
@@ -79,6 +79,14 @@ class TestHead:
     def test_a_model_without_a_declared_head_says_what_is_missing(self, saved: Cell) -> None:
         with pytest.raises(ValueError, match=r"'plain_cell' declares no head, so num_classes cannot differ"):
             get_model("plain_cell", weights="V1", num_classes=10)
+
+    def test_a_declared_head_in_a_part_that_was_left_out_is_no_obstacle(self) -> None:
+        model = nn.Module()
+        model.head, model.aux = nn.Linear(4, 3), None
+        replace_outputs(model, ["head", "aux.layer"], 5)
+        assert model.head.out_features == 5
+        with pytest.raises(AttributeError, match="tail"):
+            replace_outputs(model, ["tail.layer"], 5)
 
     def test_the_new_head_is_where_the_old_one_was(self, saved: Cell) -> None:
         model = get_model("cell", weights="V1", num_classes=10, dtype=torch.float64)

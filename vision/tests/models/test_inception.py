@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from flambeau.core.weights import build_with_weights
-from flambeau.vision.models import _utils, googlenet, inception_v3
+from flambeau.vision.models import _utils, get_model, googlenet, inception_v3
 from flambeau.vision.models.googlenet import (
     BasicConv2d,
     GoogLeNet,
@@ -117,3 +117,11 @@ def test_the_heads_of_inception_start_with_their_own_deviations():
     assert head.fc.weight.std().item() == pytest.approx(0.001, rel=0.05)
     assert head.conv1.conv.weight.std().item() == pytest.approx(0.01, rel=0.05)
     assert head.conv0.conv.weight.std().item() == pytest.approx(0.1, rel=0.05)
+
+
+def test_auxiliary_heads_follow_another_number_of_classes(stored):
+    stored(Inception3(init_weights=False))
+    model = get_model("inception_v3", weights="IMAGENET1K_V1", num_classes=7)
+    assert (model.fc.out_features, model.AuxLogits.fc.out_features) == (7, 7)
+    model = get_model("inception_v3", weights="IMAGENET1K_V1", num_classes=7, aux_logits=False)
+    assert (model.fc.out_features, model.AuxLogits) == (7, None)

@@ -26,13 +26,15 @@ def replace_outputs(model: nn.Module, layers: Sequence[str], classes: int, befor
     Args:
         model: changed in place.
         layers: dotted names of linear layers or convolutions. One with several outputs per class (box coordinates,
-            anchors) keeps that number per class.
+            anchors) keeps that number per class. One in a part that is None, such as an auxiliary head that was not
+            asked for, is left out.
         classes: the new number, > 0.
         before: the number so far; None takes the first layer's outputs.
 
     Raises:
         ValueError: a layer is of another kind, or its outputs are no multiple of `before`.
     """
+    layers = [name for name in layers if not _is_left_out(model, name)]
     for name in layers:
         layer = model.get_submodule(name)
         if not isinstance(layer, (nn.Linear, Convolution)):
@@ -121,6 +123,16 @@ def _like(layer: Any, *, inputs: int | None = None, outputs: int | None = None) 
 def _replace(model: nn.Module, name: str, layer: nn.Module) -> None:
     parent, _, child = name.rpartition(".")
     setattr(model.get_submodule(parent), child, layer)
+
+
+def _is_left_out(model: nn.Module, name: str) -> bool:
+    """Whether a part on the way to a layer is None."""
+    part: Any = model
+    for step in name.split("."):
+        part = getattr(part, step, part)
+        if part is None:
+            return True
+    return False
 
 
 def _ancestors(model: nn.Module, name: str) -> list[nn.Module]:

@@ -247,7 +247,7 @@ def _without_heads(state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in state.items() if not name.startswith("aux")}
 
 
-@register_model(task="image-classification", tags=("imagenet",), head="fc", stem="conv1.conv")
+@register_model(task="image-classification", tags=("imagenet",), head=("fc", "aux1.fc2", "aux2.fc2"), stem="conv1.conv")
 @handle_legacy_interface(weights=("pretrained", GoogLeNet_Weights.IMAGENET1K_V1))
 def googlenet(*, weights: GoogLeNet_Weights | None = None, progress: bool = True, **kwargs: Any) -> GoogLeNet:
     """GoogLeNet with batch normalization (Szegedy et al. 2014, arXiv:1409.4842, table 1).

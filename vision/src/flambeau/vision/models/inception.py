@@ -344,7 +344,7 @@ def _without_head(state: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in state.items() if not name.startswith("AuxLogits.")}
 
 
-@register_model(task="image-classification", tags=("imagenet",), head="fc", stem="Conv2d_1a_3x3.conv")
+@register_model(task="image-classification", tags=("imagenet",), head=("fc", "AuxLogits.fc"), stem="Conv2d_1a_3x3.conv")
 @handle_legacy_interface(weights=("pretrained", Inception_V3_Weights.IMAGENET1K_V1))
 def inception_v3(*, weights: Inception_V3_Weights | None = None, progress: bool = True, **kwargs: Any) -> Inception3:
     """Inception v3 for pictures of 299x299 (Szegedy et al. 2015, arXiv:1512.00567, table 1).
