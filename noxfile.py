@@ -87,8 +87,9 @@ def _build_wheels(session: nox.Session, folder: Path) -> dict[str, Path]:
 
 
 def _fresh_environment(session: nox.Session, name: str) -> str:
-    """A new virtual environment below the session's temporary folder; returns its python."""
-    folder = Path(session.create_tmp(), name).absolute()
+    """A new virtual environment beside the session's own; returns its python."""
+    # Not below `create_tmp()`, which moves the temporary folder of everything that runs into this checkout.
+    folder = ROOT / ".nox" / f"{session.name}-{name}"
     shutil.rmtree(folder, ignore_errors=True)
     session.run(sys.executable, "-m", "venv", str(folder), external=True)
     return str(folder / ("Scripts" if os.name == "nt" else "bin") / "python")
