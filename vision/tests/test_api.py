@@ -18,6 +18,7 @@ WHOLE = {
     "flambeau.vision.models._api": set(),
     "flambeau.vision.models._utils": set(),
     "flambeau.vision.tv_tensors": set(),
+    "flambeau.vision.utils": set(),
     "flambeau.vision.datasets.folder": set(),
     "flambeau.vision.datasets.vision": set(),
     "flambeau.vision.datasets.utils": {"USER_AGENT", "download_file_from_google_drive"},

@@ -1,4 +1,4 @@
-"""Computer vision for PyTorch: models with pretrained weights, transforms, operators, datasets, image input.
+"""Computer vision for PyTorch: models with pretrained weights, transforms, operators, datasets, image and video input.
 
 Importing this package imports neither torch nor Pillow; each submodule loads when it is first used.
 """
@@ -9,7 +9,7 @@ from flambeau.core.exports import lazy_exports
 
 TYPE_CHECKING = False  # `typing` itself costs several milliseconds
 if TYPE_CHECKING:
-    from flambeau.vision import datasets, io, models, ops, transforms, tv_tensors, weights
+    from flambeau.vision import datasets, io, models, ops, transforms, tv_tensors, utils, weights
     from flambeau.vision._backends import *
 
 __version__ = "0.1.0"
@@ -25,5 +25,5 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "set_video_backend",
         ),
     },
-    submodules=("datasets", "io", "models", "ops", "transforms", "tv_tensors", "weights"),
+    submodules=("datasets", "io", "models", "ops", "transforms", "tv_tensors", "utils", "weights"),
 )

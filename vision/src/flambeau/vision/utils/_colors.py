@@ -1,0 +1,44 @@
+"""Colours as callers write them."""
+
+from __future__ import annotations
+
+RGB = tuple[int, int, int]
+Color = str | RGB
+Colors = list[Color] | Color | None
+
+
+def parse_color(color: Color) -> RGB:
+    """A colour's name, "#rrggbb" or tuple as RGB, each in 0..255.
+
+    Raises:
+        ValueError: Pillow knows no such name, or the tuple does not hold three numbers in 0..255.
+    """
+    if isinstance(color, str):
+        from PIL import ImageColor
+
+        return ImageColor.getrgb(color)[:3]
+    values: tuple[int, ...] = color  # callers are not all type-checked
+    if len(values) != 3 or not all(0 <= value <= 255 for value in values):
+        raise ValueError(f"The colour is {color!r}; expected (red, green, blue), each from 0 to 255, or a name.")
+    return color
+
+
+def parse_colors(colors: Colors, count: int) -> list[RGB]:
+    """One colour for each of `count` objects; None gives a palette of many different ones."""
+    if colors is None:
+        return [_palette(index) for index in range(count)]
+    if isinstance(colors, list):
+        if len(colors) < count:
+            raise ValueError(
+                f"Number of colors must be equal or larger than the number of objects, got {len(colors)} < {count}."
+            )
+        return [parse_color(color) for color in colors[:count]]
+    if not isinstance(colors, str | tuple):
+        raise ValueError(f"colors must be a tuple or a string, or a list thereof, got a {type(colors).__name__}.")
+    return [parse_color(colors)] * count
+
+
+def _palette(index: int) -> RGB:
+    # Upstream: multiples of three large numbers, modulo 255; the first is black.
+    red, green, blue = (index * step % 255 for step in (2**25 - 1, 2**15 - 1, 2**21 - 1))
+    return red, green, blue
