@@ -21,7 +21,7 @@ WHOLE = {
     "flambeau.vision.utils": set(),
     "flambeau.vision.datasets.folder": set(),
     "flambeau.vision.datasets.vision": set(),
-    "flambeau.vision.datasets.utils": {"USER_AGENT", "download_file_from_google_drive"},
+    "flambeau.vision.datasets.utils": {"USER_AGENT"},
 }
 # Modules of which a part is here: every name that exists is compared, and these have to exist.
 PARTLY = {

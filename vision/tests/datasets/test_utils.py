@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 
-from flambeau.core.errors import DownloadError, UnsafeArchiveError
+from flambeau.core.errors import DownloadError, HashMismatchError, UnsafeArchiveError
 from flambeau.core.testing.server import FileServer
 from flambeau.vision.datasets import utils
 
@@ -107,3 +107,34 @@ def test_an_argument_with_fixed_values_is_checked():
 
 def test_items_are_quoted_and_separated():
     assert utils.iterable_to_str(["a", 1]) == "'a', '1'"
+
+
+@pytest.fixture
+def drive(monkeypatch):
+    """A server that stands for Google Drive, holding one file."""
+    with FileServer({"download": b"the file"}) as server:
+        monkeypatch.setenv("FLAMBEAU_MIRRORS", f"https://drive.usercontent.google.com/={server.url('')}")
+        yield server
+
+
+def test_a_file_is_fetched_from_google_drive_once(tmp_path, drive):
+    md5 = hashlib.md5(b"the file").hexdigest()
+    for _ in range(2):
+        utils.download_file_from_google_drive("1abc", tmp_path / "data", "file.bin", md5)
+    assert (tmp_path / "data" / "file.bin").read_bytes() == b"the file"
+    assert len(drive.log) == 1
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["file.bin"]
+
+
+@pytest.mark.parametrize("md5", [None, "0" * 32])
+def test_a_page_in_place_of_the_file_is_told_and_not_saved(tmp_path, drive, md5):
+    drive.files["download"] = b"\n<!DOCTYPE html><title>Google Drive - Quota exceeded</title>"
+    with pytest.raises(DownloadError, match=r"sent a web page in place of file.bin \(id 1abc.*quota may be used up"):
+        utils.download_file_from_google_drive("1abc", tmp_path, "file.bin", md5)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_file_than_announced_is_not_saved(tmp_path, drive):
+    with pytest.raises(HashMismatchError, match=r"sent a file with md5 .* in place of 1abc"):
+        utils.download_file_from_google_drive("1abc", tmp_path, md5="0" * 32)
+    assert list(tmp_path.iterdir()) == []

@@ -23,10 +23,11 @@ from flambeau.vision.transforms.v2 import functional as F
 _NO_CHECKSUM = "its owner states no checksum, and none is on record"
 expected_failures = {
     "facts-complete:vision/fgvcaircraft": _NO_CHECKSUM,
+    "facts-complete:vision/kitti": _NO_CHECKSUM,
     "transforms-applied-once:vision/lfwpairs": "an item has two pictures, and each is transformed",
 }
 _CIFAR = {"cifar10": CIFAR10, "cifar100": CIFAR100}
-_INPUT_SHAPES = {"digit_cnn": (1, 8, 8)}
+_INPUT_SHAPES = {"digit_cnn": (1, 8, 8), "inception_v3": (3, 299, 299)}
 
 
 def example_inputs(model_name: str, batch: int) -> tuple[Tensor, ...]:

@@ -11,13 +11,18 @@ if TYPE_CHECKING:
     from flambeau.vision.datasets.celeba import CelebA as CelebA
     from flambeau.vision.datasets.cifar import CIFAR10 as CIFAR10
     from flambeau.vision.datasets.cifar import CIFAR100 as CIFAR100
+    from flambeau.vision.datasets.cityscapes import Cityscapes as Cityscapes
     from flambeau.vision.datasets.clevr import CLEVRClassification as CLEVRClassification
+    from flambeau.vision.datasets.coco import CocoCaptions as CocoCaptions
+    from flambeau.vision.datasets.coco import CocoDetection as CocoDetection
     from flambeau.vision.datasets.country211 import Country211 as Country211
     from flambeau.vision.datasets.dtd import DTD as DTD
     from flambeau.vision.datasets.eurosat import EuroSAT as EuroSAT
     from flambeau.vision.datasets.fakedata import FakeData as FakeData
     from flambeau.vision.datasets.fer2013 import FER2013 as FER2013
     from flambeau.vision.datasets.fgvc_aircraft import FGVCAircraft as FGVCAircraft
+    from flambeau.vision.datasets.flickr import Flickr8k as Flickr8k
+    from flambeau.vision.datasets.flickr import Flickr30k as Flickr30k
     from flambeau.vision.datasets.flowers102 import Flowers102 as Flowers102
     from flambeau.vision.datasets.folder import DatasetFolder as DatasetFolder
     from flambeau.vision.datasets.folder import ImageFolder as ImageFolder
@@ -26,6 +31,7 @@ if TYPE_CHECKING:
     from flambeau.vision.datasets.imagenet import ImageNet as ImageNet
     from flambeau.vision.datasets.imagenette import Imagenette as Imagenette
     from flambeau.vision.datasets.inaturalist import INaturalist as INaturalist
+    from flambeau.vision.datasets.kitti import Kitti as Kitti
     from flambeau.vision.datasets.lfw import LFWPairs as LFWPairs
     from flambeau.vision.datasets.lfw import LFWPeople as LFWPeople
     from flambeau.vision.datasets.lsun import LSUN as LSUN
@@ -35,11 +41,15 @@ if TYPE_CHECKING:
     from flambeau.vision.datasets.mnist import MNIST as MNIST
     from flambeau.vision.datasets.mnist import QMNIST as QMNIST
     from flambeau.vision.datasets.mnist import FashionMNIST as FashionMNIST
+    from flambeau.vision.datasets.moving_mnist import MovingMNIST as MovingMNIST
     from flambeau.vision.datasets.omniglot import Omniglot as Omniglot
     from flambeau.vision.datasets.oxford_iiit_pet import OxfordIIITPet as OxfordIIITPet
     from flambeau.vision.datasets.pcam import PCAM as PCAM
+    from flambeau.vision.datasets.phototour import PhotoTour as PhotoTour
     from flambeau.vision.datasets.places365 import Places365 as Places365
     from flambeau.vision.datasets.rendered_sst2 import RenderedSST2 as RenderedSST2
+    from flambeau.vision.datasets.sbd import SBDataset as SBDataset
+    from flambeau.vision.datasets.sbu import SBU as SBU
     from flambeau.vision.datasets.semeion import SEMEION as SEMEION
     from flambeau.vision.datasets.stanford_cars import StanfordCars as StanfordCars
     from flambeau.vision.datasets.stl10 import STL10 as STL10
@@ -47,6 +57,9 @@ if TYPE_CHECKING:
     from flambeau.vision.datasets.svhn import SVHN as SVHN
     from flambeau.vision.datasets.usps import USPS as USPS
     from flambeau.vision.datasets.vision import VisionDataset as VisionDataset
+    from flambeau.vision.datasets.voc import VOCDetection as VOCDetection
+    from flambeau.vision.datasets.voc import VOCSegmentation as VOCSegmentation
+    from flambeau.vision.datasets.widerface import WIDERFace as WIDERFace
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
@@ -54,13 +67,16 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "caltech": ("Caltech101", "Caltech256"),
         "celeba": ("CelebA",),
         "cifar": ("CIFAR10", "CIFAR100"),
+        "cityscapes": ("Cityscapes",),
         "clevr": ("CLEVRClassification",),
+        "coco": ("CocoCaptions", "CocoDetection"),
         "country211": ("Country211",),
         "dtd": ("DTD",),
         "eurosat": ("EuroSAT",),
         "fakedata": ("FakeData",),
         "fer2013": ("FER2013",),
         "fgvc_aircraft": ("FGVCAircraft",),
+        "flickr": ("Flickr30k", "Flickr8k"),
         "flowers102": ("Flowers102",),
         "folder": ("DatasetFolder", "ImageFolder"),
         "food101": ("Food101",),
@@ -68,14 +84,19 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "imagenet": ("ImageNet",),
         "imagenette": ("Imagenette",),
         "inaturalist": ("INaturalist",),
+        "kitti": ("Kitti",),
         "lfw": ("LFWPairs", "LFWPeople"),
         "lsun": ("LSUN", "LSUNClass"),
         "mnist": ("EMNIST", "FashionMNIST", "KMNIST", "MNIST", "QMNIST"),
+        "moving_mnist": ("MovingMNIST",),
         "omniglot": ("Omniglot",),
         "oxford_iiit_pet": ("OxfordIIITPet",),
         "pcam": ("PCAM",),
+        "phototour": ("PhotoTour",),
         "places365": ("Places365",),
         "rendered_sst2": ("RenderedSST2",),
+        "sbd": ("SBDataset",),
+        "sbu": ("SBU",),
         "semeion": ("SEMEION",),
         "stanford_cars": ("StanfordCars",),
         "stl10": ("STL10",),
@@ -83,6 +104,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "svhn": ("SVHN",),
         "usps": ("USPS",),
         "vision": ("VisionDataset",),
+        "voc": ("VOCDetection", "VOCSegmentation"),
+        "widerface": ("WIDERFace",),
     },
     submodules=("utils",),
 )

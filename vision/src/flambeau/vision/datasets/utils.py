@@ -7,18 +7,22 @@ leave their folder.
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from flambeau.core.datasets import DatasetFile, DatasetInfo, fetch_dataset
-from flambeau.core.errors import UnknownNameError, close_names
+from flambeau.core.errors import DownloadError, HashMismatchError, UnknownNameError, close_names
+from flambeau.core.files import replace
+from flambeau.vision.datasets._google_drive import drive_url, is_web_page
 
 __all__ = [
     "calculate_md5",
     "check_integrity",
     "check_md5",
     "download_and_extract_archive",
+    "download_file_from_google_drive",
     "download_url",
     "extract_archive",
     "iterable_to_str",
@@ -70,6 +74,41 @@ def download_url(
     """
     file = DatasetFile(url=url, path=str(filename) if filename else "", md5=md5.lower() if md5 else None)
     fetch_dataset(DatasetInfo(name=file.path.rpartition("/")[2], files=(file,)), root)
+
+
+def download_file_from_google_drive(
+    file_id: str, root: str | Path, filename: str | Path | None = None, md5: str | None = None
+) -> None:
+    """Fetch a file that is shared on Google Drive into a folder. A file that is there, and intact, is kept.
+
+    Args:
+        file_id: the long name in its link.
+        root: the folder; made if absent, `~` is expanded.
+        filename: name below the folder; the id when None.
+        md5: hexadecimal digest.
+
+    Raises:
+        DownloadError: the file could not be fetched, or Drive sent a page in its place, because of a quota or because
+            the file is not shared with everybody; nothing is saved then.
+    """
+    from flambeau.core import hub
+
+    target = Path(root).expanduser() / (filename or file_id)
+    if check_integrity(target, md5):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".flambeau-incoming-", dir=target.parent) as incoming:
+        fetched = hub.fetch(drive_url(file_id), root=incoming, filename=target.name)
+        page = is_web_page(fetched)
+        if page or (md5 is not None and not check_md5(fetched, md5.lower())):
+            kind = DownloadError if page else HashMismatchError
+            found = "a web page" if page else f"a file with md5 {calculate_md5(fetched)}"
+            raise kind(
+                f"Google Drive sent {found} in place of {target.name} (id {file_id}{f', md5 {md5}' if md5 else ''}). "
+                "Its quota may be used up, or the file not be shared with everybody: try again a day later, name a "
+                f"mirror in FLAMBEAU_MIRRORS, or fetch it with a browser and place it as {target}."
+            )
+        replace(fetched, target)
 
 
 def extract_archive(from_path: str | Path, to_path: str | Path | None = None, remove_finished: bool = False) -> Path:
