@@ -15,7 +15,7 @@ from PIL import Image
 from flambeau.core import predict as core_predict
 from flambeau.core.errors import PredictError
 from flambeau.core.predict import PredictOptions
-from flambeau.vision import predict as vision_predict
+from flambeau.vision._predict import classes as predict_classes
 from flambeau.vision.io import decode_image
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "digit.png"
@@ -83,7 +83,7 @@ ROWS = [{"class": "a name that is far too long for any picture of this width", "
 )
 def test_the_drawing_is_legible_at_any_size(tmp_path, height, width, expected_width):
     picture = torch.full((3, height, width), 200, dtype=torch.uint8)
-    vision_predict._draw(picture, ROWS, tmp_path / "answer.png")
+    predict_classes._draw(picture, ROWS, tmp_path / "answer.png")
     drawn = decode_image(tmp_path / "answer.png")
     assert drawn.shape[2] == expected_width
     text_height = max(16, expected_width // 20)

@@ -1,0 +1,1 @@
+"""The predictors of `flambeau.vision.predict`, one file each, and what they share."""
