@@ -19,6 +19,7 @@ from flambeau.vision.transforms.v2.functional._affine_matrix import (
     extent,
     inverse_affine_matrix,
 )
+from flambeau.vision.transforms.v2.functional._flip import mirrored
 from flambeau.vision.transforms.v2.functional._kernels import register_partial
 from flambeau.vision.transforms.v2.functional._sampling import Fill, affine_grid, on_mask, sample
 from flambeau.vision.tv_tensors import BoundingBoxFormat
@@ -221,9 +222,9 @@ def _quarter_turns(image: Tensor, angle: float, expand: bool) -> Tensor | None:
     if angle == 0:
         return image.clone()
     if angle == 180:
-        return image.flip(-1, -2)
+        return mirrored(image, -1, -2)
     if angle in (90, 270) and (expand or image.shape[-1] == image.shape[-2]):
-        return image.rot90(1 if angle == 90 else -1, (-2, -1))
+        return mirrored(image.transpose(-2, -1), -2 if angle == 90 else -1)
     return None
 
 

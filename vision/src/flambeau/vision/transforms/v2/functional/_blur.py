@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, constant_pad_nd
 from torch.nn.functional import conv2d
-from torch.nn.functional import pad as add_zeros
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
@@ -136,7 +135,7 @@ def adjust_sharpness_image(image: Tensor, sharpness_factor: float) -> Tensor:
     if not image.is_floating_point():
         smooth = smooth.round()
     difference = (smooth - values[..., 1:-1, 1:-1]) * (1.0 - sharpness_factor)
-    return narrowed(values + add_zeros(difference, [1, 1, 1, 1]), image.dtype)
+    return narrowed(values + constant_pad_nd(difference, [1, 1, 1, 1]), image.dtype)
 
 
 @register_kernel(adjust_sharpness, tv_tensors.Video)

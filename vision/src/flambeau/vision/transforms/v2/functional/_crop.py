@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
-from torch.nn.functional import pad
+from torch import Tensor, constant_pad_nd
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
 from flambeau.vision.transforms._interpolation import InterpolationMode
 from flambeau.vision.transforms.v2.functional import _boxes, _formats
-from flambeau.vision.transforms.v2.functional._flip import horizontal_flip, vertical_flip
+from flambeau.vision.transforms.v2.functional._flip import horizontal_flip, mirrored, vertical_flip
 from flambeau.vision.transforms.v2.functional._kernels import register_partial
 from flambeau.vision.transforms.v2.functional._resize import (
     resize,
@@ -60,7 +59,7 @@ def crop_image(image: Tensor, top: int, left: int, height: int, width: int) -> T
         return inside
     above, before = first_row - top if top < 0 else 0, first_column - left if left < 0 else 0
     below, behind = height - inside.shape[-2] - above, width - inside.shape[-1] - before
-    return pad(inside, [before, behind, above, below])
+    return constant_pad_nd(inside, [before, behind, above, below])
 
 
 @register_kernel(crop, tv_tensors.Video)
@@ -345,7 +344,7 @@ def ten_crop(inpt: Tensor, size: Sequence[int] | int, vertical_flip: bool = Fals
 @register_kernel(ten_crop, tv_tensors.Image)
 def ten_crop_image(image: Tensor, size: Sequence[int] | int, vertical_flip: bool = False) -> Ten:
     """`ten_crop` of a tensor [..., H, W]."""
-    return (*five_crop_image(image, size), *five_crop_image(image.flip(-2 if vertical_flip else -1), size))
+    return (*five_crop_image(image, size), *five_crop_image(mirrored(image, -2 if vertical_flip else -1), size))
 
 
 @register_kernel(ten_crop, tv_tensors.Video)

@@ -40,37 +40,37 @@ def vertical_flip(inpt: Tensor) -> Tensor:
 @register_kernel(horizontal_flip, tv_tensors.Image)
 def horizontal_flip_image(image: Tensor) -> Tensor:
     """`horizontal_flip` of a tensor [..., W]."""
-    return image.flip(-1)
+    return mirrored(image, -1)
 
 
 @register_kernel(horizontal_flip, tv_tensors.Mask)
 def horizontal_flip_mask(mask: Tensor) -> Tensor:
     """`horizontal_flip` of a mask [..., H, W]."""
-    return mask.flip(-1)
+    return mirrored(mask, -1)
 
 
 @register_kernel(horizontal_flip, tv_tensors.Video)
 def horizontal_flip_video(video: Tensor) -> Tensor:
     """`horizontal_flip` of a video [..., T, C, H, W]."""
-    return video.flip(-1)
+    return mirrored(video, -1)
 
 
 @register_kernel(vertical_flip, tv_tensors.Image)
 def vertical_flip_image(image: Tensor) -> Tensor:
     """`vertical_flip` of a tensor [..., H, W]."""
-    return image.flip(-2)
+    return mirrored(image, -2)
 
 
 @register_kernel(vertical_flip, tv_tensors.Mask)
 def vertical_flip_mask(mask: Tensor) -> Tensor:
     """`vertical_flip` of a mask [..., H, W]."""
-    return mask.flip(-2)
+    return mirrored(mask, -2)
 
 
 @register_kernel(vertical_flip, tv_tensors.Video)
 def vertical_flip_video(video: Tensor) -> Tensor:
     """`vertical_flip` of a video [..., T, C, H, W]."""
-    return video.flip(-2)
+    return mirrored(video, -2)
 
 
 @register_partial(horizontal_flip, tv_tensors.BoundingBoxes)
@@ -83,7 +83,7 @@ def horizontal_flip_bounding_boxes(
         left, top, right, bottom = corners.unbind(-1)
         flipped = torch.stack([canvas_size[1] - right, top, canvas_size[1] - left, bottom], -1)
     else:
-        flipped = _mirrored(corners, 0, canvas_size[1])
+        flipped = _mirrored_corners(corners, 0, canvas_size[1])
     return _formats.from_corners(flipped, format)
 
 
@@ -97,11 +97,18 @@ def vertical_flip_bounding_boxes(
         left, top, right, bottom = corners.unbind(-1)
         flipped = torch.stack([left, canvas_size[0] - bottom, right, canvas_size[0] - top], -1)
     else:
-        flipped = _mirrored(corners, 1, canvas_size[0])
+        flipped = _mirrored_corners(corners, 1, canvas_size[0])
     return _formats.from_corners(flipped, format)
 
 
-def _mirrored(corners: Tensor, axis: int, size: int) -> Tensor:
+def mirrored(image: Tensor, *dims: int) -> Tensor:
+    """A tensor of any dtype in reverse order along dimensions."""
+    if image.dtype == torch.uint16:  # which torch moves in this way only under another name
+        return image.view(torch.int16).flip(*dims).view(torch.uint16)
+    return image.flip(*dims)
+
+
+def _mirrored_corners(corners: Tensor, axis: int, size: int) -> Tensor:
     """Four corners mirrored along an axis, in an order that is clockwise again: each edge's ends change places."""
     values = list(corners.unbind(-1))
     values[axis::2] = [size - value for value in values[axis::2]]

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
-from torch.nn import functional as nn
+from torch import Tensor, constant_pad_nd
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
@@ -60,14 +59,14 @@ def pad_image(
         return extended(image, (left, top, right, bottom), padding_mode)
     amounts = [left, right, top, bottom]
     if fill is None or isinstance(fill, (int, float)):
-        return nn.pad(image, amounts, value=fill or 0)
+        return constant_pad_nd(image, amounts, fill or 0)
     if len(fill) == 1:
-        return nn.pad(image, amounts, value=fill[0])
+        return constant_pad_nd(image, amounts, fill[0])
     if image.ndim < 3 or len(fill) != image.shape[-3]:
         raise ValueError(f"pad: fill {fill!r} has {len(fill)} values, expected one, or one for each channel.")
     values = torch.tensor(fill, dtype=image.dtype, device=image.device).view(-1, 1, 1)
-    inside = nn.pad(torch.ones(image.shape[-2:], dtype=torch.bool, device=image.device), amounts)
-    return torch.where(inside, nn.pad(image, amounts), values)
+    inside = constant_pad_nd(torch.ones(image.shape[-2:], dtype=torch.bool, device=image.device), amounts)
+    return torch.where(inside, constant_pad_nd(image, amounts), values)
 
 
 @register_kernel(pad, tv_tensors.Video)

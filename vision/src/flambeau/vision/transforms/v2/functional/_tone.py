@@ -32,8 +32,10 @@ def invert(inpt: Tensor) -> Tensor:
 @register_kernel(invert, tv_tensors.Image)
 def invert_image(image: Tensor) -> Tensor:
     """`invert` of a tensor."""
-    if image.dtype in (torch.uint8, torch.uint16):
+    if image.dtype == torch.uint8:
         return image.bitwise_not()
+    if image.dtype == torch.uint16:  # on which torch does not calculate; in two's complement it is the same
+        return image.view(torch.int16).bitwise_not().view(torch.uint16)
     return image.logical_not() if image.dtype == torch.bool else max_value(image.dtype) - image
 
 
