@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from flambeau.core.registry import MODELS
 from flambeau.core.testing import Sample
 from flambeau.vision import tv_tensors
 from flambeau.vision._miniatures import write_miniature
@@ -34,6 +35,32 @@ def example_inputs(model_name: str, batch: int) -> tuple[Tensor, ...]:
     """A batch of small pictures; the same each time."""
     shape = _INPUT_SHAPES.get(model_name, (3, 64, 64))
     return (torch.rand(batch, *shape, generator=torch.Generator().manual_seed(0)),)
+
+
+def model_config(model_name: str) -> dict[str, Any]:
+    """Detectors take pictures of the size they have, where they would enlarge them tenfold."""
+    return {"min_size": 64, "max_size": 96} if _detects(model_name) and "ssd" not in model_name else {}
+
+
+def training_loss(model_name: str, model: nn.Module, inputs: tuple[Tensor, ...]) -> Tensor | None:
+    """The sum of a detector's losses; None for models whose outputs can be differentiated."""
+    if not _detects(model_name):
+        return None
+    (pictures,) = inputs
+    masks = torch.zeros(1, *pictures.shape[-2:], dtype=torch.uint8)
+    masks[:, 8:48, 8:40] = 1
+    target = {
+        "boxes": torch.tensor([[8.0, 8.0, 40.0, 48.0]]),
+        "labels": torch.tensor([1]),
+        "masks": masks,
+        "keypoints": torch.tensor([[[20.0, 20.0, 1.0]]]).repeat(1, 17, 1),
+    }
+    losses: dict[str, Tensor] = model(pictures, [target] * len(pictures))
+    return torch.stack(list(losses.values())).sum()
+
+
+def _detects(model_name: str) -> bool:
+    return MODELS.info(f"vision/{model_name}").get("task") == "object-detection"
 
 
 def raw_input(model_name: str) -> Tensor:
