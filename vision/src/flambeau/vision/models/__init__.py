@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flambeau.vision.models.efficientnet import *
     from flambeau.vision.models.googlenet import *
     from flambeau.vision.models.inception import *
+    from flambeau.vision.models.maxvit import *
     from flambeau.vision.models.mnasnet import *
     from flambeau.vision.models.mobilenetv2 import *
     from flambeau.vision.models.mobilenetv3 import *
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from flambeau.vision.models.resnet import *
     from flambeau.vision.models.shufflenetv2 import *
     from flambeau.vision.models.squeezenet import *
+    from flambeau.vision.models.swin_transformer import *
     from flambeau.vision.models.vgg import *
+    from flambeau.vision.models.vision_transformer import *
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
@@ -154,6 +157,24 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "wide_resnet50_2",
             "wide_resnet101_2",
         ),
+        "vision_transformer": (
+            "VisionTransformer",
+            "vit_b_16",
+            "vit_b_32",
+            "vit_h_14",
+            "vit_l_16",
+            "vit_l_32",
+        ),
+        "swin_transformer": (
+            "SwinTransformer",
+            "swin_b",
+            "swin_s",
+            "swin_t",
+            "swin_v2_b",
+            "swin_v2_s",
+            "swin_v2_t",
+        ),
+        "maxvit": ("MaxVit", "maxvit_t"),
         # Weights come from the catalogue itself, so that reading an enum imports no torch.
         "flambeau.vision.weights.digits": ("DigitCNN_Weights",),
         "flambeau.vision.weights.alexnet": ("AlexNet_Weights",),
@@ -244,6 +265,22 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "Wide_ResNet50_2_Weights",
             "Wide_ResNet101_2_Weights",
         ),
+        "flambeau.vision.weights.vision_transformer": (
+            "ViT_B_16_Weights",
+            "ViT_B_32_Weights",
+            "ViT_H_14_Weights",
+            "ViT_L_16_Weights",
+            "ViT_L_32_Weights",
+        ),
+        "flambeau.vision.weights.swin_transformer": (
+            "Swin_B_Weights",
+            "Swin_S_Weights",
+            "Swin_T_Weights",
+            "Swin_V2_B_Weights",
+            "Swin_V2_S_Weights",
+            "Swin_V2_T_Weights",
+        ),
+        "flambeau.vision.weights.maxvit": ("MaxVit_T_Weights",),
     },
     submodules=("_utils", "detection", "feature_extraction", "segmentation"),
 )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from flambeau.vision.weights.keypoint_rcnn import *
     from flambeau.vision.weights.lraspp import *
     from flambeau.vision.weights.mask_rcnn import *
+    from flambeau.vision.weights.maxvit import *
     from flambeau.vision.weights.mnasnet import *
     from flambeau.vision.weights.mobilenetv2 import *
     from flambeau.vision.weights.mobilenetv3 import *
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from flambeau.vision.weights.squeezenet import *
     from flambeau.vision.weights.ssd import *
     from flambeau.vision.weights.ssdlite import *
+    from flambeau.vision.weights.swin_transformer import *
     from flambeau.vision.weights.vgg import *
+    from flambeau.vision.weights.vision_transformer import *
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
@@ -143,6 +146,22 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "retinanet": ("RetinaNet_ResNet50_FPN_V2_Weights", "RetinaNet_ResNet50_FPN_Weights"),
         "ssd": ("SSD300_VGG16_Weights",),
         "ssdlite": ("SSDLite320_MobileNet_V3_Large_Weights",),
+        "vision_transformer": (
+            "ViT_B_16_Weights",
+            "ViT_B_32_Weights",
+            "ViT_H_14_Weights",
+            "ViT_L_16_Weights",
+            "ViT_L_32_Weights",
+        ),
+        "swin_transformer": (
+            "Swin_B_Weights",
+            "Swin_S_Weights",
+            "Swin_T_Weights",
+            "Swin_V2_B_Weights",
+            "Swin_V2_S_Weights",
+            "Swin_V2_T_Weights",
+        ),
+        "maxvit": ("MaxVit_T_Weights",),
     },
     submodules=("categories",),
 )

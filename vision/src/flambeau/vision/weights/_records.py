@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -37,8 +38,8 @@ def published(
     """One checkpoint of the upstream zoo.
 
     Args:
-        file: its name below `https://download.pytorch.org/models/`, or a whole URL. The digits between the last dash
-            and the suffix are the first ones of its SHA-256.
+        file: its name below `https://download.pytorch.org/models/`, or a whole URL. Hexadecimal digits between
+            the last dash and the suffix are the first ones of its SHA-256.
         transforms: the preprocessing, usually `lazy(...)`.
         num_params: number of parameters.
         metrics: data set -> metric -> value, percent unless the metric says otherwise.
@@ -64,7 +65,7 @@ def published(
             "_file_size": mebibytes,
             "_docs": docs,
         },
-        sha256=file.rpartition("-")[2].partition(".")[0],
+        sha256=digest[1] if (digest := re.search(r"-([0-9a-f]{8,64})\.\w+$", file)) else None,
     )
 
 

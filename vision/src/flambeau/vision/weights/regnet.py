@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from flambeau.core.weights import WeightsEnum
-from flambeau.vision.transforms._interpolation import InterpolationMode
-from flambeau.vision.weights._records import NEW_RECIPE, RECIPES, SWAG_LICENSE, UPSTREAM, imagenet, original, refreshed
+from flambeau.vision.weights._records import NEW_RECIPE, RECIPES, original, refreshed
+from flambeau.vision.weights._swag import end_to_end, linear
 
 __all__ = [
     "RegNet_X_1_6GF_Weights",
@@ -25,25 +23,6 @@ __all__ = [
     "RegNet_Y_400MF_Weights",
     "RegNet_Y_800MF_Weights",
 ]
-
-_end_to_end = partial(
-    imagenet,
-    preset={"crop_size": 384, "resize_size": 384, "interpolation": InterpolationMode.BICUBIC},
-    recipe="https://github.com/facebookresearch/SWAG",
-    docs=(
-        "Pretrained on 3.6 billion pictures with hashtags for labels (SWAG, Singh et al. 2022, arXiv:2201.08371), "
-        "then fine-tuned as a whole on larger pictures. Not for commercial use."
-    ),
-)
-_linear = partial(
-    imagenet,
-    preset={"crop_size": 224, "resize_size": 224, "interpolation": InterpolationMode.BICUBIC},
-    recipe=UPSTREAM + "pull/5793",
-    docs=(
-        "Pretrained on 3.6 billion pictures with hashtags for labels (SWAG, Singh et al. 2022, arXiv:2201.08371); "
-        "only the linear classifier was trained on ImageNet-1K. Not for commercial use."
-    ),
-)
 
 
 class RegNet_Y_400MF_Weights(WeightsEnum):
@@ -175,21 +154,19 @@ class RegNet_Y_16GF_Weights(WeightsEnum):
         mebibytes=319.49,
         recipe=NEW_RECIPE,
     )
-    IMAGENET1K_SWAG_E2E_V1 = _end_to_end(
+    IMAGENET1K_SWAG_E2E_V1 = end_to_end(
         "regnet_y_16gf_swag-43afe44d.pth",
         num_params=83_590_140,
         accuracy=(86.012, 98.054),
         gflops=46.735,
         mebibytes=319.49,
-        **SWAG_LICENSE,
     )
-    IMAGENET1K_SWAG_LINEAR_V1 = _linear(
+    IMAGENET1K_SWAG_LINEAR_V1 = linear(
         "regnet_y_16gf_lc_swag-f3ec0043.pth",
         num_params=83_590_140,
         accuracy=(83.976, 97.244),
         gflops=15.912,
         mebibytes=319.49,
-        **SWAG_LICENSE,
     )
     DEFAULT = IMAGENET1K_V2
 
@@ -213,21 +190,19 @@ class RegNet_Y_32GF_Weights(WeightsEnum):
         mebibytes=554.076,
         recipe=NEW_RECIPE,
     )
-    IMAGENET1K_SWAG_E2E_V1 = _end_to_end(
+    IMAGENET1K_SWAG_E2E_V1 = end_to_end(
         "regnet_y_32gf_swag-04fdfa75.pth",
         num_params=145_046_770,
         accuracy=(86.838, 98.362),
         gflops=94.826,
         mebibytes=554.076,
-        **SWAG_LICENSE,
     )
-    IMAGENET1K_SWAG_LINEAR_V1 = _linear(
+    IMAGENET1K_SWAG_LINEAR_V1 = linear(
         "regnet_y_32gf_lc_swag-e1583746.pth",
         num_params=145_046_770,
         accuracy=(84.622, 97.48),
         gflops=32.28,
         mebibytes=554.076,
-        **SWAG_LICENSE,
     )
     DEFAULT = IMAGENET1K_V2
 
@@ -235,21 +210,19 @@ class RegNet_Y_32GF_Weights(WeightsEnum):
 class RegNet_Y_128GF_Weights(WeightsEnum):
     """Weights of `models.regnet_y_128gf`."""
 
-    IMAGENET1K_SWAG_E2E_V1 = _end_to_end(
+    IMAGENET1K_SWAG_E2E_V1 = end_to_end(
         "regnet_y_128gf_swag-c8ce3e52.pth",
         num_params=644_812_894,
         accuracy=(88.228, 98.682),
         gflops=374.57,
         mebibytes=2461.564,
-        **SWAG_LICENSE,
     )
-    IMAGENET1K_SWAG_LINEAR_V1 = _linear(
+    IMAGENET1K_SWAG_LINEAR_V1 = linear(
         "regnet_y_128gf_lc_swag-cbe8ce12.pth",
         num_params=644_812_894,
         accuracy=(86.068, 97.844),
         gflops=127.518,
         mebibytes=2461.564,
-        **SWAG_LICENSE,
     )
     DEFAULT = IMAGENET1K_SWAG_E2E_V1
 

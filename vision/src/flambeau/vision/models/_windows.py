@@ -1,0 +1,121 @@
+"""Attention inside windows of a picture or a video: cutting, shifting, relative positions.
+
+Maps are channels-last here, (N, *sizes, C), with two sizes for pictures and three for videos.
+
+References:
+    Liu et al. 2021, Swin Transformer: Hierarchical Vision Transformer using Shifted Windows, arXiv:2103.14030.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["attention", "in_shifted_windows", "merge", "partition", "relative_position_index", "split_heads"]
+
+
+def partition(x: Tensor, window: Sequence[int]) -> Tensor:
+    """Cut (N, *sizes, C), sizes being multiples of `window`, into (N * windows, positions in a window, C)."""
+    sizes, dims = x.shape[1:-1], len(window)
+    cut = [part for size, side in zip(sizes, window, strict=True) for part in (size // side, side)]
+    x = x.reshape(x.shape[0], *cut, x.shape[-1])
+    outer, inner = range(1, 2 * dims, 2), range(2, 2 * dims + 1, 2)
+    return x.permute(0, *outer, *inner, 2 * dims + 1).reshape(-1, math.prod(window), x.shape[-1])
+
+
+def merge(windows: Tensor, window: Sequence[int], sizes: Sequence[int]) -> Tensor:
+    """The inverse of `partition`: the map (N, *sizes, C)."""
+    dims = len(window)
+    grid = [size // side for size, side in zip(sizes, window, strict=True)]
+    x = windows.reshape(-1, *grid, *window, windows.shape[-1])
+    order = [axis for dim in range(dims) for axis in (1 + dim, 1 + dims + dim)]
+    return x.permute(0, *order, 2 * dims + 1).reshape(-1, *sizes, windows.shape[-1])
+
+
+def relative_position_index(window: Sequence[int]) -> Tensor:
+    """For each pair of positions of a window, the row of a table that has a row for each difference; int64 (P, P)."""
+    positions = torch.stack(torch.meshgrid([torch.arange(side) for side in window], indexing="ij")).flatten(1)
+    index = torch.zeros(positions.shape[1], positions.shape[1], dtype=torch.int64)
+    for along, side in zip(positions, window, strict=True):
+        index = index * (2 * side - 1) + (along[:, None] - along[None, :] + side - 1)
+    return index
+
+
+def in_shifted_windows(
+    x: Tensor, window: Sequence[int], shift: Sequence[int], attend: Callable[[Tensor, Tensor | None], Tensor]
+) -> Tensor:
+    """Apply a function to each window of a map whose content was rolled by `shift`, and roll back.
+
+    Args:
+        x: (N, *sizes, C); padded with zeros to multiples of `window`.
+        window: sizes of a window.
+        shift: by how much windows lie further to the end, less than a window; 0 where a window covers the map.
+        attend: takes (N * windows, P, C), and (windows, P, P) to be added to the attention, which keeps apart what
+            only rolling brought together, or None; returns the former's shape.
+
+    Returns:
+        The shape of `x`.
+    """
+    sizes = x.shape[1:-1]
+    padding = [(-size) % side for size, side in zip(sizes, window, strict=True)]
+    x = F.pad(x, [0, 0, *(amount for last in reversed(padding) for amount in (0, last))])
+    padded = x.shape[1:-1]
+    dims = list(range(1, len(window) + 1))
+    mask = None
+    if any(shift):
+        x = torch.roll(x, [-amount for amount in shift], dims)
+        mask = _apart(padded, window, shift, x)
+    x = merge(attend(partition(x, window), mask), window, padded)
+    if any(shift):
+        x = torch.roll(x, list(shift), dims)
+    for dim, size in zip(dims, sizes, strict=True):
+        x = x.narrow(dim, 0, size)
+    return x.contiguous()
+
+
+def _apart(sizes: Sequence[int], window: Sequence[int], shift: Sequence[int], like: Tensor) -> Tensor:
+    """(windows, P, P) in the dtype and on the device of `like`: 0 inside a region, -100 between two of them."""
+    regions = torch.zeros(*sizes, dtype=torch.int64, device=like.device)
+    for dim, (size, side, amount) in enumerate(zip(sizes, window, shift, strict=True)):
+        if amount:
+            place = torch.arange(size, device=like.device)
+            band = (place >= size - side).long() + (place >= size - amount).long()
+            regions = 3 * regions + band.view(-1, *(1,) * (len(sizes) - 1 - dim))
+    region = partition(regions[None, ..., None], window).squeeze(-1)
+    different = region[:, :, None] != region[:, None, :]
+    return torch.zeros(different.shape, dtype=like.dtype, device=like.device).masked_fill_(different, -100.0)
+
+
+def split_heads(qkv: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values (W, heads, P, C / heads), of which (W, P, 3 * C) has them side by side."""
+    count, length, width = qkv.shape
+    q, k, v = qkv.view(count, length, 3, num_heads, width // 3 // num_heads).permute(2, 0, 3, 1, 4).unbind(0)
+    return q, k, v
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor, mask: Tensor | None, *, dropout: float, scale: float | None = None
+) -> Tensor:
+    """Attention in many windows at once.
+
+    Args:
+        q: queries (N * windows, heads, P, D).
+        k: keys, alike.
+        v: values, alike.
+        bias: (1, heads, P, P), added to the logits of all windows.
+        mask: (windows, P, P), added to the logits of all heads; or None.
+        dropout: probability for each weight.
+        scale: factor of the products of queries and keys; `D ** -0.5` by default.
+
+    Returns:
+        (N * windows, P, heads * D).
+    """
+    if mask is not None:
+        bias = bias + mask.unsqueeze(1)
+        bias = bias.expand(q.shape[0] // mask.shape[0], *bias.shape).flatten(0, 1)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=dropout, scale=scale)
+    return out.transpose(1, 2).flatten(2)
