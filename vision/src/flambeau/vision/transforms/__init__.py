@@ -14,5 +14,7 @@ if TYPE_CHECKING:
     from flambeau.vision.transforms._interpolation import InterpolationMode as InterpolationMode
 
 __getattr__, __dir__, __all__ = lazy_exports(
-    __name__, {"_interpolation": ("InterpolationMode",)}, submodules=("_presets", "functional", "v2")
+    __name__,
+    {"_interpolation": ("InterpolationMode",)},
+    submodules=("_functional_pil", "_functional_tensor", "_presets", "functional", "v2"),
 )
