@@ -6,6 +6,21 @@ from flambeau.core.exports import lazy_exports
 
 TYPE_CHECKING = False  # `typing` itself costs several milliseconds
 if TYPE_CHECKING:
+    from flambeau.vision.datasets._optical_flow import HD1K as HD1K
+    from flambeau.vision.datasets._optical_flow import FlyingChairs as FlyingChairs
+    from flambeau.vision.datasets._optical_flow import FlyingThings3D as FlyingThings3D
+    from flambeau.vision.datasets._optical_flow import KittiFlow as KittiFlow
+    from flambeau.vision.datasets._optical_flow import Sintel as Sintel
+    from flambeau.vision.datasets._stereo_matching import CarlaStereo as CarlaStereo
+    from flambeau.vision.datasets._stereo_matching import CREStereo as CREStereo
+    from flambeau.vision.datasets._stereo_matching import ETH3DStereo as ETH3DStereo
+    from flambeau.vision.datasets._stereo_matching import FallingThingsStereo as FallingThingsStereo
+    from flambeau.vision.datasets._stereo_matching import InStereo2k as InStereo2k
+    from flambeau.vision.datasets._stereo_matching import Kitti2012Stereo as Kitti2012Stereo
+    from flambeau.vision.datasets._stereo_matching import Kitti2015Stereo as Kitti2015Stereo
+    from flambeau.vision.datasets._stereo_matching import Middlebury2014Stereo as Middlebury2014Stereo
+    from flambeau.vision.datasets._stereo_matching import SceneFlowStereo as SceneFlowStereo
+    from flambeau.vision.datasets._stereo_matching import SintelStereo as SintelStereo
     from flambeau.vision.datasets.caltech import Caltech101 as Caltech101
     from flambeau.vision.datasets.caltech import Caltech256 as Caltech256
     from flambeau.vision.datasets.celeba import CelebA as CelebA
@@ -64,6 +79,19 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "_optical_flow": ("FlyingChairs", "FlyingThings3D", "HD1K", "KittiFlow", "Sintel"),
+        "_stereo_matching": (
+            "CREStereo",
+            "CarlaStereo",
+            "ETH3DStereo",
+            "FallingThingsStereo",
+            "InStereo2k",
+            "Kitti2012Stereo",
+            "Kitti2015Stereo",
+            "Middlebury2014Stereo",
+            "SceneFlowStereo",
+            "SintelStereo",
+        ),
         "caltech": ("Caltech101", "Caltech256"),
         "celeba": ("CelebA",),
         "cifar": ("CIFAR10", "CIFAR100"),
