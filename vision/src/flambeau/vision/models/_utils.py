@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from torch import Tensor, nn
@@ -106,6 +106,20 @@ def _ovewrite_value_param(param: str, actual: V | None, expected: V) -> V:
             f"The parameter {param!r} is {actual!r}, expected {expected!r}: leave it out, or set it to that."
         )
     return expected
+
+
+def require_configurations(name: str, given: Sequence[object], kind: type, expected: str) -> None:
+    """Refuse a list of configurations that is empty, or holds something else.
+
+    Raises:
+        ValueError: `given` is empty.
+        TypeError: an element is no `kind`.
+    """
+    if not given:
+        raise ValueError(f"{name} is empty, expected at least one {expected}.")
+    for item in given:
+        if not isinstance(item, kind):
+            raise TypeError(f"{name} holds {item!r}, expected {expected}.")
 
 
 def build_classifier(

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from flambeau.core.weights import WeightsEnum
 from flambeau.vision.models._api import register_model
-from flambeau.vision.models._utils import build_classifier, handle_legacy_interface
+from flambeau.vision.models._utils import build_classifier, handle_legacy_interface, require_configurations
 from flambeau.vision.ops.misc import Conv2dNormActivation, Permute
 from flambeau.vision.ops.stochastic_depth import StochasticDepth
 from flambeau.vision.weights.convnext import (
@@ -128,10 +128,7 @@ class ConvNeXt(nn.Module):
         **kwargs: Any,
     ) -> None:
         super().__init__()
-        if not block_setting:
-            raise ValueError("block_setting is empty, expected one CNBlockConfig per stage.")
-        if strange := [item for item in block_setting if not isinstance(item, CNBlockConfig)]:
-            raise TypeError(f"block_setting holds {strange[0]!r}, expected CNBlockConfig.")
+        require_configurations("block_setting", block_setting, CNBlockConfig, "CNBlockConfig")
         block = block or CNBlock
         norm_layer = norm_layer or partial(LayerNorm2d, eps=1e-6)
         features: list[nn.Module] = [

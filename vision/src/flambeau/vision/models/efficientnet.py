@@ -21,7 +21,12 @@ from torch import Tensor, nn
 
 from flambeau.core.weights import WeightsEnum
 from flambeau.vision.models._api import register_model
-from flambeau.vision.models._utils import _make_divisible, build_classifier, handle_legacy_interface
+from flambeau.vision.models._utils import (
+    _make_divisible,
+    build_classifier,
+    handle_legacy_interface,
+    require_configurations,
+)
 from flambeau.vision.ops.misc import Conv2dNormActivation, SqueezeExcitation
 from flambeau.vision.ops.stochastic_depth import StochasticDepth
 from flambeau.vision.weights.efficientnet import (
@@ -212,12 +217,12 @@ class FusedMBConv(nn.Module):
         self.use_res_connect = _has_shortcut(cnf)
         conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.SiLU)
         inner = cnf.adjust_channels(cnf.input_channels, cnf.expand_ratio)
-        spatial = {"kernel_size": cnf.kernel, "stride": cnf.stride}
+        spatial = partial(conv, cnf.input_channels, kernel_size=cnf.kernel, stride=cnf.stride)
         if inner != cnf.input_channels:
             narrow = conv(inner, cnf.out_channels, kernel_size=1, activation_layer=None)
-            self.block = nn.Sequential(conv(cnf.input_channels, inner, **spatial), narrow)
+            self.block = nn.Sequential(spatial(inner), narrow)
         else:
-            self.block = nn.Sequential(conv(cnf.input_channels, cnf.out_channels, **spatial))
+            self.block = nn.Sequential(spatial(cnf.out_channels))
         self.stochastic_depth = StochasticDepth(stochastic_depth_prob, "row")
         self.out_channels = cnf.out_channels
 
@@ -263,12 +268,8 @@ class EfficientNet(nn.Module):
         last_channel: int | None = None,
     ) -> None:
         super().__init__()
-        if not inverted_residual_setting:
-            raise ValueError("inverted_residual_setting is empty, expected one configuration per stage.")
-        if strange := [item for item in inverted_residual_setting if not isinstance(item, _MBConvConfig)]:
-            raise TypeError(
-                f"inverted_residual_setting holds {strange[0]!r}, expected MBConvConfig or FusedMBConvConfig."
-            )
+        expected = "MBConvConfig or FusedMBConvConfig"
+        require_configurations("inverted_residual_setting", inverted_residual_setting, _MBConvConfig, expected)
         norm_layer = norm_layer or nn.BatchNorm2d
         conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.SiLU)
         features: list[nn.Module] = [conv(3, inverted_residual_setting[0].input_channels, kernel_size=3, stride=2)]

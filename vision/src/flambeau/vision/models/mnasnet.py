@@ -174,7 +174,7 @@ class MNASNet(nn.Module):
         """Give the model the stem of version 1, and its state dicts that version."""
         channels, kernel_size, stride, expansion, repeats = _STAGES[0]
         stage = _stack(_STEM[1], self._channels(channels), kernel_size, stride, expansion, repeats, _BN_MOMENTUM)
-        kernel = self.classifier[1].weight
+        kernel = next(self.classifier.parameters())
         for index, layer in enumerate([*_stem(*_STEM), stage]):
             self.layers[index] = layer.to(device=kernel.device, dtype=kernel.dtype).train(self.training)
         self._version = 1

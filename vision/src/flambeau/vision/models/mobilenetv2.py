@@ -9,6 +9,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -68,12 +69,12 @@ class InvertedResidual(nn.Module):
         self._is_cn = stride > 1
         norm_layer = norm_layer or nn.BatchNorm2d
         hidden = round(inp * expand_ratio)
-        relu6 = {"norm_layer": norm_layer, "activation_layer": nn.ReLU6}
+        conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.ReLU6)
         layers: list[nn.Module] = []
         if expand_ratio != 1:
-            layers.append(Conv2dNormActivation(inp, hidden, kernel_size=1, **relu6))
+            layers.append(conv(inp, hidden, kernel_size=1))
         layers += [
-            Conv2dNormActivation(hidden, hidden, stride=stride, groups=hidden, **relu6),
+            conv(hidden, hidden, stride=stride, groups=hidden),
             nn.Conv2d(hidden, oup, kernel_size=1, bias=False),
             norm_layer(oup),
         ]
@@ -124,9 +125,9 @@ class MobileNetV2(nn.Module):
                 f"inverted_residual_setting is {setting!r}, expected four numbers per stage: expansion, channels, "
                 "number of blocks, stride."
             )
-        relu6 = {"norm_layer": norm_layer, "activation_layer": nn.ReLU6}
+        conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.ReLU6)
         width = _make_divisible(32 * width_mult, round_nearest)
-        features: list[nn.Module] = [Conv2dNormActivation(3, width, stride=2, **relu6)]
+        features: list[nn.Module] = [conv(3, width, stride=2)]
         for expansion, channels, repeats, stride in setting:
             out = _make_divisible(channels * width_mult, round_nearest)
             for index in range(repeats):
@@ -134,7 +135,7 @@ class MobileNetV2(nn.Module):
                 features.append(block(width, out, first, expand_ratio=expansion, norm_layer=norm_layer))
                 width = out
         self.last_channel = _make_divisible(1280 * max(1.0, width_mult), round_nearest)
-        features.append(Conv2dNormActivation(width, self.last_channel, kernel_size=1, **relu6))
+        features.append(conv(width, self.last_channel, kernel_size=1))
         self.features = nn.Sequential(*features)
         self.classifier = nn.Sequential(nn.Dropout(p=dropout), nn.Linear(self.last_channel, num_classes))
         for module in self.modules():

@@ -17,7 +17,12 @@ from torch import Tensor, nn
 
 from flambeau.core.weights import WeightsEnum
 from flambeau.vision.models._api import register_model
-from flambeau.vision.models._utils import _make_divisible, build_classifier, handle_legacy_interface
+from flambeau.vision.models._utils import (
+    _make_divisible,
+    build_classifier,
+    handle_legacy_interface,
+    require_configurations,
+)
 from flambeau.vision.ops.misc import Conv2dNormActivation, SqueezeExcitation
 from flambeau.vision.weights.mobilenetv3 import MobileNet_V3_Large_Weights, MobileNet_V3_Small_Weights
 
@@ -151,10 +156,8 @@ class MobileNetV3(nn.Module):
         **kwargs: Any,
     ) -> None:
         super().__init__()
-        if not inverted_residual_setting:
-            raise ValueError("inverted_residual_setting is empty, expected one InvertedResidualConfig per block.")
-        if strange := [item for item in inverted_residual_setting if not isinstance(item, InvertedResidualConfig)]:
-            raise TypeError(f"inverted_residual_setting holds {strange[0]!r}, expected InvertedResidualConfig.")
+        name, kind = "inverted_residual_setting", InvertedResidualConfig
+        require_configurations(name, inverted_residual_setting, kind, kind.__name__)
         block = block or InvertedResidual
         norm_layer = norm_layer or partial(nn.BatchNorm2d, eps=0.001, momentum=0.01)
         conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.Hardswish)
@@ -247,14 +250,19 @@ def _mobilenet_v3_conf(
     blocks = []
     for index, (inputs, kernel, inner, outputs, gated, activation, stride) in enumerate(rows):
         place = index - (len(rows) - _TAIL)  # in the tail, negative before it
-        sizes = (
-            inputs // divider if place > 0 else inputs,
-            kernel,
-            inner // divider if place > 0 else inner,
-            outputs // divider if place >= 0 else outputs,
+        blocks.append(
+            InvertedResidualConfig(
+                inputs // divider if place > 0 else inputs,
+                kernel,
+                inner // divider if place > 0 else inner,
+                outputs // divider if place >= 0 else outputs,
+                gated,
+                activation,
+                stride,
+                dilation if place >= 0 else 1,
+                width_mult,
+            )
         )
-        options = (gated, activation, stride, dilation if place >= 0 else 1, width_mult)
-        blocks.append(InvertedResidualConfig(*sizes, *options))
     return blocks, InvertedResidualConfig.adjust_channels(last_channel // divider, width_mult)
 
 

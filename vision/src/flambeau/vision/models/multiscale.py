@@ -211,13 +211,13 @@ class _Recorder:
         if not isinstance(value, Tensor) or value.shape[0] != _BATCH:
             return None
         if value.ndim == len(self.size) + 2:
-            for layout, sides, channels in (
-                ("channels first", value.shape[2:], value.shape[1]),
-                ("channels last", value.shape[1:-1], value.shape[-1]),
-            ):
-                if stride := _stride(self.size[-2:], sides[-2:]):
-                    self.frames = sides[0]
-                    return _Grid(stride, channels, layout)
+            first, last = value.shape[2:], value.shape[1:-1]
+            if stride := _stride(self.size[-2:], first[-2:]):
+                self.frames = first[0]
+                return _Grid(stride, value.shape[1], "channels first")
+            if stride := _stride(self.size[-2:], last[-2:]):
+                self.frames = last[0]
+                return _Grid(stride, value.shape[-1], "channels last")
         if value.ndim == 3:
             return self._tokens(value.shape[1], value.shape[2])
         return None
@@ -290,4 +290,5 @@ def _channels_first(value: Tensor, grid: _Grid, images: Tensor) -> Tensor:
     height, width = (side // grid.stride for side in images.shape[-2:])
     frames = value.shape[1] // (height * width)
     pixels = value[:, value.shape[1] - frames * height * width :].transpose(1, 2)
-    return pixels.unflatten(2, (height, width) if images.ndim == 4 else (frames, height, width))
+    sides = (height, width) if images.ndim == 4 else (frames, height, width)
+    return pixels.reshape(*pixels.shape[:2], *sides)

@@ -51,10 +51,11 @@ def channel_shuffle(x: Tensor, groups: int) -> Tensor:
         >>> channel_shuffle(torch.arange(6).reshape(1, 6, 1, 1), 2).flatten()
         tensor([0, 3, 1, 4, 2, 5])
     """
+    N, C, H, W = x.shape
     if x.is_contiguous(memory_format=torch.channels_last) and not x.is_contiguous():
-        last = x.permute(0, 2, 3, 1)
-        return last.unflatten(3, (groups, -1)).transpose(3, 4).flatten(3).permute(0, 3, 1, 2)
-    return x.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2)
+        grouped = x.permute(0, 2, 3, 1).reshape(N, H, W, groups, C // groups)
+        return grouped.transpose(3, 4).reshape(N, H, W, C).permute(0, 3, 1, 2)
+    return x.reshape(N, groups, C // groups, H, W).transpose(1, 2).reshape(N, C, H, W)
 
 
 fx.wrap("channel_shuffle")  # it looks at the memory format, which a traced value has not
@@ -137,6 +138,10 @@ class ShuffleNetV2(nn.Module):
     Raises:
         ValueError: `stages_repeats` has not three elements, or `stages_out_channels` not five.
     """
+
+    stage2: nn.Sequential
+    stage3: nn.Sequential
+    stage4: nn.Sequential
 
     def __init__(
         self,

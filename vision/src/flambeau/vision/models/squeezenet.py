@@ -99,7 +99,8 @@ class SqueezeNet(nn.Module):
                     nn.init.normal_(module.weight, mean=0.0, std=0.01)
                 else:
                     nn.init.kaiming_uniform_(module.weight)
-                nn.init.zeros_(module.bias)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images (N, 3, H, W) to scores (N, num_classes)."""
