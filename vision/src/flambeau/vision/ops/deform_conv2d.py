@@ -331,7 +331,12 @@ def differentiate(sampler: Sampler, grad: Tensor, *arguments: Any) -> tuple[Tens
     _regions.check_grad("_deform_conv2d_backward", grad, c.out_shape)
     picture = Picture.of(c)
     matrices = _matrices(c, picture.input.dtype)
-    flow = grad.to(picture.input.dtype).permute(0, 2, 3, 1).reshape(picture.positions, c.groups, -1).transpose(0, 1)
+    flow = (
+        grad.to(picture.input.dtype)
+        .permute(0, 2, 3, 1)
+        .reshape(picture.positions, c.groups, matrices.shape[2])
+        .transpose(0, 1)
+    )
     grad_matrices = torch.zeros_like(matrices)
     grad_input = torch.zeros_like(picture.input)
     grad_offset = torch.empty_like(picture.offset)
