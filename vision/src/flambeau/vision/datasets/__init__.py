@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from flambeau.vision.datasets._stereo_matching import Middlebury2014Stereo as Middlebury2014Stereo
     from flambeau.vision.datasets._stereo_matching import SceneFlowStereo as SceneFlowStereo
     from flambeau.vision.datasets._stereo_matching import SintelStereo as SintelStereo
+    from flambeau.vision.datasets._wrap import wrap_dataset_for_transforms_v2 as wrap_dataset_for_transforms_v2
     from flambeau.vision.datasets.caltech import Caltech101 as Caltech101
     from flambeau.vision.datasets.caltech import Caltech256 as Caltech256
     from flambeau.vision.datasets.celeba import CelebA as CelebA
@@ -92,6 +93,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "SceneFlowStereo",
             "SintelStereo",
         ),
+        "_wrap": ("wrap_dataset_for_transforms_v2",),
         "caltech": ("Caltech101", "Caltech256"),
         "celeba": ("CelebA",),
         "cifar": ("CIFAR10", "CIFAR100"),
