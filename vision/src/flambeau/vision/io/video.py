@@ -105,6 +105,17 @@ def read_video(
     return frames.permute(0, 3, 1, 2) if layout == "TCHW" else frames, sound, info
 
 
+def read_sound(
+    filename: str | Path, start: Fraction = Fraction(0), end: Fraction | None = None
+) -> tuple[Tensor, int | None]:
+    """The first stream of sound from one second to another: [K, L] and samples per second; [1, 0] and None without."""
+    with open_video(filename) as container:
+        if not container.streams.audio:
+            return torch.empty(1, 0), None
+        rate = rate_of(container.streams.audio[0])
+    return _read_sound(FrameSource(filename, "audio"), (start, end)), int(rate or 0) or None
+
+
 def read_video_timestamps(
     filename: str | Path, pts_unit: Literal["pts", "sec"] = "pts"
 ) -> tuple[list[int] | list[Fraction], float | None]:

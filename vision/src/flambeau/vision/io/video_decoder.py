@@ -6,6 +6,7 @@ import bisect
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any, overload
 
 import torch
@@ -109,6 +110,10 @@ class VideoDecoder:
             batch[places[number]] = rgb(frame, (batch.shape[1], batch.shape[2]))
         assert batch is not None  # there is at least one number
         return batch.permute(0, 3, 1, 2).to(self._device)
+
+    def time_of(self, index: int) -> Fraction:
+        """When a frame is shown, in seconds, without the rounding of `pts_seconds`."""
+        return self._pts[index] * self._source.time_base
 
     def get_frames_played_at(self, seconds: Sequence[float]) -> Tensor:
         """The frames on the screen at given times.
