@@ -62,7 +62,7 @@ def test_the_builders_declared_head_and_stem_are_layers_of_the_model(name):
         model = build(name)
     heads, stems = declared(model, info.get("head", [])), declared(model, info.get("stem", []))
     assert bool(heads) == bool(info.get("head"))
-    assert all(isinstance(head, (nn.Linear, nn.Conv2d)) for head in heads)
+    assert all(isinstance(head, (nn.Linear, nn.Conv2d, nn.Conv3d)) for head in heads)
     for stem in stems:
         assert isinstance(stem, (nn.Conv2d, nn.Conv3d))
         assert stem.in_channels == (1 if name == "digit_cnn" else 3)

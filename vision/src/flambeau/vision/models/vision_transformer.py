@@ -121,10 +121,10 @@ class EncoderBlock(nn.Module):
     def forward(self, input: Tensor) -> Tensor:
         """Map (N, tokens, hidden_dim) to the same shape."""
         x = self.ln_1(input)
-        x, _ = self.self_attention(x, x, x, need_weights=False)
-        x = self.dropout(x) + input
-        result: Tensor = self.mlp(self.ln_2(x))
-        return x + result
+        attended, _ = self.self_attention(x, x, x, need_weights=False)
+        attended = self.dropout(attended) + input
+        result: Tensor = attended + self.mlp(self.ln_2(attended))
+        return result
 
 
 class Encoder(nn.Module):
@@ -318,7 +318,7 @@ def _resized(positions: Tensor, height: int, width: int, mode: str = "bicubic") 
     side = math.isqrt(positions.shape[1] - 1)
     if (height, width) == (side, side):
         return positions
-    grid = positions[:, 1:].transpose(1, 2).unflatten(2, (side, side))
+    grid = positions[:, 1:].transpose(1, 2).reshape(1, -1, side, side)
     grid = F.interpolate(grid, size=(height, width), mode=mode, align_corners=True)
     return torch.cat([positions[:, :1], grid.flatten(2).transpose(1, 2)], dim=1)
 

@@ -24,15 +24,19 @@ if TYPE_CHECKING:
     from flambeau.vision.weights.mnasnet import *
     from flambeau.vision.weights.mobilenetv2 import *
     from flambeau.vision.weights.mobilenetv3 import *
+    from flambeau.vision.weights.mvit import *
     from flambeau.vision.weights.regnet import *
     from flambeau.vision.weights.resnet import *
     from flambeau.vision.weights.retinanet import *
+    from flambeau.vision.weights.s3d import *
     from flambeau.vision.weights.shufflenetv2 import *
     from flambeau.vision.weights.squeezenet import *
     from flambeau.vision.weights.ssd import *
     from flambeau.vision.weights.ssdlite import *
     from flambeau.vision.weights.swin_transformer import *
     from flambeau.vision.weights.vgg import *
+    from flambeau.vision.weights.video_resnet import *
+    from flambeau.vision.weights.video_swin_transformer import *
     from flambeau.vision.weights.vision_transformer import *
 
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -162,6 +166,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "Swin_V2_T_Weights",
         ),
         "maxvit": ("MaxVit_T_Weights",),
+        "video_resnet": ("MC3_18_Weights", "R2Plus1D_18_Weights", "R3D_18_Weights"),
+        "s3d": ("S3D_Weights",),
+        "mvit": ("MViT_V1_B_Weights", "MViT_V2_S_Weights"),
+        "video_swin_transformer": ("Swin3D_B_Weights", "Swin3D_S_Weights", "Swin3D_T_Weights"),
     },
     submodules=("categories",),
 )
