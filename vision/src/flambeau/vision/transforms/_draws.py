@@ -203,17 +203,17 @@ def color_range(
         ValueError: a negative number, or limits out of bounds or in the wrong order.
         TypeError: neither a number nor two.
     """
-    limits: Any
     if value is None:
         return None
+    limits: Any = value
     if isinstance(value, (int, float)):
         if value < 0:
             raise ValueError(f"If {name} is a single number, it must be non negative, got {value}.")
         limits = [center - value, center + value]
         if clip_first_on_zero:
             limits[0] = max(limits[0], 0.0)
-    elif isinstance(value, Sequence) and len(value) == 2:
-        limits = [float(v) for v in value]
+    elif isinstance(limits, Sequence) and len(limits) == 2:
+        limits = [float(v) for v in limits]
     else:
         raise TypeError(f"{name} is {value!r}, expected a number or two.")
     if not bound[0] <= limits[0] <= limits[1] <= bound[1]:

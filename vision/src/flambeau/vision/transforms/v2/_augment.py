@@ -54,7 +54,7 @@ class RandomErasing(RandomApplyTransform):
         p: float = 0.5,
         scale: Sequence[float] = (0.02, 0.33),
         ratio: Sequence[float] = (0.3, 3.3),
-        value: float = 0.0,
+        value: float | Sequence[float] | str = 0.0,
         inplace: bool = False,
         *,
         generator: Generator | None = None,
@@ -77,8 +77,7 @@ class RandomErasing(RandomApplyTransform):
         if values is not None and len(values) not in (1, channels):
             raise ValueError(f"value has {len(values)} numbers, expected one, or one for each of {channels} channels.")
         region = _draws.region_to_erase(channels, height, width, self.scale, self.ratio, values)
-        region = region or (0, 0, height, width, None)  # type: ignore[assignment]
-        return dict(zip("ijhwv", region, strict=True))  # type: ignore[arg-type]
+        return dict(zip("ijhwv", region or (0, 0, height, width, None), strict=True))
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """Erase the rectangle of one leaf."""

@@ -175,7 +175,7 @@ class RandomPhotometricDistort(Transform):
         """Change the colours of one leaf."""
         contrast = (F.adjust_contrast, params["contrast_factor"])
         early, late = (contrast, None) if params["contrast_before"] else (None, contrast)
-        changes = (
+        changes: tuple[tuple[Any, Any] | None, ...] = (
             (F.adjust_brightness, params["brightness_factor"]),
             early,
             (F.adjust_saturation, params["saturation_factor"]),

@@ -168,7 +168,8 @@ def check_fill(fill: FillArgument) -> FillArgument:
     """Raises:
     TypeError: neither a number, a sequence of numbers, None, nor a dictionary of these.
     """
-    for value in fill.values() if isinstance(fill, Mapping) else (fill,):
+    values: list[Any] = list(fill.values()) if isinstance(fill, Mapping) else [fill]
+    for value in values:
         if isinstance(value, str) or not (value is None or isinstance(value, (Number, Sequence))):
             raise TypeError(
                 f"fill is {fill!r}, expected a number, a sequence of numbers for the channels, None, or a dictionary "
