@@ -94,7 +94,8 @@ def jpeg_image(image: Tensor, quality: int) -> Tensor:
         )
     if not 1 <= quality <= 100:
         raise ValueError(f"jpeg: quality is {quality}, expected 1 to 100.")
-    return _there_and_back(image, quality)
+    result: Tensor = _there_and_back(image, quality)
+    return result
 
 
 @torch.library.custom_op("flambeau_vision::jpeg_there_and_back", mutates_args=())

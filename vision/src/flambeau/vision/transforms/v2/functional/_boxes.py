@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from flambeau.core.tensors import functional
+from flambeau.core.tensors import functional, unwrap
 from flambeau.core.tensors import register_kernel as register
 from flambeau.vision import tv_tensors
 from flambeau.vision.transforms.v2.functional import _formats
@@ -271,6 +271,6 @@ def valid_keypoints(points: Tensor, canvas_size: tuple[int, int]) -> Tensor:
 
 
 def _bare(value: Tensor) -> Tensor:
-    from flambeau.core.tensors.wrapping import plain
-
-    return plain(value)
+    bare: Tensor
+    bare, _ = unwrap(value)
+    return bare

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from flambeau.vision.transforms.v2.functional._formats import frame
+from flambeau.vision.transforms.v2.functional._formats import frame, points_of
 
 
 def clamp_rotated(corners: Tensor, canvas_size: tuple[int, int], mode: str) -> Tensor:
@@ -22,7 +22,7 @@ def clamp_rotated(corners: Tensor, canvas_size: tuple[int, int], mode: str) -> T
     Returns:
         Same shape. Of a box that is entirely outside the point (0, height) is left.
     """
-    points = corners.unflatten(-1, (4, 2))
+    points = points_of(corners)
     axes = frame(points)
     seen, valid = _visible(points, axes, canvas_size)
     box = _around(points[..., 0, :], axes, seen, valid)
@@ -87,9 +87,11 @@ def _visible(points: Tensor, axes: tuple[Tensor, Tensor], canvas_size: tuple[int
     offset = canvas - points[..., :1, :]
     covers = torch.ones_like(crosses)
     size = points[..., 2:3, :] - points[..., :1, :]
+    # A box may have been cut before, so that a corner of the picture is on its edge but for rounding.
+    slack = 8 * torch.finfo(points.dtype).eps * (height + width)
     for axis in axes:
         place, extent = ((vector * axis[..., None, :]).sum(-1) for vector in (offset, size))
-        covers = covers & (place >= 0) & (place <= extent)
+        covers = covers & (place >= -slack) & (place <= extent + slack)
     return torch.cat([*ends, canvas.expand_as(offset)], -2), torch.cat([crosses, crosses, covers], -1)
 
 

@@ -57,7 +57,7 @@ def crop_image(image: Tensor, top: int, left: int, height: int, width: int) -> T
     inside = image[..., first_row:last_row, first_column:last_column]
     if inside.shape[-2:] == (height, width):
         return inside
-    above, before = first_row - top if top < 0 else 0, first_column - left if left < 0 else 0
+    above, before = min(max(-top, 0), height), min(max(-left, 0), width)
     below, behind = height - inside.shape[-2] - above, width - inside.shape[-1] - before
     return constant_pad_nd(inside, [before, behind, above, below])
 

@@ -147,7 +147,7 @@ def _moved(points: Tensor, canvas_size: tuple[int, int], displacement: Tensor) -
 def _places(size: tuple[int, int], like: Tensor) -> Tensor:
     """Where pixels are, [1, H, W, 2] in the units of `grid_sample`."""
     y, x = ((torch.arange(n, dtype=like.dtype, device=like.device) * 2 + (1 - n)) / n for n in size)
-    return torch.stack(torch.broadcast_tensors(x, y[:, None]), -1)[None]
+    return torch.stack([x.expand(*size), y[:, None].expand(*size)], -1)[None]
 
 
 def _checked(displacement: Tensor, size: tuple[int, int]) -> Tensor:

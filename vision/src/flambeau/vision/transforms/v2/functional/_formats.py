@@ -22,7 +22,8 @@ def converted(boxes: Tensor, old: BoundingBoxFormat, new: BoundingBoxFormat) -> 
         if old == BoundingBoxFormat.CXCYWH:
             boxes = torch.cat([start - sides // 2, sides], -1)
             return converted(boxes, BoundingBoxFormat.XYWH, new)
-        start, sides = converted(boxes, old, BoundingBoxFormat.XYWH).split(2, -1)
+        boxes = converted(boxes, old, BoundingBoxFormat.XYWH)
+        start, sides = boxes[..., :2], boxes[..., 2:]
         return torch.cat([start + sides // 2, sides], -1)
     return convert(boxes, old.value.lower(), new.value.lower())
 
@@ -47,9 +48,10 @@ def corner_format(format: BoundingBoxFormat) -> BoundingBoxFormat:
 def points_of(corners: Tensor) -> Tensor:
     """The four corner points [..., 4, 2], clockwise from the first, of XYXY or XYXYXYXY."""
     if corners.shape[-1] == 8:
-        return corners.unflatten(-1, (4, 2))
+        return corners.reshape(*corners.shape[:-1], 4, 2)
     left, top, right, bottom = corners.unbind(-1)
-    return torch.stack([left, top, right, top, right, bottom, left, bottom], -1).unflatten(-1, (4, 2))
+    x, y = torch.stack([left, right, right, left], -1), torch.stack([top, top, bottom, bottom], -1)
+    return torch.stack([x, y], -1)
 
 
 def around_points(points: Tensor, format: BoundingBoxFormat | str) -> Tensor:
@@ -88,7 +90,8 @@ def _along(vector: Tensor, direction: Tensor) -> Tensor:
 
 
 def _length(vector: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
+    length: Tensor = torch.linalg.vector_norm(vector, dim=-1, keepdim=True)
+    return length
 
 
 def frame(points: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from flambeau.core import tensors
 from flambeau.vision import tv_tensors
@@ -37,21 +37,18 @@ def register_kernel(functional: Callable[..., Any] | str, tv_tensor_cls: type) -
             one of ours, whose kernels are not to be replaced.
         DuplicateNameError: the class has another kernel.
     """
-    if isinstance(functional, str):
-        name, functional = functional, getattr(import_module(__package__), functional, None)
-        if not callable(functional):
-            raise ValueError(f"register_kernel: transforms.v2.functional has no {name!r}.")
-    if not hasattr(functional, "__kernels__"):
+    found = getattr(import_module(__package__), functional, None) if isinstance(functional, str) else functional
+    if not hasattr(found, "__kernels__"):
         raise ValueError(
-            f"register_kernel: {functional.__name__} does not dispatch on types; register for one that does."
+            f"register_kernel: {functional!r} is no functional of transforms.v2.functional that has kernels."
         )
-    if not (isinstance(tv_tensor_cls, type) and issubclass(tv_tensor_cls, tv_tensors.TVTensor)):
+    if not issubclass(tv_tensor_cls, tv_tensors.TVTensor):
         raise ValueError(f"register_kernel: {tv_tensor_cls!r} is no subclass of TVTensor; derive it from one of them.")
     if tv_tensor_cls in _BUILT_IN:
         raise ValueError(
             f"register_kernel: {tv_tensor_cls.__name__} is built in and keeps its kernels; derive a class from it."
         )
-    return tensors.register_kernel(functional, tv_tensor_cls, wrap=False)
+    return tensors.register_kernel(cast("Callable[..., Any]", found), tv_tensor_cls, wrap=False)
 
 
 def register_partial(

@@ -42,7 +42,7 @@ def normalize_image(image: Tensor, mean: Sequence[float], std: Sequence[float], 
         raise ValueError(f"Expected tensor to be a tensor image of size (..., C, H, W). Got {list(image.shape)}.")
     if not all(std):
         raise ValueError(f"std evaluated to zero, leading to division by zero: {std}.")
-    if any(len(numbers) not in (1, image.shape[-3]) for numbers in (mean, std)):
+    if any(len(numbers) != 1 and len(numbers) != image.shape[-3] for numbers in (mean, std)):
         raise ValueError(f"mean {mean} and std {std} need one number for all channels, or {image.shape[-3]}.")
     shift = torch.tensor(mean, dtype=image.dtype, device=image.device).view(-1, 1, 1)
     scale = torch.tensor(std, dtype=image.dtype, device=image.device).view(-1, 1, 1)

@@ -20,13 +20,15 @@ def is_pil(value: object) -> TypeGuard[Image.Image]:
 
 def same_mode(image: Image.Image, kernel: Callable[[Tensor], Tensor]) -> Image.Image:
     """Run a kernel for tensors on a PIL image; the result has the image's mode."""
+    from PIL import Image
+
     from flambeau.vision.transforms.v2.functional._convert import pil_to_tensor, to_pil_image
 
     if image.mode in ("1", "P"):
         # Bits and indices of colours: their numbers can be moved, and stay in the palette.
         out = to_pil_image(kernel(pil_to_tensor(image if image.mode == "P" else image.convert("L"))), mode="L")
         if image.mode == "1":
-            return out.convert("1", dither=0)
+            return out.convert("1", dither=Image.Dither.NONE)
         out.putpalette(image.getpalette() or [])
         return out
     return to_pil_image(kernel(pil_to_tensor(image)), mode=image.mode)
