@@ -178,6 +178,13 @@ def test_kernels_are_found_and_a_module_for_accelerators_need_not_be_importable(
     assert read_manifest(path)["kernels"] == kernels
 
 
+def test_what_kernels_for_accelerators_share_need_not_be_importable_either(site, build):
+    shared = "raise ModuleNotFoundError(\"No module named 'triton'\", name='triton')"
+    path = site.plugin("alpha", modules={"__init__.py": "", "a_ops.py": KERNELS, "gpu.py": "", "gpu_parts.py": shared})
+    build()
+    assert len(read_manifest(path)["kernels"]) == 1
+
+
 def test_a_package_without_anything_registered_has_empty_tables(site, build):
     path = site.plugin("alpha", modules={"__init__.py": ""}, models=[{"name": "old", "target": "alpha_plugin:old"}])
     build()

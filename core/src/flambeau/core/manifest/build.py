@@ -123,9 +123,14 @@ def _import_all(package: str, *, skip: str | None) -> list[ModuleType]:
         for operator in library.operators.values()
     } | {f"{library.package}.{library.stem}" for library in _libraries(package)}
     for name, error in failures.items():
-        if name not in on_demand:
+        if name not in on_demand and not _lacks_triton(error):
             raise error
     return modules
+
+
+def _lacks_triton(error: ManifestError) -> bool:
+    """Whether a module is one that kernels on accelerators share, on a machine without the compiler for them."""
+    return isinstance(error.__cause__, ModuleNotFoundError) and error.__cause__.name == "triton"
 
 
 def _imported(package: str, skip: str | None, failures: dict[str, ManifestError]) -> Iterator[ModuleType]:
