@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from flambeau.core.registry import MODELS
 from flambeau.core.testing import Sample
-from flambeau.vision import tv_tensors
+from flambeau.vision import ops, tv_tensors
 from flambeau.vision._miniatures import write_miniature
 from flambeau.vision.datasets import CIFAR10, CIFAR100
 from flambeau.vision.io import write_png
 from flambeau.vision.ops import batched_nms, nms
+from flambeau.vision.ops.box_iou_rotated import box_iou_rotated
 from flambeau.vision.transforms._presets import HandwrittenDigit, ImageClassification
 from flambeau.vision.transforms.v2 import functional as F
 
@@ -33,13 +34,25 @@ expected_failures = {
     "transforms-applied-once:vision/lfwpairs": "an item has two pictures, and each is transformed",
 }
 _CIFAR = {"cifar10": CIFAR10, "cifar100": CIFAR100}
-_INPUT_SHAPES = {"digit_cnn": (1, 8, 8), "inception_v3": (3, 299, 299)}
+_INPUT_SHAPES: dict[str, tuple[int, ...]] = {
+    "digit_cnn": (1, 8, 8),
+    "inception_v3": (3, 299, 299),
+    "maxvit_t": (3, 224, 224),
+    **dict.fromkeys(("vit_b_16", "vit_b_32", "vit_l_16", "vit_l_32", "vit_h_14"), (3, 224, 224)),
+    **dict.fromkeys(("r3d_18", "mc3_18", "r2plus1d_18", "swin3d_t", "swin3d_s", "swin3d_b"), (3, 4, 64, 64)),
+    **dict.fromkeys(("mvit_v1_b", "mvit_v2_s"), (3, 16, 224, 224)),
+    "s3d": (3, 14, 224, 224),
+    **dict.fromkeys(("raft_large", "raft_small"), (3, 128, 128)),
+}
 
 
 def example_inputs(model_name: str, batch: int) -> tuple[Tensor, ...]:
-    """A batch of small pictures; the same each time."""
+    """A batch of small pictures or clips, two for flow between them; the same each time."""
     shape = _INPUT_SHAPES.get(model_name, (3, 64, 64))
-    return (torch.rand(batch, *shape, generator=torch.Generator().manual_seed(0)),)
+    generator = torch.Generator().manual_seed(0)
+    return tuple(
+        torch.rand(batch, *shape, generator=generator) for _ in range(2 if model_name.startswith("raft") else 1)
+    )
 
 
 def model_config(model_name: str) -> dict[str, Any]:
@@ -136,6 +149,7 @@ def op_samples() -> Iterator[Sample]:
     classes = torch.arange(30) % 4
     yield Sample("nms", nms, (boxes, scores, 0.3), operator="flambeau_vision::nms")
     yield Sample("batched_nms", batched_nms, (boxes, scores, classes, 0.3), operator="flambeau_vision::batched_nms")
+    yield from _region_samples(boxes)
     image = torch.rand(3, 12, 17, generator=torch.Generator().manual_seed(2))
     none = image.new_empty(0, 3, 12, 17)
     mean, std = [0.5, 0.4, 0.3], [0.2, 0.3, 0.4]
@@ -155,6 +169,23 @@ def op_samples() -> Iterator[Sample]:
         batched=(0,),
         empty=(none.to(torch.uint8), torch.float32, True),
     )
+
+
+def _region_samples(boxes: Tensor) -> Iterator[Sample]:
+    """Samples of the operators that read feature maps, and of that on rotated boxes."""
+    maps = torch.rand(2, 8, 12, 15, generator=torch.Generator().manual_seed(3))
+    rois = torch.cat([(torch.arange(len(boxes)) % 2)[:, None].to(boxes.dtype), boxes], 1)
+    for pool in (ops.roi_align, ops.roi_pool, ops.ps_roi_align, ops.ps_roi_pool):
+        yield Sample(pool.__name__, pool, (maps, rois, 2, 0.5), operator=f"flambeau_vision::{pool.__name__}")
+    offset, weight = torch.rand(2, 18, 10, 13, generator=torch.Generator().manual_seed(4)), maps[0, :, :3, :3][None]
+    yield Sample(
+        "deform_conv2d",
+        ops.deform_conv2d,
+        (maps, offset, weight.contiguous()),
+        operator="flambeau_vision::deform_conv2d",
+    )
+    turned = torch.cat([boxes, boxes[:, :1] * 9], 1)
+    yield Sample("box_iou_rotated", box_iou_rotated, (turned, turned), operator="flambeau_vision::box_iou_rotated")
 
 
 def _middle(image: Tensor, size: list[int]) -> Tensor:

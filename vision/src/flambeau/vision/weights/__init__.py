@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from flambeau.vision.weights.mobilenetv2 import *
     from flambeau.vision.weights.mobilenetv3 import *
     from flambeau.vision.weights.mvit import *
+    from flambeau.vision.weights.raft import *
     from flambeau.vision.weights.regnet import *
     from flambeau.vision.weights.resnet import *
     from flambeau.vision.weights.retinanet import *
@@ -170,6 +171,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "s3d": ("S3D_Weights",),
         "mvit": ("MViT_V1_B_Weights", "MViT_V2_S_Weights"),
         "video_swin_transformer": ("Swin3D_B_Weights", "Swin3D_S_Weights", "Swin3D_T_Weights"),
+        "raft": ("Raft_Large_Weights", "Raft_Small_Weights"),
     },
     submodules=("categories",),
 )
