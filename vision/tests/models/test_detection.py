@@ -266,7 +266,7 @@ class TestCoding:
         torch.testing.assert_close(coder.decode(torch.cat(codes), [proposals[:1], proposals[1:]])[:, 0], boxes)
         for normalize in (True, False):
             linear = BoxLinearCoder(normalize_by_size=normalize)
-            torch.testing.assert_close(linear.decode(linear.encode(boxes, proposals), proposals), boxes)
+            torch.testing.assert_close(linear.decode(linear.encode(proposals, boxes), proposals), boxes)
 
     def test_sides_grow_to_a_limit_and_do_not_overflow(self):
         decoded = BoxCoder((1.0, 1.0, 1.0, 1.0)).decode_single(

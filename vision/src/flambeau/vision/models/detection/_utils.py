@@ -154,9 +154,12 @@ class BoxLinearCoder:
         self.normalize_by_size = normalize_by_size
 
     def encode(self, reference_boxes: Tensor, proposals: Tensor) -> Tensor:
-        """Distances left, top, right, bottom (..., 4), of boxes (..., 4) from the centres of proposals (..., 4)."""
-        center, unit = self._center_and_unit(proposals)
-        distances = torch.cat([center - reference_boxes[..., :2], reference_boxes[..., 2:] - center], -1)
+        """Distances left, top, right, bottom (..., 4), of the sides of `proposals` from the centres of references.
+
+        Upstream: the roles are those of `BoxCoder` exchanged: references are the anchors, proposals the targets.
+        """
+        center, unit = self._center_and_unit(reference_boxes)
+        distances = torch.cat([center - proposals[..., :2], proposals[..., 2:] - center], -1)
         return distances / unit
 
     def decode(self, rel_codes: Tensor, boxes: Tensor) -> Tensor:

@@ -158,7 +158,7 @@ class FCOSHead(nn.Module):
         own = torch.stack(anchors)[picture, position]
         predicted = self.box_coder.decode(head_outputs["bbox_regression"][picture, position], own)
         closeness = head_outputs["bbox_ctrness"][picture, position, 0]
-        distances = self.box_coder.encode(boxes.to(own.dtype), own)
+        distances = self.box_coder.encode(own, boxes.to(own.dtype))
         losses = {
             "classification": sigmoid_focal_loss(logits, wanted, reduction="sum"),
             "bbox_regression": generalized_box_iou_loss(predicted, boxes, reduction="sum"),
