@@ -116,7 +116,7 @@ def test_a_text_chunk_that_unpacks_to_gigabytes_is_an_error():
         (torch.empty(0, dtype=torch.uint8), "non empty 1-dimensional"),
         (torch.zeros(3, 4, dtype=torch.uint8), r"1-dimensional uint8 tensor.*got uint8 \[3, 4\]"),
         (torch.zeros(30), r"got float32 \[30\]"),
-        (torch.zeros(30, dtype=torch.uint8), "no known mark; expected JPEG, PNG, GIF or WebP"),
+        (torch.zeros(30, dtype=torch.uint8), "no known mark; expected JPEG, PNG, GIF, WebP, AVIF or HEIC"),
     ],
 )
 def test_what_is_no_image_file_is_named(data, message):

@@ -148,11 +148,11 @@ def test_audio_is_samples_by_channels_and_can_be_sought():
 
 
 def test_what_is_not_on_this_machine_is_decoded_by_the_cpu_with_one_notice(monkeypatch):
-    from flambeau.vision.io import _libav
+    from flambeau.vision.io import _devices, _libav
 
-    monkeypatch.setattr(_libav, "_noticed", set())
+    monkeypatch.setattr(_devices, "_noticed", set())
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.warns(UserWarning, match="happens on the CPU"):
+    with pytest.warns(UserWarning, match="Videos for cuda:0 are decoded by the CPU"):
         _libav.open_video(CORPUS["mp4"], "cuda:0").close()
     _libav.open_video(CORPUS["mp4"], "cuda:0").close()  # a second warning would be an error
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from flambeau.core.errors import FlambeauError
 
-Format = Literal["jpeg", "png", "gif", "webp"]
+Format = Literal["jpeg", "png", "gif", "webp", "avif", "heic"]
 
 
 class ImageReadMode(Enum):
@@ -34,6 +34,10 @@ class ImageError(FlambeauError, RuntimeError):
 
 class ImageFileNotFoundError(ImageError, FileNotFoundError):
     """There is no file of this name."""
+
+
+class MissingImageLibraryError(ImageError, ImportError):
+    """The library that decodes a format is not installed; the message says how to install it."""
 
 
 class Decoded(NamedTuple):
@@ -82,8 +86,25 @@ _MAGIC: tuple[tuple[bytes, Format], ...] = (
 )
 
 
+# Brands of the ISO base media file format that say which codec a still image or a sequence is in; "mif1" and "msf1"
+# name the container alone.
+_BRANDS: dict[bytes, Format] = {
+    b"avif": "avif", b"avis": "avif", b"heic": "heic", b"heix": "heic", b"heim": "heic", b"heis": "heic",
+    b"hevc": "heic", b"hevx": "heic",
+}  # fmt: skip
+HEAD_BYTES = 64
+
+
 def recognise(head: bytes) -> Format | None:
-    """The format that the first 12 bytes of a file announce, None for any that is not read here."""
+    """The format that the first `HEAD_BYTES` of a file announce, None for any that is not read here.
+
+    References:
+        ISO/IEC 14496-12, section 4.3 (file type box); ISO/IEC 23008-12, section 10 (brands).
+    """
+    if head[4:8] == b"ftyp":
+        listed = head[8:12] + head[16 : int.from_bytes(head[:4], "big")]
+        brands = (listed[at : at + 4] for at in range(0, len(listed), 4))
+        return next((_BRANDS[brand] for brand in brands if brand in _BRANDS), None)
     if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
         return "webp"
     return next((format for magic, format in _MAGIC if head.startswith(magic)), None)

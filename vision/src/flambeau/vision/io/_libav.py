@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from flambeau.core.errors import FlambeauError
+from flambeau.vision.io._devices import notice_cpu_decoding
 
 if TYPE_CHECKING:
     from av.container import InputContainer
@@ -170,16 +170,6 @@ def _readable(source: Source) -> tuple[str | io.BytesIO, str]:
     return f"file:{path}", f"{os.fspath(source)!r}"
 
 
-_noticed: set[str] = set()
-
-
-def notice_once(device: torch.device, why: str) -> None:
-    """Tell once in a process that decoding for `device` happens on the CPU."""
-    if device.type not in _noticed:
-        _noticed.add(device.type)
-        warnings.warn(f"Decoding for {device} happens on the CPU, and the result is copied: {why}.", stacklevel=4)
-
-
 def _accelerator(device: torch.device) -> Any:
     """PyAV's description of the hardware decoder of a device, None for the CPU and where there is none."""
     if device.type == "cpu":
@@ -187,6 +177,6 @@ def _accelerator(device: torch.device) -> Any:
     from av.codec.hwaccel import HWAccel, hwdevices_available
 
     if device.type not in hwdevices_available() or not torch.cuda.is_available():
-        notice_once(device, "there is no such device, or FFmpeg was built without its decoder")
+        notice_cpu_decoding(device, "Videos")
         return None
     return HWAccel(device_type=device.type, device=str(device.index or 0), allow_software_fallback=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -13,22 +13,25 @@ from numpy.typing import NDArray
 from PIL import GifImagePlugin, Image, ImageFile, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
 from torch import Tensor
 
-from flambeau.vision.io._codec import Decoded, Format, ImageError, ImageReadMode
+from flambeau.vision.io._codec import Decoded, Format, ImageError, ImageReadMode, MissingImageLibraryError
 from flambeau.vision.io._exif import take_from_jpeg
 
 # The plugins themselves, not `Image.open`: only these formats are ever tried on bytes from outside, and the bound on
 # pixels is the caller's and not Pillow's global one.
-_OPENERS: dict[Format, Callable[[io.BytesIO], ImageFile.ImageFile]] = {
+_OPENERS: dict[Format, type[ImageFile.ImageFile]] = {
     "jpeg": JpegImagePlugin.JpegImageFile,
     "png": PngImagePlugin.PngImageFile,
     "gif": GifImagePlugin.GifImageFile,
     "webp": WebPImagePlugin.WebPImageFile,
 }
 
-# What Pillow's parsers raise for damaged input. Warning: where the process turns warnings into errors.
+_ANIMATED: tuple[Format, ...] = ("gif", "webp", "avif")
+
+# What Pillow's parsers, and those it is extended with, raise for damaged input. Warning: where the process turns
+# warnings into errors.
 _DAMAGE = (
     SyntaxError, OSError, ValueError, EOFError, LookupError, TypeError, AttributeError, AssertionError, OverflowError,
-    MemoryError, struct.error, zlib.error, Image.DecompressionBombError, Warning,
+    MemoryError, RuntimeError, struct.error, zlib.error, Image.DecompressionBombError, Warning,
 )  # fmt: skip
 
 _PILLOW_MODES = {
@@ -48,12 +51,12 @@ class PillowCodec:
         if format == "jpeg":  # Pillow reads the resolution from the block, and a damaged one makes it warn
             data, exif = take_from_jpeg(data)
         try:
-            image = _OPENERS[format](io.BytesIO(data))
+            image = _opener(format)(io.BytesIO(data))
             _check_size(image, max_pixels)
             frames = (
                 [_wide_pixels(image, data, mode)] if _is_wide(image) else list(_frames(image, format, mode, max_pixels))
             )
-            exif = exif or image.info.get("exif", b"")
+            exif = exif or image.info.get("exif") or b""
         except ImageError:
             raise
         except _DAMAGE as error:
@@ -74,6 +77,30 @@ class PillowCodec:
         return _save(image, format="PNG", compress_level=compression_level)
 
 
+def _opener(format: Format) -> type[ImageFile.ImageFile]:
+    """What opens a format.
+
+    Raises:
+        MissingImageLibraryError: a library that only some formats need is not there.
+    """
+    if format in _OPENERS:
+        return _OPENERS[format]
+    try:
+        if format == "heic":
+            from pillow_heif.as_plugin import HeifImageFile
+
+            return HeifImageFile
+        from PIL import AvifImagePlugin, features
+    except ImportError as error:
+        remedy = 'pip install "flambeau-vision[heif]"' if format == "heic" else "pip install -U pillow"
+        raise MissingImageLibraryError(
+            f"Nothing here reads {format.upper()} images ({error}). Run: {remedy}"
+        ) from error
+    if not features.check("avif"):
+        raise MissingImageLibraryError("This build of Pillow reads no AVIF images. Run: pip install --upgrade pillow")
+    return AvifImagePlugin.AvifImageFile
+
+
 def _check_size(image: Image.Image, max_pixels: int, frames: int = 1) -> None:
     if (pixels := image.width * image.height * frames) > max_pixels:
         raise ImageError(
@@ -85,12 +112,12 @@ def _check_size(image: Image.Image, max_pixels: int, frames: int = 1) -> None:
 def _frames(
     image: ImageFile.ImageFile, format: Format, mode: ImageReadMode, max_pixels: int
 ) -> Iterator[NDArray[np.uint8]]:
-    """Each frame as [H, W, C], uint8; only GIF and WebP have more than one."""
+    """Each frame as [H, W, C], uint8; only the formats of `_ANIMATED` have more than one."""
     count = 0
     while True:
         yield _pixels(image, format, mode)
         count += 1
-        if format not in ("gif", "webp"):
+        if format not in _ANIMATED:
             return
         try:
             image.seek(count)

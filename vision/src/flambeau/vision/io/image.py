@@ -1,4 +1,4 @@
-"""Image files to tensors and back: JPEG, PNG, GIF and WebP.
+"""Image files to tensors and back: JPEG, PNG, GIF and WebP; AVIF and HEIC where a library reads them.
 
 Tensors are [C, H, W], uint8 (uint16 for PNG with 16 bits per channel); an animation is [N, C, H, W]. The format is
 recognised by a file's first bytes, never by its name.
@@ -16,14 +16,27 @@ import torch
 from torch import Tensor
 
 from flambeau.core.errors import UnknownNameError, close_names
-from flambeau.vision.io._codec import Codec, Format, ImageError, ImageFileNotFoundError, ImageReadMode, recognise
+from flambeau.vision.io._codec import (
+    HEAD_BYTES,
+    Codec,
+    Format,
+    ImageError,
+    ImageFileNotFoundError,
+    ImageReadMode,
+    MissingImageLibraryError,
+    recognise,
+)
+from flambeau.vision.io._devices import notice_cpu_decoding
 from flambeau.vision.io._exif import orientation, upright
 
 __all__ = [
     "ImageError",
     "ImageFileNotFoundError",
     "ImageReadMode",
+    "MissingImageLibraryError",
+    "decode_avif",
     "decode_gif",
+    "decode_heic",
     "decode_image",
     "decode_jpeg",
     "decode_png",
@@ -85,23 +98,24 @@ def decode_image(
     mode: ImageReadMode | str = ImageReadMode.UNCHANGED,
     apply_exif_orientation: bool = False,
 ) -> Tensor:
-    """Decode a JPEG, PNG, GIF or WebP image, whichever the content is.
+    """Decode a JPEG, PNG, GIF, WebP, AVIF or HEIC image, whichever the content is.
 
     Args:
         input: a path, or the bytes of a file as [bytes], uint8.
         mode: the channels of the result, as `ImageReadMode` or its name in any case. UNCHANGED keeps the file's:
             1 to 4 for PNG (palettes and fewer than 8 bits are expanded), 1 or 3 for JPEG (CMYK and YCCK become RGB),
-            3 or 4 for WebP, 3 for GIF. Gray is ITU-R BT.601 luma; alpha is dropped, or added opaque.
+            3 or 4 for WebP, AVIF and HEIC, 3 for GIF. Gray is ITU-R BT.601 luma; alpha is dropped, or added opaque.
         apply_exif_orientation: turn the image the way the camera was held. Off, it comes as stored.
 
     Returns:
-        [C, H, W], or [N, C, H, W] for a GIF or WebP with more than one frame. uint8; uint16 for PNG with 16 bits per
-        channel.
+        [C, H, W], or [N, C, H, W] for a GIF, WebP or AVIF with more than one frame. uint8; uint16 for PNG with 16 bits
+        per channel.
 
     Raises:
         ImageError: the format is none of these, or the file is damaged, incomplete or larger than `MAX_PIXELS`
             (a RuntimeError).
         ImageFileNotFoundError: there is no such file.
+        MissingImageLibraryError: AVIF or HEIC, and nothing that reads it is installed (an ImportError).
         UnknownNameError: there is no such mode (a ValueError and KeyError).
     """
     data = input if isinstance(input, Tensor) else read_file(input)
@@ -125,6 +139,26 @@ def decode_png(
 def decode_webp(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANGED) -> Tensor:
     """Decode a WebP image; as `decode_image`, and anything but a WebP is an error."""
     return _decode(input, "webp", mode, False)
+
+
+def decode_avif(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANGED) -> Tensor:
+    """Decode an AVIF image with Pillow; as `decode_image`, 8 bits of each channel, and anything else is an error.
+
+    Raises:
+        MissingImageLibraryError: this Pillow is older than 11.3 or was built without AVIF (an ImportError).
+        ImageError: the image is no AVIF, damaged, incomplete or too large.
+    """
+    return _decode(input, "avif", mode, False)
+
+
+def decode_heic(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANGED) -> Tensor:
+    """Decode the main image of a HEIC file with pillow-heif, the right way up; anything but HEIC is an error.
+
+    Raises:
+        MissingImageLibraryError: pillow-heif is not installed (an ImportError).
+        ImageError: the image is no HEIC, damaged, incomplete or too large.
+    """
+    return _decode(input, "heic", mode, False)
 
 
 def decode_gif(input: Tensor) -> Tensor:
@@ -157,7 +191,7 @@ def decode_jpeg(
     Args:
         input: [bytes], uint8, on the CPU; or a list of such.
         mode: see `decode_image`.
-        device: where the result shall be. Decoding itself happens on the CPU.
+        device: where the result shall be. Decoding itself happens on the CPU; a warning says so once.
         apply_exif_orientation: see `decode_image`.
 
     Returns:
@@ -166,6 +200,8 @@ def decode_jpeg(
     Raises:
         ImageError: an image is no JPEG, damaged, incomplete or too large.
     """
+    if (target := torch.device(device)).type != "cpu":
+        notice_cpu_decoding(target, "Images")
     if isinstance(input, Tensor):
         return _decode(input, "jpeg", mode, apply_exif_orientation).to(device)
     return _each(lambda data: _decode(data, "jpeg", mode, apply_exif_orientation).to(device), input)
@@ -228,9 +264,9 @@ def _decode(data: Tensor, expected: Format | None, mode: ImageReadMode | str, ap
     content = _bytes_of(data)
     if not content:
         raise ImageError("Expected a non empty 1-dimensional tensor of a file's bytes, got an empty one.")
-    format = recognise(content[:12])
+    format = recognise(content[:HEAD_BYTES])
     if format is None or (expected is not None and format != expected):
-        wanted = expected.upper() if expected else "JPEG, PNG, GIF or WebP"
+        wanted = expected.upper() if expected else "JPEG, PNG, GIF, WebP, AVIF or HEIC"
         raise ImageError(
             f"Unsupported image file: the content begins with {content[:12]!r}, which is "
             f"{f'the mark of {format.upper()}' if format else 'no known mark'}; expected {wanted}."
