@@ -231,7 +231,8 @@ def valid_boxes(
         width, height = points[:, 2, 0] - points[:, 0, 0], points[:, 2, 1] - points[:, 0, 1]
     limits = torch.tensor([canvas_size[1], canvas_size[0]], dtype=points.dtype, device=points.device)
     inside = ((points >= 0) & (points <= limits)).flatten(1).all(1)
-    return (width >= min_size) & (height >= min_size) & (width * height >= min_area) & inside
+    valid: Tensor = (width >= min_size) & (height >= min_size) & (width * height >= min_area) & inside
+    return valid
 
 
 def sanitize_keypoints(key_points: Tensor, canvas_size: tuple[int, int] | None = None) -> tuple[Tensor, Tensor]:
@@ -271,6 +272,5 @@ def valid_keypoints(points: Tensor, canvas_size: tuple[int, int]) -> Tensor:
 
 
 def _bare(value: Tensor) -> Tensor:
-    bare: Tensor
-    bare, _ = unwrap(value)
+    bare: Tensor = unwrap([value])[0][0]
     return bare

@@ -139,8 +139,11 @@ def resize_bounding_boxes(
     if new_size == tuple(canvas_size):
         return bounding_boxes, new_size
     corners = _formats.corners_of(bounding_boxes, format)
-    scaled = _scaled(_formats.points_of(corners), canvas_size, new_size)
-    corners = _formats.around_points(scaled, format) if corners.shape[-1] == 8 else scaled[..., 0::2, :].flatten(-2)
+    if corners.shape[-1] == 8:
+        corners = _formats.around_points(_scaled(_formats.points_of(corners), canvas_size, new_size), format)
+    else:
+        ratios = (new_size[1] / canvas_size[1], new_size[0] / canvas_size[0])
+        corners = corners * torch.tensor(ratios * 2, dtype=_fractional(corners.dtype), device=corners.device)
     corners = _boxes.clamped_corners(corners, new_size, clamping_mode)
     # Upstream: integers are truncated.
     return _formats.from_corners(corners.to(bounding_boxes.dtype), format), new_size
@@ -158,6 +161,10 @@ def resize_keypoints(
     if new_size == tuple(canvas_size):
         return keypoints, new_size
     return _scaled(keypoints, canvas_size, new_size).to(keypoints.dtype), new_size
+
+
+def _fractional(dtype: torch.dtype) -> torch.dtype:
+    return dtype if dtype.is_floating_point else torch.float32
 
 
 def _scaled(points: Tensor, old: tuple[int, int], new: tuple[int, int]) -> Tensor:

@@ -123,7 +123,8 @@ def solarize_image(image: Tensor, threshold: float) -> Tensor:
     full = max_value(image.dtype)
     if threshold > full:
         raise TypeError(f"solarize: threshold is {threshold}, but full intensity of {image.dtype} is {full}.")
-    return torch.where(widened(image) >= threshold, invert_image(image), image)
+    values = widened(image) if image.dtype == torch.uint16 else image  # which torch does not compare
+    return torch.where(values >= threshold, invert_image(image), image)
 
 
 @register_kernel(solarize, tv_tensors.Video)
