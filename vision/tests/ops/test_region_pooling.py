@@ -228,6 +228,7 @@ def test_every_implementation_agrees_with_the_reference(name, kwargs, dtype, las
     assert flow.stride() == expected.stride()
 
 
+@pytest.mark.skipif(NATIVE == "off", reason="torch's own sums, of which the reference is made, depend on threads")
 @pytest.mark.parametrize(("name", "kwargs"), EVERY)
 def test_the_result_does_not_depend_on_the_number_of_threads(name, kwargs):
     before = torch.get_num_threads()

@@ -141,7 +141,9 @@ def _reference(
     _regions.check_images(_OP, rois, input.shape[0])
     mapping.copy_(_channels(pooled.shape[1], (high, wide), input.device))
     wanted = rois.to(_regions.COMPUTE_DTYPE[input.dtype])
-    maps = torch.unflatten(input, 1, (-1, high, wide)) if input.shape[1] else input[:, None, None]
+    if not pooled.numel():
+        return pooled, mapping
+    maps = torch.unflatten(input, 1, (-1, high, wide))
     take = max(1, _CHUNK // max(1, input[0:1].numel()))
     for some, into in zip(_regions.split(wanted, take), _regions.split(pooled, take), strict=True):
         mask = _inside(some, spatial_scale, (high, wide), (input.shape[2], input.shape[3]))
