@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from flambeau.vision.transforms._interpolation import InterpolationMode as InterpolationMode
     from flambeau.vision.transforms._policies import AutoAugmentPolicy as AutoAugmentPolicy
     from flambeau.vision.transforms.v2 import functional as functional
-    from flambeau.vision.transforms.v2._augment import CutMix as CutMix
     from flambeau.vision.transforms.v2._augment import JPEG as JPEG
+    from flambeau.vision.transforms.v2._augment import CutMix as CutMix
     from flambeau.vision.transforms.v2._augment import MixUp as MixUp
     from flambeau.vision.transforms.v2._augment import RandomErasing as RandomErasing
     from flambeau.vision.transforms.v2._auto_augment import AugMix as AugMix
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from flambeau.vision.transforms.v2._boxes import SanitizeBoundingBoxes as SanitizeBoundingBoxes
     from flambeau.vision.transforms.v2._boxes import SanitizeKeyPoints as SanitizeKeyPoints
     from flambeau.vision.transforms.v2._boxes import SetClampingMode as SetClampingMode
+    from flambeau.vision.transforms.v2._color import RGB as RGB
     from flambeau.vision.transforms.v2._color import ColorJitter as ColorJitter
     from flambeau.vision.transforms.v2._color import GaussianBlur as GaussianBlur
     from flambeau.vision.transforms.v2._color import GaussianNoise as GaussianNoise
     from flambeau.vision.transforms.v2._color import Grayscale as Grayscale
-    from flambeau.vision.transforms.v2._color import RGB as RGB
     from flambeau.vision.transforms.v2._color import RandomAdjustSharpness as RandomAdjustSharpness
     from flambeau.vision.transforms.v2._color import RandomAutocontrast as RandomAutocontrast
     from flambeau.vision.transforms.v2._color import RandomChannelPermutation as RandomChannelPermutation

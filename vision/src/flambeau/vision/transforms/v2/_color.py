@@ -121,7 +121,7 @@ class RandomChannelPermutation(Transform):
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw the order."""
-        return {"permutation": _random.randperm(query_chw(flat_inputs)[0])}
+        return {"permutation": _random.randperm(query_chw(flat_inputs)[0]).tolist()}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """Permute the channels of one leaf."""
@@ -168,7 +168,7 @@ class RandomPhotometricDistort(Transform):
             for name in ("brightness", "contrast", "saturation", "hue")
         }
         params["contrast_before"] = bool(_random.rand() < 0.5)
-        params["channel_permutation"] = _random.randperm(channels) if _random.happens(self.p) else None
+        params["channel_permutation"] = _random.randperm(channels).tolist() if _random.happens(self.p) else None
         return params
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
