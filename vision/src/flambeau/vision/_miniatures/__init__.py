@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = ["write_miniature"]
 
-_GROUPS = ("captions", "classification", "digits", "motion", "objects", "scenes")
+_GROUPS = ("captions", "classification", "digits", "motion", "objects", "scenes", "videos")
 
 
 def write_miniature(name: str, root: Path) -> dict[str, Any]:

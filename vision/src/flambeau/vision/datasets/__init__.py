@@ -44,9 +44,11 @@ if TYPE_CHECKING:
     from flambeau.vision.datasets.folder import ImageFolder as ImageFolder
     from flambeau.vision.datasets.food101 import Food101 as Food101
     from flambeau.vision.datasets.gtsrb import GTSRB as GTSRB
+    from flambeau.vision.datasets.hmdb51 import HMDB51 as HMDB51
     from flambeau.vision.datasets.imagenet import ImageNet as ImageNet
     from flambeau.vision.datasets.imagenette import Imagenette as Imagenette
     from flambeau.vision.datasets.inaturalist import INaturalist as INaturalist
+    from flambeau.vision.datasets.kinetics import Kinetics as Kinetics
     from flambeau.vision.datasets.kitti import Kitti as Kitti
     from flambeau.vision.datasets.lfw import LFWPairs as LFWPairs
     from flambeau.vision.datasets.lfw import LFWPeople as LFWPeople
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from flambeau.vision.datasets.stl10 import STL10 as STL10
     from flambeau.vision.datasets.sun397 import SUN397 as SUN397
     from flambeau.vision.datasets.svhn import SVHN as SVHN
+    from flambeau.vision.datasets.ucf101 import UCF101 as UCF101
     from flambeau.vision.datasets.usps import USPS as USPS
     from flambeau.vision.datasets.vision import VisionDataset as VisionDataset
     from flambeau.vision.datasets.voc import VOCDetection as VOCDetection
@@ -111,9 +114,11 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "folder": ("DatasetFolder", "ImageFolder"),
         "food101": ("Food101",),
         "gtsrb": ("GTSRB",),
+        "hmdb51": ("HMDB51",),
         "imagenet": ("ImageNet",),
         "imagenette": ("Imagenette",),
         "inaturalist": ("INaturalist",),
+        "kinetics": ("Kinetics",),
         "kitti": ("Kitti",),
         "lfw": ("LFWPairs", "LFWPeople"),
         "lsun": ("LSUN", "LSUNClass"),
@@ -132,10 +137,11 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "stl10": ("STL10",),
         "sun397": ("SUN397",),
         "svhn": ("SVHN",),
+        "ucf101": ("UCF101",),
         "usps": ("USPS",),
         "vision": ("VisionDataset",),
         "voc": ("VOCDetection", "VOCSegmentation"),
         "widerface": ("WIDERFace",),
     },
-    submodules=("utils",),
+    submodules=("samplers", "utils", "video_utils"),
 )
