@@ -13,7 +13,7 @@ from flambeau.core.testing.golden import require_shared, shared_folder
 # Modules that are here whole, except for these names; the lists only shrink.
 WHOLE = {
     "flambeau.vision": set(),
-    "flambeau.vision.io": {"decode_avif", "decode_heic"},
+    "flambeau.vision.io": set(),
     "flambeau.vision.models.resnet": set(),
     "flambeau.vision.models._api": set(),
     "flambeau.vision.models._utils": set(),
@@ -57,6 +57,8 @@ WHOLE = {
     "flambeau.vision.transforms.v2.functional": set(),
     "flambeau.vision.utils": set(),
     "flambeau.vision.datasets.folder": set(),
+    "flambeau.vision.datasets.samplers": set(),
+    "flambeau.vision.datasets.video_utils": {"_get_torchcodec"},
     "flambeau.vision.datasets.vision": set(),
     "flambeau.vision.datasets.utils": {"USER_AGENT"},
 }
