@@ -134,11 +134,12 @@ def _grouped(transform: Transform, flat: list[Any], tapes: list[_random.Tape]) -
             if needed[place] and params is not None:
                 part = leaf.as_subclass(Tensor)[members]
                 part = tv_tensors.wrap(part, like=leaf) if isinstance(leaf, tv_tensors.TVTensor) else part
-                for index, row in zip(members, transform.transform(part, params), strict=True):
-                    results[place][index] = row
-            elif isinstance(leaf, Tensor):
+                result = transform.transform(part, params)
+                for row, index in enumerate(members):
+                    results[place][index] = _row(result, row)
+            elif needed[place]:
                 for index in members:
-                    results[place][index] = leaf[index]
+                    results[place][index] = _row(leaf, index)
     return [_stacked(leaf, rows) if needs else leaf for leaf, rows, needs in zip(flat, results, needed, strict=True)]
 
 
