@@ -85,9 +85,8 @@ def table(title: str, frames: int, works: dict[str, Callable[[], object]]) -> No
     print(f"{title:<44} {'ms':>10} {'frames/s':>10} {'ratio':>8}")
     reference = list(times.values())[-1]
     for name, milliseconds in times.items():
-        print(
-            f"  {name:<42} {milliseconds:>10.1f} {frames / milliseconds * 1e3:>10.0f} {reference / milliseconds:>6.2f} x"
-        )
+        rate = frames / milliseconds * 1e3
+        print(f"  {name:<42} {milliseconds:>10.1f} {rate:>10.0f} {reference / milliseconds:>6.2f} x")
 
 
 def main() -> int:
