@@ -53,7 +53,10 @@ WHOLE = {
     "flambeau.vision.ops.feature_pyramid_network": set(),
     "flambeau.vision.ops.poolers": set(),
     "flambeau.vision.tv_tensors": set(),
+    "flambeau.vision.transforms": set(),
+    "flambeau.vision.transforms.autoaugment": set(),
     "flambeau.vision.transforms.functional": set(),
+    "flambeau.vision.transforms.v2": set(),
     "flambeau.vision.transforms.v2.functional": set(),
     "flambeau.vision.utils": set(),
     "flambeau.vision.datasets.folder": set(),
@@ -67,7 +70,6 @@ PARTLY = {
     "flambeau.vision.models": {"ResNet", "Weights", "get_model", "list_models", "resnet50", "wide_resnet101_2"},
     "flambeau.vision.datasets": {"CIFAR10", "CIFAR100", "DatasetFolder", "FakeData", "ImageFolder", "VisionDataset"},
     "flambeau.vision.ops": {"batched_nms", "nms"},
-    "flambeau.vision.transforms": {"InterpolationMode"},
     "flambeau.vision.transforms._presets": {"ImageClassification", "ObjectDetection", "SemanticSegmentation"},
 }  # fmt: skip
 TYPE_VARIABLES = {"D", "M", "T", "T_co", "V", "W"}
@@ -153,7 +155,8 @@ def parameter(text: str) -> tuple[str, str | None]:
     """(name, default) of a parameter's text; without its annotation."""
     name = re.match(r"\**\w*", text).group()
     _, equals, default = text.partition(" = ")
-    return name, default if equals else (text.partition("=")[2] or None) if ":" not in text else None
+    annotated = re.match(r"\**\w*:", text)
+    return name, default if equals else None if annotated else (text.partition("=")[2] or None)
 
 
 def describe(p: inspect.Parameter) -> tuple[str, str | None]:

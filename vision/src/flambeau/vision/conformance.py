@@ -19,6 +19,7 @@ from flambeau.vision.datasets import CIFAR10, CIFAR100
 from flambeau.vision.io import write_png
 from flambeau.vision.ops import batched_nms, nms
 from flambeau.vision.ops.box_iou_rotated import box_iou_rotated
+from flambeau.vision.transforms import v2
 from flambeau.vision.transforms._presets import HandwrittenDigit, ImageClassification
 from flambeau.vision.transforms.v2 import functional as F
 
@@ -198,12 +199,33 @@ def _luma(image: Tensor) -> Tensor:
 
 
 def transform_cases() -> Iterator[Sample]:
-    """Samples of the presets."""
+    """Samples of the presets, and of transforms that draw and that do not."""
     image = torch.rand(3, 12, 17, generator=torch.Generator().manual_seed(2))
     preset = ImageClassification(crop_size=8, resize_size=10)
     yield Sample("ImageClassification", preset, (image,), dtypes=("float32",), batched=(0,))
     # It looks for the digit in each picture, so sizes depend on values and no graph holds it.
     yield Sample("HandwrittenDigit", HandwrittenDigit(), (image,), dtypes=("float32",), batched=(0,), compiles=False)
+    fixed = {
+        "Resize": v2.Resize((8, 9)),
+        "CenterCrop": v2.CenterCrop(8),
+        "Pad": v2.Pad((1, 2)),
+        "Normalize": v2.Normalize([0.5, 0.4, 0.3], [0.2, 0.3, 0.4]),
+        "Grayscale": v2.Grayscale(3),
+        "Compose": v2.Compose([v2.Resize((8, 9)), v2.CenterCrop(7), v2.Normalize([0.5] * 3, [0.2] * 3)]),
+    }
+    for name, transform in fixed.items():
+        yield Sample(f"v2.{name}", transform, (image,), batched=(0,), differentiable=(0,))
+    drawing = {
+        "RandomResizedCrop": v2.RandomResizedCrop(8),
+        "RandomAffine": v2.RandomAffine(20, (0.1, 0.1), (0.8, 1.2), 5),
+        "ColorJitter": v2.ColorJitter(0.2, 0.2, 0.2, 0.1),
+        "RandomErasing": v2.RandomErasing(1.0),
+        "RandAugment": v2.RandAugment(),
+        "AugMix": v2.AugMix(),
+        "RandomApply": v2.RandomApply([v2.RandomCrop(8), v2.GaussianBlur(3)], p=1.0),
+    }
+    for name, transform in drawing.items():
+        yield Sample(f"v2.{name}", transform, (image,), dtypes=("float32",), generator=True, compiles=False)
 
 
 def _picture(height: int, width: int) -> Tensor:
