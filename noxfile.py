@@ -127,8 +127,11 @@ def tests(session: nox.Session) -> None:
     """Run the tests of all packages, or of those named."""
     names, rest = _chosen(session)
     _install_suite(session, *_with_dependencies(names))
+    session.install("pytest-xdist")
     tools = [] if names else [str(ROOT / "tools" / "tests")]
-    session.run("pytest", "-q", *rest, *_tests_of(names), *tools)
+    # Two workers of one thread each, a file at a time, so that what a file sets up is set up once.
+    spread = ("-n", "2", "--dist", "loadfile")
+    session.run("pytest", "-q", *spread, *rest, *_tests_of(names), *tools, env={"OMP_NUM_THREADS": "1"})
 
 
 @nox.session
