@@ -141,3 +141,14 @@ def test_a_type_of_ones_own_passes_unless_a_kernel_serves_it():
 def test_wrong_arguments_and_samples_are_refused(make, error):
     with pytest.raises(error):
         make()
+
+
+def test_a_pipeline_that_draws_nothing_compiles_as_one_graph():
+    pipeline = v2.Compose([v2.Resize(12), v2.CenterCrop(8), v2.ToDtype(torch.float32, scale=True)])
+    image = picture().as_subclass(torch.Tensor)
+    compiled = torch.compile(pipeline, fullgraph=True, backend="eager")
+    assert torch.equal(compiled(image), pipeline(image))
+
+
+def test_a_list_of_transforms_may_hold_functions():
+    assert torch.equal(v2.Compose([v2.ToPureTensor(), torch.neg])(picture()), -picture().as_subclass(torch.Tensor))

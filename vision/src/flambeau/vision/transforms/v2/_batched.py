@@ -38,6 +38,7 @@ def batched(transform: Transform) -> Batched:
         TypeError: `transform` is none of `transforms.v2`.
 
     Example:
+        >>> from flambeau.vision.transforms import v2
         >>> augment = batched(v2.Compose([v2.RandomHorizontalFlip(), v2.ColorJitter(brightness=0.2)]))
         >>> augment(torch.rand(8, 3, 32, 32)).shape
         torch.Size([8, 3, 32, 32])
