@@ -79,7 +79,7 @@ def test_the_manifest_is_up_to_date():
 
 def test_no_record_of_the_manifest_is_long():
     manifest = json.loads((ROOT / "src/flambeau/vision/flambeau_plugin.json").read_text())
-    assert max(len(json.dumps(record)) for record in manifest["weights"]) < 1100
+    assert max(len(json.dumps(record)) for record in manifest["weights"]) < 1200
 
 
 def test_image_backends_are_remembered_and_checked():

@@ -41,7 +41,6 @@ __all__ = [
     "ViT_L_16_Weights",
     "ViT_L_32_Weights",
     "VisionTransformer",
-    "interpolate_embeddings",
     "vit_b_16",
     "vit_b_32",
     "vit_h_14",
