@@ -137,8 +137,9 @@ class TestRotatedOverlap:
     def test_turning_the_plane_changes_nothing(self, one, two, turn):
         boxes = torch.tensor([one, two], dtype=torch.float64)
         radians = math.radians(turn)
-        rotation = torch.tensor([[math.cos(radians), math.sin(radians)], [-math.sin(radians), math.cos(radians)]])
-        turned = torch.cat([boxes[:, :2] @ rotation.double().T, boxes[:, 2:4], boxes[:, 4:] + turn], 1)
+        cos, sin = math.cos(radians), math.sin(radians)
+        rotation = torch.tensor([[cos, sin], [-sin, cos]], dtype=torch.float64)
+        turned = torch.cat([boxes[:, :2] @ rotation.T, boxes[:, 2:4], boxes[:, 4:] + turn], 1)
         torch.testing.assert_close(
             rotated_iou(turned[:1], turned[1:]), rotated_iou(boxes[:1], boxes[1:]), atol=1e-8, rtol=0
         )
