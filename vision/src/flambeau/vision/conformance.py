@@ -180,6 +180,18 @@ def _region_samples(boxes: Tensor) -> Iterator[Sample]:
         yield Sample(pool.__name__, pool, (maps, rois, 2, 0.5))
     offset, weight = torch.rand(2, 18, 10, 13, generator=torch.Generator().manual_seed(4)), torch.ones(1, 8, 3, 3)
     yield Sample("deform_conv2d", ops.deform_conv2d, (maps, offset, weight))
+    registered = torch.ops.flambeau_vision
+    for name, *more in (("roi_align", 2, False), ("roi_pool",), ("ps_roi_align", 2), ("ps_roi_pool",)):
+        arguments = (maps, rois, 0.5, 2, 2, *more)
+        yield Sample(f"{name}-schema", getattr(registered, name), arguments, operator=f"flambeau_vision::{name}")
+    no_mask, bias = maps.new_zeros(2, 1), maps.new_ones(1)
+    arguments = (maps, weight, offset, no_mask, bias, 1, 1, 0, 0, 1, 1, 1, 1, False)
+    operator = "flambeau_vision::deform_conv2d"
+    yield Sample("deform_conv2d-schema", registered.deform_conv2d, arguments, operator=operator)
+    operator = "flambeau_vision::jpeg_there_and_back"
+    yield Sample(
+        "jpeg-schema", registered.jpeg_there_and_back, (_picture(16, 24), 75), operator=operator, dtypes=("uint8",)
+    )
     turned = torch.cat([boxes, boxes[:, :1] * 9], 1)
     yield Sample("box_iou_rotated", box_iou_rotated, (turned, turned), operator="flambeau_vision::box_iou_rotated")
 

@@ -288,7 +288,7 @@ def _opcheck(subject: OperatorSubject) -> None:
     overload = getattr(packet, name.partition(".")[2] or "default")
     bound = inspect.signature(sample.call).bind(*subject.inputs(), **sample.kwargs)
     bound.apply_defaults()
-    arguments = tuple(bound.arguments.values())[: len(overload._schema.arguments)]
+    arguments = (*bound.args, *bound.kwargs.values())[: len(overload._schema.arguments)]
     torch.library.opcheck(overload, arguments)
 
 
