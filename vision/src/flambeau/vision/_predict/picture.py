@@ -66,6 +66,7 @@ def resized(image: Image.Image) -> Image.Image:
 
 
 def font_of(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
+    """Pillow's own font, which needs no file of the system, in a size in pixels."""
     from PIL import ImageFont
 
     return ImageFont.load_default(size)

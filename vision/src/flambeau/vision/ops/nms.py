@@ -198,6 +198,7 @@ def _iou(boxes: Tensor, others: Tensor) -> Tensor:
 
 
 def box_area(boxes: Tensor) -> Tensor:
+    """Areas (N,) of boxes (N, 4), in their dtype: `boxes.box_area` widens, and the bits of the kernel must agree."""
     return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
 
 
