@@ -186,6 +186,13 @@ def test_a_fake_rule_that_agrees_passes(library: Any) -> None:
     assert by_name(check_op(sample))["fake-agrees"].status == "passed"
 
 
+def test_an_operator_without_a_python_signature_can_be_the_sample(library: Any) -> None:
+    op = define(library, "twofold", fake=torch.empty_like, python=lambda x: x * 2)
+
+    result = by_name(check_op(Sample("twofold", op, (X,), operator="flambeau_kit::twofold")))["fake-agrees"]
+    assert result.status == "passed", result.message
+
+
 def test_a_fake_rule_that_disagrees_is_caught(library: Any) -> None:
     op = define(library, "half", fake=lambda x: x.new_empty(1), python=lambda x: x / 2)
 
