@@ -25,7 +25,9 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def test_the_operators_tests_pass_in_the_lower_tiers(file, native):
     # What torch's compiler sees is the same in every tier.
     tests = ["-m", "pytest", "-q", "-k", "not compiles and not exports", "-p", "no:cacheprovider", str(HERE / file)]
-    done = run(*tests, FLAMBEAU_NATIVE=native)
+    # Threads of torch's own scatter add up gradients in any order, and the tests ask for equal bits.
+    threads = {"OMP_NUM_THREADS": "1"} if native == "off" else {}
+    done = run(*tests, FLAMBEAU_NATIVE=native, **threads)
     assert done.returncode == 0, done.stdout[-4000:]
     assert " passed" in done.stdout
 
