@@ -177,8 +177,11 @@ def conformance(session: nox.Session) -> None:
     """Run the conformance kit over everything that the plugins register, the third-party example included."""
     names, rest = _chosen(session)
     _install_suite(session)
+    session.install("pytest-xdist")
     chosen = [word for name in names or ["all"] for word in ("--flambeau-conformance", name)]
-    session.run("pytest", "-q", *chosen, *rest)
+    # A subject stays with one worker, which builds its model or dataset once for all checks.
+    spread = ("-n", "2", "--dist", "loadscope")
+    session.run("pytest", "-q", *spread, *chosen, *rest, env={"OMP_NUM_THREADS": "1"})
 
 
 @nox.session
