@@ -302,3 +302,24 @@ def test_weights_load_the_model_they_belong_to(site: Any) -> None:
 def test_weights_of_no_registered_model_say_so(site: Any) -> None:
     with pytest.raises(UnknownNameError, match=r"no registered model has the weights Bulb_Weights"):
         Bulb_Weights.V1.load()
+
+
+class Lamp_Weights(WeightsEnum):
+    V1 = Weights("https://host.example/lamp1.pth", dict, {"categories": ["a", "b"]})
+    DEFAULT = V1
+
+
+def test_a_builder_with_several_enums_chooses_what_a_name_means(site: Any) -> None:
+    def light(*, weights: Bulb_Weights | Lamp_Weights | None = None, old: bool = False) -> Bulb:
+        model = Bulb()
+        model.chosen = (Bulb_Weights if old else Lamp_Weights).verify(weights)  # type: ignore[assignment]
+        return model
+
+    light.__annotations__["weights"] = Bulb_Weights | Lamp_Weights | None
+    register_model()(light)
+    assert get_model_weights("light") is Bulb_Weights
+    assert get_model("light", weights="DEFAULT", old=True).chosen is Bulb_Weights.V2
+    assert get_model("light", weights="DEFAULT").chosen is Lamp_Weights.V1
+    assert get_model("light", weights="light:V1", old=True).chosen is Bulb_Weights.V1
+    with pytest.raises(UnknownNameError, match="V2"):
+        get_model("light", weights="V2")

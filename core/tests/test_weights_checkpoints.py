@@ -9,6 +9,7 @@ import os
 import pickle
 import struct
 import tarfile
+import warnings
 import zipfile
 from argparse import Namespace
 from collections.abc import Callable
@@ -134,6 +135,28 @@ class TestFormats:
         save_zip({"model": TENSORS, "epoch": 3}, tmp_path / "net")
         loaded = load_state_dict(tmp_path / "net", dtype=torch.half)
         assert (loaded["epoch"], loaded["model"]["weight"].dtype) == (3, torch.half)
+
+    @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor, torch.quantize_per_channel")
+    @pytest.mark.parametrize("save", [save_zip, save_legacy])
+    @pytest.mark.parametrize("mmap", [True, False])
+    def test_tensors_in_integers_with_scales_come_back_without_a_warning(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save: Callable[[Any, Path], None], mmap: bool
+    ) -> None:
+        weight = torch.linspace(-1, 1, 12).reshape(3, 4)
+        state = {
+            "weight": torch.quantize_per_channel(weight, torch.ones(3) / 99, torch.zeros(3), 0, torch.qint8),
+            "packed": (torch.quantize_per_tensor(weight, 0.1, 3, torch.quint8), None),
+            "dtype": torch.qint8,
+        }
+        save(state, tmp_path / "net")
+        monkeypatch.delattr(torch.storage._warn_typed_storage_removal, "has_warned", raising=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            loaded = load_state_dict(tmp_path / "net", mmap=mmap)
+        assert loaded["dtype"] == torch.qint8
+        for ours, theirs in ((loaded["weight"], state["weight"]), (loaded["packed"][0], state["packed"][0])):
+            assert torch.equal(ours.int_repr(), theirs.int_repr())
+            assert torch.equal(ours.dequantize(), theirs.dequantize())
 
     @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(

@@ -425,6 +425,19 @@ class TestMismatches:
         with pytest.raises(CheckpointError, match=r"1 missing in the checkpoint: token\. "):
             load_into(build(Net, empty), state)
 
+    def test_names_that_a_layers_own_way_of_loading_looks_up_in_vain_are_listed(self) -> None:
+        class Scaled(nn.Module):
+            scale = 2.0
+
+            def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+                destination[f"{prefix}scale"] = self.scale
+
+            def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+                self.scale = state_dict.pop(f"{prefix}scale")
+
+        with pytest.raises(CheckpointError, match=r"1 missing in the checkpoint: 1\.scale\."):
+            load_into(nn.Sequential(nn.Linear(1, 1), Scaled()), nn.Sequential(nn.Linear(1, 1)).state_dict())
+
     def test_another_number_of_classes_gets_that_remedy(self, saved: tuple[Net, Path]) -> None:
         with pytest.raises(CheckpointError, match=r"build with num_classes=3, .*num_classes=8\) to replace the head"):
             load_into(Net(classes=8), saved[1])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from flambeau.core.errors import CheckpointError, UnknownNameError
 from flambeau.core.registry import MODELS
 from flambeau.core.weights.building import build_with_weights
+from flambeau.core.weights.catalogue import annotated_enums
 from flambeau.core.weights.enums import WeightsEnum
 from flambeau.core.weights.sources import repository_file
 from flambeau.core.weights.surgery import replace_inputs, replace_outputs
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
     from torch import nn
 
     from flambeau.core.weights.catalogue import Catalogue
+
+
+class _Name(str):
+    """A member's name, of an enum that the builder chooses by its other arguments."""
+
+    __slots__ = ()
+
 
 # What a repository on Hugging Face says about its model:
 # {"model": "vision/resnet50", "arguments": {"num_classes": 10}}; the weights are in `model.safetensors`.
@@ -56,7 +64,7 @@ def build_adapted(catalogue: Catalogue, name: str, config: dict[str, Any]) -> nn
 def _built(builder: Callable[..., Any], weights: Any, config: dict[str, Any]) -> Any:
     if weights is None:
         return builder(**config)
-    if isinstance(weights, WeightsEnum):
+    if isinstance(weights, (WeightsEnum, _Name)):
         return builder(weights=weights, **config)
     return build_with_weights(builder, weights, **config)
 
@@ -89,7 +97,7 @@ def _declared(catalogue: Catalogue, name: str) -> dict[str, Any]:
 
 
 def _weights(catalogue: Catalogue, builder: Callable[..., Any], weights: Any) -> Any:
-    """A member where `weights` names one, else what it is: a path, URL, repository or None."""
+    """A member where `weights` names one, its name where the builder knows which, else what it is: path, URL, None."""
     if not isinstance(weights, str) or "://" in weights or weights.startswith(("hf:", "package:")):
         return weights
     if os.path.isfile(weights):  # noqa: PTH113 - a string that may be no path at all
@@ -99,6 +107,8 @@ def _weights(catalogue: Catalogue, builder: Callable[..., Any], weights: Any) ->
             return catalogue.get_weight(weights)
         except UnknownNameError:
             return weights  # a path that does not exist, say; whoever loads it tells
+    if len(annotated_enums(builder)) > 1:
+        return _Name(weights)
     return catalogue.get_model_weights(builder).verify(weights)
 
 

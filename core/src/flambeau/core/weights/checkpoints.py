@@ -23,6 +23,7 @@ import pickletools
 import re
 import struct
 import threading
+import warnings
 import zipfile
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -169,7 +170,13 @@ def unpack(path: Path) -> Path:
 def _read_torch(path: Path, device: torch.device | str, mmap: bool, trust: bool) -> Any:
     torch.empty(0, device=device)  # a device that is not there is no fault of the file
     try:
-        return torch.load(path, map_location=device, mmap=mmap, weights_only=not trust)
+        with warnings.catch_warnings():
+            # torch warns of its own way of rebuilding quantized tensors, which no caller can change.
+            warnings.filterwarnings("ignore", message="TypedStorage is deprecated")
+            warnings.filterwarnings(
+                "ignore", message=r"torch\.quantize_per_tensor, torch\.quantize_per_channel and other"
+            )
+            return torch.load(path, map_location=device, mmap=mmap, weights_only=not trust)
     except pickle.UnpicklingError as error:
         names = _GLOBAL.findall(str(error))
         reason = str(error).partition("WeightsUnpickler error: ")[2].strip().partition("\n")[0]

@@ -157,7 +157,7 @@ def assign_state(
     with real_parameters():
         try:
             keys = module.load_state_dict(fitting, strict=False, assign=True)
-        except RuntimeError as error:
+        except (RuntimeError, KeyError) as error:  # layers that load in their own way look up what may not be there
             raise mismatch.error(module, state, str(error)) from error
         slots.restore(dtype)
     missing = [name for name in keys.missing_keys if name not in misshaped and not slots.is_loaded(name)]

@@ -34,7 +34,8 @@ def error(
     unexpected: Iterable[str] | None = None,
 ) -> CheckpointError:
     """The exception that lists every name that does not fit, and says what to do."""
-    own = {name for name, _ in _own_tensors(module)}
+    # Not parameters and buffers alone: quantized layers, for example, save packed values.
+    own = {name for name, _ in _own_tensors(module)} | set(module.state_dict())
     missing = sorted(own - state.keys() if missing is None else missing)
     unexpected = sorted(map(str, state.keys() - own if unexpected is None else unexpected))
     shapes = misshaped(module, state)
