@@ -37,7 +37,7 @@ expected_failures = {
 _CIFAR = {"cifar10": CIFAR10, "cifar100": CIFAR100}
 _INPUT_SHAPES: dict[str, tuple[int, ...]] = {
     "digit_cnn": (1, 8, 8),
-    "inception_v3": (3, 299, 299),
+    **dict.fromkeys(("inception_v3", "quantized_inception_v3"), (3, 299, 299)),
     "maxvit_t": (3, 224, 224),
     **dict.fromkeys(("vit_b_16", "vit_b_32", "vit_l_16", "vit_l_32", "vit_h_14"), (3, 224, 224)),
     **dict.fromkeys(("r3d_18", "mc3_18", "r2plus1d_18", "swin3d_t", "swin3d_s", "swin3d_b"), (3, 4, 64, 64)),

@@ -282,5 +282,5 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
         "flambeau.vision.weights.maxvit": ("MaxVit_T_Weights",),
     },
-    submodules=("_utils", "detection", "feature_extraction", "optical_flow", "segmentation", "video"),
+    submodules=("_utils", "detection", "feature_extraction", "optical_flow", "quantization", "segmentation", "video"),
 )

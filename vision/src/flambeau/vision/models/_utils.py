@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from torch import Tensor, nn
@@ -140,6 +140,13 @@ def build_classifier(
     if weights is not None and weights.meta["categories"] is not None:
         _ovewrite_named_param(kwargs, "num_classes", len(weights.meta["categories"]))
     return build_with_weights(network, weights, *args, progress=progress, **kwargs)
+
+
+def without_layers(state: Mapping[str, Any], prefix: str) -> Mapping[str, Any]:
+    """A state dict without the names that begin with `prefix`; it keeps the versions of its layers."""
+    kept = OrderedDict((name, value) for name, value in state.items() if not name.startswith(prefix))
+    kept._metadata = getattr(state, "_metadata", {})  # type: ignore[attr-defined]
+    return kept
 
 
 class _ModelURLs(dict[str, str]):

@@ -9,7 +9,8 @@ References:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from flambeau.vision.models._api import register_model
-from flambeau.vision.models._utils import build_classifier, handle_legacy_interface
+from flambeau.vision.models._utils import build_classifier, handle_legacy_interface, without_layers
 from flambeau.vision.weights.googlenet import GoogLeNet_Weights
 
 __all__ = ["GoogLeNet", "GoogLeNetOutputs", "GoogLeNet_Weights", "googlenet"]
@@ -242,11 +243,6 @@ def normalized_to_half(x: Tensor) -> Tensor:
     return torch.cat((red, green, blue), 1)
 
 
-def _without_heads(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A checkpoint without its auxiliary heads."""
-    return {name: value for name, value in state.items() if not name.startswith("aux")}
-
-
 @register_model(task="image-classification", tags=("imagenet",), head=("fc", "aux1.fc2", "aux2.fc2"), stem="conv1.conv")
 @handle_legacy_interface(weights=("pretrained", GoogLeNet_Weights.IMAGENET1K_V1))
 def googlenet(*, weights: GoogLeNet_Weights | None = None, progress: bool = True, **kwargs: Any) -> GoogLeNet:
@@ -264,5 +260,5 @@ def googlenet(*, weights: GoogLeNet_Weights | None = None, progress: bool = True
         if kwargs["aux_logits"]:
             warnings.warn("The auxiliary heads of these GoogLeNet weights are not trained: train them.", stacklevel=3)
         else:
-            kwargs["convert"] = _without_heads
+            kwargs["convert"] = partial(without_layers, prefix="aux")
     return build_classifier(GoogLeNet, chosen, progress=progress, **kwargs)

@@ -8,7 +8,8 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from flambeau.vision.models._api import register_model
-from flambeau.vision.models._utils import build_classifier, handle_legacy_interface
+from flambeau.vision.models._utils import build_classifier, handle_legacy_interface, without_layers
 from flambeau.vision.models.googlenet import BasicConv2d, normalized_to_half
 from flambeau.vision.weights.inception import Inception_V3_Weights
 
@@ -339,11 +340,6 @@ class Inception3(nn.Module):
         return self.eager_outputs(*self._forward(self._transform_input(x)))
 
 
-def _without_head(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A checkpoint without its auxiliary head."""
-    return {name: value for name, value in state.items() if not name.startswith("AuxLogits.")}
-
-
 @register_model(task="image-classification", tags=("imagenet",), head=("fc", "AuxLogits.fc"), stem="Conv2d_1a_3x3.conv")
 @handle_legacy_interface(weights=("pretrained", Inception_V3_Weights.IMAGENET1K_V1))
 def inception_v3(*, weights: Inception_V3_Weights | None = None, progress: bool = True, **kwargs: Any) -> Inception3:
@@ -359,5 +355,5 @@ def inception_v3(*, weights: Inception_V3_Weights | None = None, progress: bool 
         kwargs.setdefault("transform_input", True)
         kwargs.setdefault("aux_logits", True)
         if not kwargs["aux_logits"]:
-            kwargs["convert"] = _without_head
+            kwargs["convert"] = partial(without_layers, prefix="AuxLogits.")
     return build_classifier(Inception3, chosen, progress=progress, **kwargs)

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from flambeau.vision.weights.mobilenetv2 import *
     from flambeau.vision.weights.mobilenetv3 import *
     from flambeau.vision.weights.mvit import *
+    from flambeau.vision.weights.quantized_googlenet import *
+    from flambeau.vision.weights.quantized_inception import *
+    from flambeau.vision.weights.quantized_mobilenetv2 import *
+    from flambeau.vision.weights.quantized_mobilenetv3 import *
+    from flambeau.vision.weights.quantized_resnet import *
+    from flambeau.vision.weights.quantized_shufflenetv2 import *
     from flambeau.vision.weights.raft import *
     from flambeau.vision.weights.regnet import *
     from flambeau.vision.weights.resnet import *
@@ -172,6 +178,22 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "mvit": ("MViT_V1_B_Weights", "MViT_V2_S_Weights"),
         "video_swin_transformer": ("Swin3D_B_Weights", "Swin3D_S_Weights", "Swin3D_T_Weights"),
         "raft": ("Raft_Large_Weights", "Raft_Small_Weights"),
+        "quantized_googlenet": ("GoogLeNet_QuantizedWeights",),
+        "quantized_inception": ("Inception_V3_QuantizedWeights",),
+        "quantized_mobilenetv2": ("MobileNet_V2_QuantizedWeights",),
+        "quantized_mobilenetv3": ("MobileNet_V3_Large_QuantizedWeights",),
+        "quantized_resnet": (
+            "ResNeXt101_32X8D_QuantizedWeights",
+            "ResNeXt101_64X4D_QuantizedWeights",
+            "ResNet18_QuantizedWeights",
+            "ResNet50_QuantizedWeights",
+        ),
+        "quantized_shufflenetv2": (
+            "ShuffleNet_V2_X0_5_QuantizedWeights",
+            "ShuffleNet_V2_X1_0_QuantizedWeights",
+            "ShuffleNet_V2_X1_5_QuantizedWeights",
+            "ShuffleNet_V2_X2_0_QuantizedWeights",
+        ),
     },
     submodules=("categories",),
 )
