@@ -1,12 +1,14 @@
 """What holds for every model of the registry, or for the smallest model of every family of classifiers."""
 
 import inspect
+import json
 
 import pytest
 import torch
 from torch import nn
 
 from flambeau.core.registry import MODELS
+from flambeau.core.testing.golden import require_shared
 from flambeau.core.weights import empty_parameters
 from flambeau.vision import models
 
@@ -101,3 +103,11 @@ def test_gradients_reach_every_parameter_in_train_mode(name):
     outputs = [out] if isinstance(out, torch.Tensor) else [each for each in out if each is not None]
     sum(each.sum() for each in outputs).backward()
     assert [path for path, parameter in model.named_parameters() if parameter.grad is None] == []
+
+
+def test_every_recorded_builder_is_registered_from_its_recorded_place():
+    record = json.loads((require_shared(__file__) / "spec" / "data" / "vision_models.json").read_text())["models"]
+    assert set(record) <= set(NAMES)
+    for name, facts in record.items():
+        module = MODELS.info(f"vision/{name}")["target"].partition(":")[0]
+        assert module == facts["module"].replace("torchvision", "flambeau.vision")

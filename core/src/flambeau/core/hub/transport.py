@@ -22,6 +22,7 @@ from flambeau.core.hub.tokens import bearer_token
 if TYPE_CHECKING:
     import ssl
 
+USER_AGENT = "flambeau-core"  # how requests introduce themselves
 _MOST_REDIRECTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -130,7 +131,7 @@ class Client:
 
     def _fields(self, first: str, url: str) -> dict[str, str]:
         at_home = _origin(url) == _origin(self.home)
-        fields = {"User-Agent": "flambeau-core"}
+        fields = {"User-Agent": USER_AGENT}
         fields |= {name.title(): value for name, value in self.headers.items() if at_home or name.lower() in _HARMLESS}
         # A token is for the host that was asked. After a redirect elsewhere none is sent, not even one for that place:
         # a server must not be able to make us use it.

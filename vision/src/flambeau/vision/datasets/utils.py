@@ -15,6 +15,7 @@ from typing import TypeVar
 from flambeau.core.datasets import DatasetFile, DatasetInfo, fetch_dataset
 from flambeau.core.errors import DownloadError, HashMismatchError, UnknownNameError, close_names
 from flambeau.core.files import replace
+from flambeau.core.hub.transport import USER_AGENT as USER_AGENT
 from flambeau.vision.datasets._google_drive import drive_url, is_web_page
 
 __all__ = [

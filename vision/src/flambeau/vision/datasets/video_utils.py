@@ -7,6 +7,8 @@ import math
 import os
 import warnings
 from fractions import Fraction
+from importlib import import_module
+from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
@@ -269,6 +271,20 @@ class _VideoTimestampsDataset(Dataset[tuple[list[int], float | str | None]]):
         except VideoError as error:
             return [], f"{os.fspath(path)}: {error}"
         return [int(time) for time in times], fps
+
+
+def _get_torchcodec() -> ModuleType:
+    """The package torchcodec, for code that takes it from here; clips are read without it.
+
+    Raises:
+        ImportError: it is not installed.
+    """
+    try:
+        return import_module("torchcodec")
+    except ImportError as error:
+        raise ImportError(
+            f"torchcodec cannot be imported ({error}). Run: pip install torchcodec, in the release for this torch."
+        ) from error
 
 
 def _collate_fn(x: T) -> T:

@@ -102,5 +102,13 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "ToTensor",
         ),
     },
-    submodules=("_functional_pil", "_functional_tensor", "_presets", "functional", "v2"),
+    submodules=(
+        "_functional_pil",
+        "_functional_tensor",
+        "_functional_video",
+        "_presets",
+        "_transforms_video",
+        "functional",
+        "v2",
+    ),
 )
