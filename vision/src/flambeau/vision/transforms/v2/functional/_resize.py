@@ -11,6 +11,7 @@ from torch.nn.functional import interpolate
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
+from flambeau.vision.ops._resize import resize as resize_levels
 from flambeau.vision.transforms._interpolation import InterpolationMode, interpolation_mode, pillow_number
 from flambeau.vision.transforms.v2.functional import _boxes, _formats
 from flambeau.vision.transforms.v2.functional._kernels import register_partial
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 _ANTIALIASED = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC, InterpolationMode.LANCZOS)
+_OF_LEVELS = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC)  # those with a kernel for uint8
 _TENSOR_MODES = (InterpolationMode.NEAREST, InterpolationMode.NEAREST_EXACT, *_ANTIALIASED)
 
 
@@ -85,6 +87,8 @@ def resize_image(
 
 def _interpolate(flat: Tensor, size: tuple[int, int], mode: InterpolationMode, antialias: bool) -> Tensor:
     dtype = flat.dtype
+    if dtype == torch.uint8 and mode in _OF_LEVELS:
+        return resize_levels(flat, size, cubic=mode is InterpolationMode.BICUBIC, antialias=antialias)
     native = (torch.uint8, torch.float32, torch.float64)
     work = flat if dtype in native and (dtype != torch.uint8 or flat.device.type == "cpu") else flat.float()
     corners = None if mode in (InterpolationMode.NEAREST, InterpolationMode.NEAREST_EXACT) else False
