@@ -40,11 +40,12 @@ def reference_pages(package: str) -> dict[str, str]:
 
 
 def _public_modules(package: str) -> list[str]:
-    """Importable modules at and below a package whose path has no private component, tests' kits included."""
+    """Importable modules at and below a package, without private ones and the programs."""
     root = importlib.import_module(package)
     names = [package]
-    for found in pkgutil.walk_packages(root.__path__, f"{package}.", onerror=lambda name: None):
-        if not any(part.startswith("_") for part in found.name.split(".")):
+    for found in pkgutil.walk_packages(root.__path__, f"{package}."):
+        parts = found.name.split(".")
+        if "cli" not in parts and not any(part.startswith("_") for part in parts):
             names.append(found.name)
     return sorted(names)
 
