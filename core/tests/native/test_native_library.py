@@ -70,6 +70,17 @@ def test_a_library_that_is_not_built_with_the_header_is_not_used(package, compil
     assert library.reason.endswith("was not built with flambeau/kernel.h")
 
 
+def test_a_library_of_functions_alone_is_called_through_ctypes(package, compile_cpp, tmp_path):
+    import ctypes
+
+    source = tmp_path / "functions.cpp"
+    source.write_text("#include <flambeau/kernel.h>\nFB_EXPORT int32_t fb_answer() noexcept { return 42; }\n")
+    compile_cpp(source, package / f"_kernels{SUFFIX}")
+    library = library_of(package)
+    assert (library.provider, library.reason, library.native_operators()) == ("ctypes", "", [])
+    assert library.function("fb_answer", [], ctypes.c_int32)() == 42
+
+
 def test_a_library_for_another_kernel_interface_is_not_used(package, compile_cpp, tmp_path):
     source = tmp_path / "future.cpp"
     source.write_text('extern "C" __attribute__((visibility("default"))) int fb_abi() { return 999; }')

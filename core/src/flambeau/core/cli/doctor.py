@@ -89,7 +89,8 @@ def _plugin(plugin: dict[str, Any]) -> str:
 def _kernel(kernel: dict[str, Any]) -> str:
     reason = f" ({kernel['reason']})" if kernel["reason"] else ""
     built = "" if kernel["library"] else ", not built"
-    return f"{kernel['namespace']}: {kernel['provider']}{built}{reason}: {show_operators(kernel['operators'])}"
+    operators = show_operators(kernel["operators"])
+    return f"{kernel['namespace']}: {kernel['provider']}{built}{reason}{f': {operators}' if operators else ''}"
 
 
 def _variable(variable: dict[str, str | None]) -> str:

@@ -73,7 +73,7 @@ class KernelLibrary:
 
     @property
     def provider(self) -> Tier:
-        """The tier that serves: "dispatcher", "ctypes" or "python"."""
+        """The tier that serves: "dispatcher", "ctypes" (also for functions that are no operators) or "python"."""
         self.load()
         return self._provider
 
@@ -122,15 +122,8 @@ class KernelLibrary:
 
     def native_operators(self) -> list[str]:
         """Names of the operators that the library itself offers to the dispatcher, sorted."""
-        if (handle := self.load()) is None or not _has(handle, "fb_operator"):
-            return []
-        import ctypes
-
-        read = self.function("fb_operator", [ctypes.c_int32], ctypes.c_char_p)
-        names: list[str] = []
-        while (name := read(len(names))) is not None:
-            names.append(name.decode())
-        return sorted(names)
+        handle = self.load()
+        return [] if handle is None else _names(handle)
 
     def register(self, operator: str) -> str:
         """Have the library register its CPU kernel of an operator; returns why it did not, empty when it did."""
@@ -187,6 +180,8 @@ class KernelLibrary:
         handle.fb_bind.argtypes = [ctypes.c_char_p]
         found = handle.fb_bind(str(libtorch_path()).encode())
         self._threads = "torch" if found & _TORCH_THREADS else "openmp" if found & _OPENMP_THREADS else "none"
+        if not _names(handle):
+            return  # plain functions alone, which ctypes calls
         if "dispatcher" not in wanted():
             self._reason = "FLAMBEAU_NATIVE=ctypes"
         elif objection := dispatcher_objection(str(torch.__version__)):
@@ -203,6 +198,20 @@ def _has(handle: ctypes.CDLL, symbol: str) -> bool:
     except AttributeError:
         return False
     return True
+
+
+def _names(handle: ctypes.CDLL) -> list[str]:
+    """The library's own operators, sorted."""
+    import ctypes
+
+    if not _has(handle, "fb_operator"):
+        return []
+    read = handle["fb_operator"]
+    read.argtypes, read.restype = [ctypes.c_int32], ctypes.c_char_p
+    names: list[str] = []
+    while (name := read(len(names))) is not None:
+        names.append(name.decode())
+    return sorted(names)
 
 
 def _find(package: str, file_name: str) -> Path | None:
