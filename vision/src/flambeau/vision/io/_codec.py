@@ -1,12 +1,13 @@
 """What a codec library provides, and what the public functions of `image` build on.
 
-There is one codec, on Pillow. Another one (native, for a GPU) is a class with these methods.
+There are two codecs: our own library (`_native`) and Pillow (`_pillow`), which give the same pixels in the same layout.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from torch import Tensor
 
@@ -40,42 +41,58 @@ class MissingImageLibraryError(ImageError, ImportError):
     """The library that decodes a format is not installed; the message says how to install it."""
 
 
-class Decoded(NamedTuple):
-    """What comes out of an image file.
-
-    Attributes:
-        pixels: uint8 or uint16, [C, H, W], or [N, C, H, W] for an animation.
-        exif: the EXIF block, without any prefix of the container; empty where there is none.
-    """
-
-    pixels: Tensor
-    exif: bytes
-
-
 class Codec(Protocol):
-    """A library that decodes and encodes image files held in memory."""
+    """A library that decodes and encodes image files in memory, several at once on as many threads as torch uses."""
 
-    def decode(self, data: bytes, format: Format, mode: ImageReadMode, max_pixels: int) -> Decoded:
-        """Decode a whole file.
+    def decode(
+        self, files: Sequence[Tensor], format: Format, mode: ImageReadMode, max_pixels: int, min_size: int | None
+    ) -> list[Tensor]:
+        """Decode whole files.
 
         Args:
-            data: the file's bytes, whose first ones have been recognised as `format`.
-            format: the file format.
-            mode: the channels of the result.
+            files: the bytes of each, [bytes], uint8, contiguous, on the CPU. Their first ones have been recognised.
+            format: the format of all.
+            mode: the channels of the results.
             max_pixels: bound on height x width, summed over frames; checked before memory is allocated.
+            min_size: see `reduction`; for JPEG alone.
+
+        Returns:
+            For each file [C, H, W], or [N, C, H, W] for an animation; in memory a pixel's channels lie side by side.
 
         Raises:
-            ImageError: the file is damaged or exceeds `max_pixels`.
+            ImageError: a file is damaged or exceeds `max_pixels`.
         """
         ...
 
-    def encode_jpeg(self, image: Tensor, quality: int) -> bytes:
-        """Encode uint8 [1 or 3, H, W]; `quality` in 1..100."""
+    def encode_jpeg(self, images: Sequence[Tensor], quality: int) -> list[Tensor]:
+        """Encode uint8 [1 or 3, H, W], on the CPU; `quality` in 1..100."""
         ...
 
-    def encode_png(self, image: Tensor, compression_level: int) -> bytes:
-        """Encode uint8 [1 to 4, H, W]; `compression_level` in 0..9."""
+    def encode_png(self, images: Sequence[Tensor], compression_level: int) -> list[Tensor]:
+        """Encode uint8 [1 to 4, H, W], on the CPU; `compression_level` in 0..9."""
         ...
+
+
+def reduction(height: int, width: int, min_size: int | None) -> int:
+    """By how much a JPEG is decoded smaller: the largest of 8, 4, 2 and 1 that leaves the shorter side `min_size`."""
+    if min_size is None:
+        return 1
+    shorter = min(height, width)
+    return next((by for by in (8, 4, 2) if -(-shorter // by) >= min_size), 1)
+
+
+def check_size(height: int, width: int, max_pixels: int, frames: int = 1) -> None:
+    """Refuse a picture that is larger than the bound."""
+    if (pixels := width * height * frames) > max_pixels:
+        raise ImageError(
+            f"The image has {frames} frame(s) of {height} x {width}, {pixels:,} pixels in all; the "
+            f"limit is {max_pixels:,}. For a source you trust, raise flambeau.vision.io.image.MAX_PIXELS."
+        )
+
+
+def damaged(format: Format, why: str) -> ImageError:
+    """The error for a file that cannot be decoded."""
+    return ImageError(f"The {format.upper()} image is damaged or incomplete: {why}.")
 
 
 _MAGIC: tuple[tuple[bytes, Format], ...] = (

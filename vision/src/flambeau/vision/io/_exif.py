@@ -7,32 +7,67 @@ References:
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 _ORIENTATION_TAG = 0x0112
 _SHORT = 3
+_PREFIX = b"Exif\0\0"
 
 
-def take_from_jpeg(data: bytes) -> tuple[bytes, bytes]:
-    """A JPEG file without its EXIF segment, and the EXIF block; unchanged, and empty, where there is none.
-
-    A decoder that does not see the block cannot stumble over it.
+def segment_in_jpeg(data: memoryview) -> slice | None:
+    """Where the EXIF segment of a JPEG file is, its marker included.
 
     References:
         ITU-T T.81, B.1.1.4: marker segments up to the first scan.
     """
     position = 2
-    while data[position : position + 1] == b"\xff" and position + 10 <= len(data):
+    while position + 10 <= len(data) and data[position] == 0xFF:
         marker, length = struct.unpack_from(">BH", data, position + 1)
         if marker == 0xDA:  # start of scan: what follows is picture
-            break
+            return None
         end = position + 2 + length
-        if marker == 0xE1 and data[position + 4 : position + 10] == b"Exif\0\0":
-            return data[:position] + data[end:], data[position + 10 : end]
+        if marker == 0xE1 and bytes(data[position + 4 : position + 10]) == _PREFIX:
+            return slice(position, end)
         position = end
-    return data, b""
+    return None
+
+
+def _in_jpeg(data: memoryview) -> bytes:
+    found = segment_in_jpeg(data)
+    return bytes(data[found.start + 4 : found.stop]) if found else b""
+
+
+def _in_png(data: memoryview) -> bytes:
+    """References: W3C PNG, third edition, sections 5.3 and 11.3.4.5."""
+    position = 8
+    while position + 12 <= len(data):
+        length, kind = struct.unpack_from(">I4s", data, position)
+        if kind == b"eXIf":
+            return bytes(data[position + 8 : position + 8 + length])
+        position += 12 + length
+    return b""
+
+
+def _in_webp(data: memoryview) -> bytes:
+    """References: RFC 9649, sections 2.3 and 2.7.1.5."""
+    position = 12
+    while position + 8 <= len(data):
+        kind, length = struct.unpack_from("<4sI", data, position)
+        if kind == b"EXIF":
+            return bytes(data[position + 8 : position + 8 + length])
+        position += 8 + length + length % 2
+    return b""
+
+
+_FINDERS: dict[str, Callable[[memoryview], bytes]] = {"jpeg": _in_jpeg, "png": _in_png, "webp": _in_webp}
+
+
+def find_exif(data: Tensor, format: str) -> bytes:
+    """The EXIF block of a JPEG, PNG or WebP file, beginning with its byte order; empty where there is none."""
+    return _FINDERS[format](data.numpy().data).removeprefix(_PREFIX)
 
 
 def orientation(exif: bytes) -> int:
@@ -59,6 +94,8 @@ def orientation(exif: bytes) -> int:
 
 def upright(pixels: Tensor, value: int) -> Tensor:
     """Turn and mirror [..., H, W] so that an image stored with this orientation is seen as it was taken."""
+    if value == 1:
+        return pixels
     if value in (5, 6, 7, 8):
         pixels = pixels.transpose(-2, -1)
     mirrored = {2: [-1], 3: [-2, -1], 4: [-2], 6: [-1], 7: [-2, -1], 8: [-2]}.get(value, [])

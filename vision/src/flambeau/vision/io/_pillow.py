@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -13,8 +14,16 @@ from numpy.typing import NDArray
 from PIL import GifImagePlugin, Image, ImageFile, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
 from torch import Tensor
 
-from flambeau.vision.io._codec import Decoded, Format, ImageError, ImageReadMode, MissingImageLibraryError
-from flambeau.vision.io._exif import take_from_jpeg
+from flambeau.vision.io._codec import (
+    Format,
+    ImageError,
+    ImageReadMode,
+    MissingImageLibraryError,
+    check_size,
+    damaged,
+    reduction,
+)
+from flambeau.vision.io._exif import segment_in_jpeg
 
 # The plugins themselves, not `Image.open`: only these formats are ever tried on bytes from outside, and the bound on
 # pixels is the caller's and not Pillow's global one.
@@ -45,36 +54,71 @@ _PILLOW_MODES = {
 class PillowCodec:
     """Decodes and encodes with Pillow; see `Codec`."""
 
-    def decode(self, data: bytes, format: Format, mode: ImageReadMode, max_pixels: int) -> Decoded:
+    def decode(
+        self, files: Sequence[Tensor], format: Format, mode: ImageReadMode, max_pixels: int, min_size: int | None
+    ) -> list[Tensor]:
         """See `Codec.decode`."""
-        exif = b""
-        if format == "jpeg":  # Pillow reads the resolution from the block, and a damaged one makes it warn
-            data, exif = take_from_jpeg(data)
-        try:
-            image = _opener(format)(io.BytesIO(data))
-            _check_size(image, max_pixels)
-            frames = (
-                [_wide_pixels(image, data, mode)] if _is_wide(image) else list(_frames(image, format, mode, max_pixels))
-            )
-            exif = exif or image.info.get("exif") or b""
-        except ImageError:
-            raise
-        except _DAMAGE as error:
-            raise ImageError(
-                f"The {format.upper()} image is damaged or incomplete: {str(error) or type(error).__name__}."
-            ) from error
-        pixels = np.stack(frames) if len(frames) > 1 else frames[0]
-        # The file's layout is [..., H, W, C]; a copy puts the channels first.
-        tensor = torch.from_numpy(np.moveaxis(pixels, -1, -3).copy())
-        return Decoded(tensor, exif.removeprefix(b"Exif\0\0"))
+        return _each(lambda data: _decode(data, format, mode, max_pixels, min_size), files)
 
-    def encode_jpeg(self, image: Tensor, quality: int) -> bytes:
+    def encode_jpeg(self, images: Sequence[Tensor], quality: int) -> list[Tensor]:
         """See `Codec.encode_jpeg`."""
-        return _save(image, format="JPEG", quality=quality)
+        return _each(lambda image: _save(image, format="JPEG", quality=quality), images)
 
-    def encode_png(self, image: Tensor, compression_level: int) -> bytes:
+    def encode_png(self, images: Sequence[Tensor], compression_level: int) -> list[Tensor]:
         """See `Codec.encode_png`."""
-        return _save(image, format="PNG", compress_level=compression_level)
+        return _each(lambda image: _save(image, format="PNG", compress_level=compression_level), images)
+
+
+def exif_of(data: Tensor, format: Format) -> bytes:
+    """The EXIF block of a file, beginning with its byte order; empty where there is none."""
+    try:
+        image = _opener(format)(io.BytesIO(data.numpy().tobytes()))
+    except _DAMAGE as error:
+        raise _damaged(format, error) from error
+    return bytes(image.info.get("exif") or b"").removeprefix(b"Exif\0\0")
+
+
+def _each(function: Callable[[Tensor], Tensor], items: Sequence[Tensor]) -> list[Tensor]:
+    """Apply `function` in as many threads as torch may use; Pillow lets go of the interpreter while it works."""
+    if len(items) == 1:
+        return [function(items[0])]
+    with ThreadPoolExecutor(max_workers=max(1, min(len(items), torch.get_num_threads()))) as pool:
+        return list(pool.map(function, items))
+
+
+def _decode(data: Tensor, format: Format, mode: ImageReadMode, max_pixels: int, min_size: int | None) -> Tensor:
+    content = data.numpy().tobytes()
+    # Pillow reads the resolution from the EXIF block, and a damaged one makes it warn.
+    if format == "jpeg" and (segment := segment_in_jpeg(memoryview(content))):
+        content = content[: segment.start] + content[segment.stop :]
+    try:
+        image = _opener(format)(io.BytesIO(content))
+        check_size(image.height, image.width, max_pixels)
+        if isinstance(image, JpegImagePlugin.JpegImageFile):
+            _prepare_jpeg(image, mode, min_size)
+        frames = (
+            [_wide_pixels(image, content, mode)] if _is_wide(image) else list(_frames(image, format, mode, max_pixels))
+        )
+    except ImageError:
+        raise
+    except _DAMAGE as error:
+        raise _damaged(format, error) from error
+    pixels = np.stack(frames) if len(frames) > 1 else frames[0]
+    # [..., H, W, C] in memory; where it is still Pillow's own memory, which may not be written to, it is copied.
+    tensor = torch.from_numpy(pixels if pixels.flags.writeable else pixels.copy())
+    return tensor.movedim(-1, -3)
+
+
+def _damaged(format: Format, error: BaseException) -> ImageError:
+    return damaged(format, str(error) or type(error).__name__)
+
+
+def _prepare_jpeg(image: JpegImagePlugin.JpegImageFile, mode: ImageReadMode, min_size: int | None) -> None:
+    """Have libjpeg itself give gray, which is the file's own luma, and a smaller picture."""
+    by = reduction(image.height, image.width, min_size)
+    gray = mode in (ImageReadMode.GRAY, ImageReadMode.GRAY_ALPHA)
+    if gray or by > 1:
+        image.draft("L" if gray else None, (max(image.width // by, 1), max(image.height // by, 1)))
 
 
 def _opener(format: Format) -> type[ImageFile.ImageFile]:
@@ -101,14 +145,6 @@ def _opener(format: Format) -> type[ImageFile.ImageFile]:
     return AvifImagePlugin.AvifImageFile
 
 
-def _check_size(image: Image.Image, max_pixels: int, frames: int = 1) -> None:
-    if (pixels := image.width * image.height * frames) > max_pixels:
-        raise ImageError(
-            f"The image has {frames} frame(s) of {image.height} x {image.width}, {pixels:,} pixels in all; the "
-            f"limit is {max_pixels:,}. For a source you trust, raise flambeau.vision.io.image.MAX_PIXELS."
-        )
-
-
 def _frames(
     image: ImageFile.ImageFile, format: Format, mode: ImageReadMode, max_pixels: int
 ) -> Iterator[NDArray[np.uint8]]:
@@ -123,7 +159,7 @@ def _frames(
             image.seek(count)
         except EOFError:  # the sign that the frame before was the last
             return
-        _check_size(image, max_pixels, count + 1)
+        check_size(image.height, image.width, max_pixels, count + 1)
 
 
 def _pixels(image: Image.Image, format: Format, mode: ImageReadMode) -> NDArray[np.uint8]:
@@ -196,8 +232,8 @@ def _luma(colour: NDArray[np.uint16]) -> NDArray[np.uint16]:
     return ((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16).astype(np.uint16)
 
 
-def _save(image: Tensor, **options: object) -> bytes:
+def _save(image: Tensor, **options: object) -> Tensor:
     pixels = image.permute(1, 2, 0).contiguous().numpy()
     buffer = io.BytesIO()
     Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(buffer, **options)  # type: ignore[arg-type]
-    return buffer.getvalue()
+    return torch.frombuffer(buffer.getbuffer(), dtype=torch.uint8)

@@ -1,14 +1,18 @@
 """Image files to tensors and back: JPEG, PNG, GIF and WebP; AVIF and HEIC where a library reads them.
 
-Tensors are [C, H, W], uint8 (uint16 for PNG with 16 bits per channel); an animation is [N, C, H, W]. The format is
-recognised by a file's first bytes, never by its name.
+Tensors are [C, H, W], uint8 (uint16 for PNG with 16 bits per channel); an animation is [N, C, H, W]. In memory the
+channels of a pixel lie side by side, as files have them (`channels_last`). The format is recognised by a file's first
+bytes, never by its name.
+
+JPEG, PNG and still WebP are read and written by the package's own library, all else, and everything where that library
+was not built, by Pillow, with the same results; `flambeau doctor` says which one serves.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from io import FileIO
 from pathlib import Path
 from typing import overload
 
@@ -18,7 +22,6 @@ from torch import Tensor
 from flambeau.core.errors import UnknownNameError, close_names
 from flambeau.vision.io._codec import (
     HEAD_BYTES,
-    Codec,
     Format,
     ImageError,
     ImageFileNotFoundError,
@@ -27,7 +30,8 @@ from flambeau.vision.io._codec import (
     recognise,
 )
 from flambeau.vision.io._devices import notice_cpu_decoding
-from flambeau.vision.io._exif import orientation, upright
+from flambeau.vision.io._exif import find_exif, orientation, upright
+from flambeau.vision.io._native import codec
 
 __all__ = [
     "ImageError",
@@ -68,12 +72,12 @@ def read_file(path: str | Path) -> Tensor:
         ImageError: the file cannot be read.
     """
     try:
-        data = bytearray(Path(path).read_bytes())
+        with Path(path).open("rb", buffering=0) as file:
+            return _contents(file)
     except FileNotFoundError as error:
         raise ImageFileNotFoundError(f"There is no file {os.fspath(path)!r}; check the path.") from error
     except OSError as error:
         raise ImageError(f"{os.fspath(path)!r} cannot be read: {error.strerror or error}.") from error
-    return torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
 
 
 def write_file(filename: str | Path, data: Tensor) -> None:
@@ -86,9 +90,9 @@ def write_file(filename: str | Path, data: Tensor) -> None:
     Raises:
         ImageError: `data` is no such tensor, or the file cannot be written.
     """
-    content = _bytes_of(data)
+    content = _checked_bytes(data)
     try:
-        Path(filename).write_bytes(content)
+        Path(filename).write_bytes(content.numpy().data)
     except OSError as error:
         raise ImageError(f"{os.fspath(filename)!r} cannot be written: {error.strerror or error}.") from error
 
@@ -97,6 +101,8 @@ def decode_image(
     input: Tensor | str | Path,
     mode: ImageReadMode | str = ImageReadMode.UNCHANGED,
     apply_exif_orientation: bool = False,
+    *,
+    min_size: int | None = None,
 ) -> Tensor:
     """Decode a JPEG, PNG, GIF, WebP, AVIF or HEIC image, whichever the content is.
 
@@ -106,6 +112,7 @@ def decode_image(
             1 to 4 for PNG (palettes and fewer than 8 bits are expanded), 1 or 3 for JPEG (CMYK and YCCK become RGB),
             3 or 4 for WebP, AVIF and HEIC, 3 for GIF. Gray is ITU-R BT.601 luma; alpha is dropped, or added opaque.
         apply_exif_orientation: turn the image the way the camera was held. Off, it comes as stored.
+        min_size: see `decode_jpeg`; other formats are decoded whole.
 
     Returns:
         [C, H, W], or [N, C, H, W] for a GIF, WebP or AVIF with more than one frame. uint8; uint16 for PNG with 16 bits
@@ -119,7 +126,7 @@ def decode_image(
         UnknownNameError: there is no such mode (a ValueError and KeyError).
     """
     data = input if isinstance(input, Tensor) else read_file(input)
-    return _decode(data, None, mode, apply_exif_orientation)
+    return _decode([data], None, mode, apply_exif_orientation, min_size)[0]
 
 
 def read_image(
@@ -133,12 +140,12 @@ def decode_png(
     input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANGED, apply_exif_orientation: bool = False
 ) -> Tensor:
     """Decode a PNG image; as `decode_image`, and anything but a PNG is an error."""
-    return _decode(input, "png", mode, apply_exif_orientation)
+    return _decode([input], "png", mode, apply_exif_orientation)[0]
 
 
 def decode_webp(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANGED) -> Tensor:
     """Decode a WebP image; as `decode_image`, and anything but a WebP is an error."""
-    return _decode(input, "webp", mode, False)
+    return _decode([input], "webp", mode, False)[0]
 
 
 def decode_avif(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANGED) -> Tensor:
@@ -148,7 +155,7 @@ def decode_avif(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANG
         MissingImageLibraryError: this Pillow is older than 11.3 or was built without AVIF (an ImportError).
         ImageError: the image is no AVIF, damaged, incomplete or too large.
     """
-    return _decode(input, "avif", mode, False)
+    return _decode([input], "avif", mode, False)[0]
 
 
 def decode_heic(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANGED) -> Tensor:
@@ -158,12 +165,12 @@ def decode_heic(input: Tensor, mode: ImageReadMode | str = ImageReadMode.UNCHANG
         MissingImageLibraryError: pillow-heif is not installed (an ImportError).
         ImageError: the image is no HEIC, damaged, incomplete or too large.
     """
-    return _decode(input, "heic", mode, False)
+    return _decode([input], "heic", mode, False)[0]
 
 
 def decode_gif(input: Tensor) -> Tensor:
     """Decode a GIF image to RGB: [3, H, W], or [N, 3, H, W] for an animation; anything but a GIF is an error."""
-    return _decode(input, "gif", ImageReadMode.RGB, False)
+    return _decode([input], "gif", ImageReadMode.RGB, False)[0]
 
 
 @overload
@@ -172,6 +179,8 @@ def decode_jpeg(
     mode: ImageReadMode | str = ...,
     device: str | torch.device = ...,
     apply_exif_orientation: bool = ...,
+    *,
+    min_size: int | None = ...,
 ) -> Tensor: ...
 @overload
 def decode_jpeg(
@@ -179,12 +188,16 @@ def decode_jpeg(
     mode: ImageReadMode | str = ...,
     device: str | torch.device = ...,
     apply_exif_orientation: bool = ...,
+    *,
+    min_size: int | None = ...,
 ) -> list[Tensor]: ...
 def decode_jpeg(
     input: Tensor | list[Tensor],
     mode: ImageReadMode | str = ImageReadMode.UNCHANGED,
     device: str | torch.device = "cpu",
     apply_exif_orientation: bool = False,
+    *,
+    min_size: int | None = None,
 ) -> Tensor | list[Tensor]:
     """Decode one JPEG image, or a list of them in parallel.
 
@@ -193,18 +206,21 @@ def decode_jpeg(
         mode: see `decode_image`.
         device: where the result shall be. Decoding itself happens on the CPU; a warning says so once.
         apply_exif_orientation: see `decode_image`.
+        min_size: for loaders that resize anyway: decode at 1/2, 1/4 or 1/8 of the size if the shorter side has at least
+            so many pixels then, which takes a fraction of the time. None decodes at full size.
 
     Returns:
         [C, H, W], uint8; or a list of such, in the order of the input.
 
     Raises:
         ImageError: an image is no JPEG, damaged, incomplete or too large.
+        ValueError: `min_size` is less than 1.
     """
     if (target := torch.device(device)).type != "cpu":
         notice_cpu_decoding(target, "Images")
-    if isinstance(input, Tensor):
-        return _decode(input, "jpeg", mode, apply_exif_orientation).to(device)
-    return _each(lambda data: _decode(data, "jpeg", mode, apply_exif_orientation).to(device), input)
+    files = [input] if isinstance(input, Tensor) else input
+    images = [image.to(device) for image in _decode(files, "jpeg", mode, apply_exif_orientation, min_size)]
+    return images[0] if isinstance(input, Tensor) else images
 
 
 @overload
@@ -227,9 +243,9 @@ def encode_jpeg(input: Tensor | list[Tensor], quality: int = 75) -> Tensor | lis
     """
     if not 1 <= quality <= 100:
         raise ValueError(f"Image quality is {quality}, expected a positive number between 1 and 100.")
-    if isinstance(input, Tensor):
-        return _tensor_of(_codec().encode_jpeg(_checked(input, (1, 3)), quality))
-    return _each(lambda image: encode_jpeg(image, quality), input)
+    images = [_checked(image, (1, 3)) for image in ([input] if isinstance(input, Tensor) else input)]
+    files = codec().encode_jpeg(images, quality) if images else []
+    return files[0] if isinstance(input, Tensor) else files
 
 
 def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
@@ -247,7 +263,7 @@ def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
     """
     if not 0 <= compression_level <= 9:
         raise ImageError(f"Compression level is {compression_level}, expected a number between 0 and 9.")
-    return _tensor_of(_codec().encode_png(_checked(input, (1, 2, 3, 4)), compression_level))
+    return codec().encode_png([_checked(input, (1, 2, 3, 4))], compression_level)[0]
 
 
 def write_jpeg(input: Tensor, filename: str | Path, quality: int = 75) -> None:
@@ -260,25 +276,55 @@ def write_png(input: Tensor, filename: str | Path, compression_level: int = 6) -
     write_file(filename, encode_png(input, compression_level))
 
 
-def _decode(data: Tensor, expected: Format | None, mode: ImageReadMode | str, apply_exif_orientation: bool) -> Tensor:
-    content = _bytes_of(data)
-    if not content:
+def _contents(file: FileIO) -> Tensor:
+    """Read straight into a tensor; what has no size, such as a pipe, or shrinks meanwhile, is read as it comes."""
+    data = torch.empty(os.fstat(file.fileno()).st_size, dtype=torch.uint8)
+    count = file.readinto(data.numpy().data) if data.numel() else 0
+    if rest := file.read() if count == data.numel() else b"":
+        return torch.cat([data, torch.frombuffer(bytearray(rest), dtype=torch.uint8)])
+    return data[:count]
+
+
+def _decode(
+    files: Sequence[Tensor],
+    expected: Format | None,
+    mode: ImageReadMode | str,
+    apply_exif_orientation: bool,
+    min_size: int | None = None,
+) -> list[Tensor]:
+    """Decode files of one format; one file where any format will do."""
+    if min_size is not None and min_size < 1:
+        raise ValueError(f"min_size is {min_size}, expected at least 1.")
+    if not files:
+        return []
+    files = [_checked_bytes(data) for data in files]
+    formats = [_format_of(data, expected) for data in files]
+    images = codec().decode(files, formats[0], _read_mode(mode), MAX_PIXELS, min_size)
+    if not apply_exif_orientation:
+        return images
+    return [upright(image, orientation(_exif_of(data, formats[0]))) for image, data in zip(images, files, strict=True)]
+
+
+def _format_of(data: Tensor, expected: Format | None) -> Format:
+    if data.numel() == 0:
         raise ImageError("Expected a non empty 1-dimensional tensor of a file's bytes, got an empty one.")
-    format = recognise(content[:HEAD_BYTES])
+    head = data[:HEAD_BYTES].numpy().tobytes()
+    format = recognise(head)
     if format is None or (expected is not None and format != expected):
         wanted = expected.upper() if expected else "JPEG, PNG, GIF, WebP, AVIF or HEIC"
         raise ImageError(
-            f"Unsupported image file: the content begins with {content[:12]!r}, which is "
+            f"Unsupported image file: the content begins with {head[:12]!r}, which is "
             f"{f'the mark of {format.upper()}' if format else 'no known mark'}; expected {wanted}."
         )
-    decoded = _codec().decode(content, format, _read_mode(mode), MAX_PIXELS)
-    return upright(decoded.pixels, orientation(decoded.exif)) if apply_exif_orientation else decoded.pixels
+    return format
 
 
-def _codec() -> Codec:
-    from flambeau.vision.io._pillow import PillowCodec
+def _exif_of(data: Tensor, format: Format) -> bytes:
+    if format in ("jpeg", "png", "webp"):
+        return find_exif(data, format)
+    from flambeau.vision.io._pillow import exif_of
 
-    return PillowCodec()
+    return exif_of(data, format)
 
 
 def _read_mode(mode: ImageReadMode | str) -> ImageReadMode:
@@ -293,14 +339,10 @@ def _read_mode(mode: ImageReadMode | str) -> ImageReadMode:
         raise UnknownNameError(f"Unknown image mode {mode!r}, expected one of {names}.{hint}") from None
 
 
-def _bytes_of(data: object) -> bytes:
+def _checked_bytes(data: object) -> Tensor:
     if not isinstance(data, Tensor) or data.dtype != torch.uint8 or data.ndim != 1:
         raise ImageError(f"Expected a 1-dimensional uint8 tensor of a file's bytes, got {_describe(data)}.")
-    return data.cpu().numpy().tobytes()
-
-
-def _tensor_of(content: bytes) -> Tensor:
-    return torch.frombuffer(bytearray(content), dtype=torch.uint8)
+    return data.detach().cpu().contiguous()
 
 
 def _checked(image: object, channels: tuple[int, ...]) -> Tensor:
@@ -318,9 +360,3 @@ def _describe(value: object) -> str:
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
     return f"a {type(value).__name__}"
-
-
-def _each(function: Callable[[Tensor], Tensor], items: list[Tensor]) -> list[Tensor]:
-    """Apply `function` in as many threads as torch may use; codecs let go of the interpreter while they work."""
-    with ThreadPoolExecutor(max_workers=max(1, min(len(items), torch.get_num_threads()))) as pool:
-        return list(pool.map(function, items))

@@ -1,0 +1,398 @@
+// PNG: every colour type and depth, palettes, transparency, interlacing. Unpacked by libdeflate in one go, which needs
+// all of the packed data and room for all of the unpacked, and is twice as fast as a stream.
+
+#include "codecs.h"
+
+#include <string.h>
+
+#include <libdeflate.h>
+
+#include "png_format.h"
+#include "png_unfilter.h"
+
+namespace fb::codecs {
+namespace {
+
+// What the chunks before the pixels say.
+struct File {
+    int64_t height, width;
+    uint8_t depth;
+    uint8_t colour;
+    bool interlaced;
+    uint8_t palette[256][4];  // red, green, blue, alpha; entries that the file lacks are black
+    int palette_entries;
+    bool transparent;          // a tRNS chunk was there
+    uint16_t hidden[3];        // the one gray value or colour that is transparent, as stored
+    const uint8_t* packed;     // the first IDAT's content
+    int64_t packed_bytes;      // of all IDATs
+    int64_t pieces;            // IDATs
+    const uint8_t* pixel_chunks;  // where the first IDAT begins
+
+    int64_t stored_channels() const noexcept {
+        static constexpr uint8_t channels[] = {1, 0, 3, 1, 2, 0, 4};
+        return channels[colour];
+    }
+    int64_t pixel_bits() const noexcept { return stored_channels() * depth; }
+    int64_t row_bytes(int64_t pixels) const noexcept { return (pixels * pixel_bits() + 7) / 8; }
+};
+
+struct Chunk {
+    uint32_t type;
+    const uint8_t* content;
+    int64_t bytes;
+    bool intact;
+};
+
+// The chunk at `place`, which moves behind it. False when the file ends before.
+bool next_chunk(const uint8_t*& place, const uint8_t* end, Chunk& chunk) noexcept {
+    if (end - place < 12) return false;
+    chunk.bytes = read_u32(place);
+    if (chunk.bytes > end - place - 12) return false;
+    chunk.type = read_u32(place + 4);
+    chunk.content = place + 8;
+    chunk.intact = libdeflate_crc32(0, place + 4, size_t(chunk.bytes) + 4) == read_u32(chunk.content + chunk.bytes);
+    place = chunk.content + chunk.bytes + 4;
+    return true;
+}
+
+// Section 5.4: a chunk that must be understood begins with a capital.
+bool is_critical(uint32_t type) noexcept { return (type >> 24 & 0x20) == 0; }
+
+const char* read_header(const Chunk& chunk, File& png) noexcept {
+    if (chunk.type != chunk_type("IHDR") || chunk.bytes != 13) return "its first chunk is no IHDR";
+    if (!chunk.intact) return "the checksum of its header does not match";
+    const uint8_t* header = chunk.content;
+    png.width = read_u32(header);
+    png.height = read_u32(header + 4);
+    png.depth = header[8];
+    png.colour = header[9];
+    png.interlaced = header[12] != 0;
+    if (png.width < 1 || png.height < 1 || png.width > INT32_MAX || png.height > INT32_MAX)
+        return "its height or width is outside 1 to 2147483647";
+    static constexpr uint8_t depths[] = {31, 0, 24, 15, 24, 0, 24};  // sums of those allowed, table 11.1
+    if (png.colour > 6 || (png.depth & (png.depth - 1)) != 0 || (png.depth & depths[png.colour]) == 0)
+        return "its header names a colour type or depth that there is not";
+    if (header[10] != 0 || header[11] != 0 || header[12] > 1)
+        return "its header names a compression, filter or interlace method that there is not";
+    return nullptr;
+}
+
+const char* read_palette(const Chunk& chunk, File& png) noexcept {
+    if (png.colour != ColourPalette) return nullptr;  // a suggestion for poor displays
+    if (chunk.bytes % 3 != 0 || chunk.bytes < 3 || chunk.bytes > 768) return "its palette has a wrong length";
+    png.palette_entries = int(chunk.bytes / 3);
+    for (int i = 0; i < png.palette_entries; ++i) memcpy(png.palette[i], chunk.content + 3 * i, 3);
+    return nullptr;
+}
+
+void read_transparency(const Chunk& chunk, File& png) noexcept {
+    if (png.colour == ColourPalette) {
+        if (chunk.bytes > png.palette_entries) return;
+        for (int64_t i = 0; i < chunk.bytes; ++i) png.palette[i][3] = chunk.content[i];
+        png.transparent = true;
+    } else if (png.colour == ColourGray || png.colour == ColourRgb) {
+        const int64_t channels = png.stored_channels();
+        if (chunk.bytes != 2 * channels) return;
+        for (int64_t i = 0; i < channels; ++i)
+            png.hidden[i] = uint16_t(chunk.content[2 * i] << 8 | chunk.content[2 * i + 1]);
+        png.transparent = true;
+    }
+}
+
+// Reads everything up to the pixels; says what is wrong.
+const char* read_head(const Picture& picture, File& png) noexcept {
+    memset(&png, 0, sizeof png);
+    for (auto& entry : png.palette) entry[3] = 255;
+    const uint8_t* const end = picture.data + picture.bytes;
+    const uint8_t* place = picture.data + sizeof png_signature;
+    static const char* const cut = "the file ends before the picture does";
+    Chunk chunk;
+    if (picture.bytes < int64_t(sizeof png_signature) || !next_chunk(place, end, chunk)) return cut;
+    if (const char* fault = read_header(chunk, png)) return fault;
+    for (;;) {
+        png.pixel_chunks = place;
+        if (!next_chunk(place, end, chunk)) return cut;
+        if (chunk.type == chunk_type("IDAT")) break;
+        if (chunk.type == chunk_type("IEND")) return "it holds no pixels";
+        if (!chunk.intact) {
+            if (is_critical(chunk.type)) return "the checksum of a chunk does not match";
+            continue;
+        }
+        if (chunk.type == chunk_type("PLTE")) {
+            if (const char* fault = read_palette(chunk, png)) return fault;
+        } else if (chunk.type == chunk_type("tRNS")) {
+            read_transparency(chunk, png);
+        } else if (is_critical(chunk.type)) {
+            return "it has a chunk that must be understood and is unknown";
+        }
+    }
+    return png.colour == ColourPalette && png.palette_entries == 0 ? "its palette is missing" : nullptr;
+}
+
+// Finds all of the packed pixels.
+const char* measure_pixels(const Picture& picture, File& png) noexcept {
+    const uint8_t* const end = picture.data + picture.bytes;
+    const uint8_t* place = png.pixel_chunks;
+    Chunk chunk;
+    for (;;) {
+        if (!next_chunk(place, end, chunk)) return "the file ends before the picture does";
+        if (chunk.type != chunk_type("IDAT")) return nullptr;
+        if (!chunk.intact) return "the checksum of its pixels does not match";
+        if (png.pieces++ == 0) png.packed = chunk.content;
+        png.packed_bytes += chunk.bytes;
+    }
+}
+
+void join_pixels(const Picture& picture, const File& png, uint8_t* packed) noexcept {
+    const uint8_t* place = png.pixel_chunks;
+    Chunk chunk;
+    for (int64_t i = 0; i < png.pieces && next_chunk(place, picture.data + picture.bytes, chunk); ++i) {
+        memcpy(packed, chunk.content, size_t(chunk.bytes));
+        packed += chunk.bytes;
+    }
+}
+
+// --- Interlacing (section 8.2): seven reduced pictures, one after the other -----------------------------------------
+
+struct Pass {
+    uint8_t x, y, x_step, y_step;
+    int64_t columns(int64_t width) const noexcept { return width > x ? (width - x + x_step - 1) / x_step : 0; }
+    int64_t rows(int64_t height) const noexcept { return height > y ? (height - y + y_step - 1) / y_step : 0; }
+};
+
+constexpr Pass whole[] = {{0, 0, 1, 1}};
+constexpr Pass adam7[] = {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}};
+
+struct Passes {
+    explicit Passes(const File& png) noexcept : begin_(png.interlaced ? adam7 : whole), count_(png.interlaced ? 7 : 1) {}
+    const Pass* begin() const noexcept { return begin_; }
+    const Pass* end() const noexcept { return begin_ + count_; }
+
+  private:
+    const Pass* begin_;
+    int count_;
+};
+
+// Bytes of all rows, each with its filter's number before it.
+int64_t unpacked_bytes(const File& png) noexcept {
+    int64_t bytes = 0;
+    for (const Pass& pass : Passes(png)) {
+        const int64_t columns = pass.columns(png.width);
+        if (columns) bytes += pass.rows(png.height) * (1 + png.row_bytes(columns));
+    }
+    return bytes;
+}
+
+// --- Samples -------------------------------------------------------------------------------------------------------
+
+template <typename T>
+constexpr uint32_t full = T(-1);
+
+template <typename T>
+FB_INLINE T load(const uint8_t* bytes, int64_t index) noexcept {
+    return sizeof(T) == 1 ? T(bytes[index]) : T(bytes[2 * index] << 8 | bytes[2 * index + 1]);
+}
+
+FB_INLINE uint32_t bits_at(const uint8_t* row, int64_t index, int depth) noexcept {
+    const int64_t bit = index * depth;
+    return uint32_t(row[bit >> 3]) >> (8 - depth - int(bit & 7)) & ((1u << depth) - 1);
+}
+
+FB_INLINE uint32_t gray_of(uint64_t red, uint64_t green, uint64_t blue) noexcept {
+    return uint32_t((19595 * red + 38470 * green + 7471 * blue + 0x8000) >> 16);
+}
+
+// One pixel of red, green, blue, alpha as `channels` of the result.
+template <typename T>
+FB_INLINE void put(T* pixel, int64_t channels, uint32_t red, uint32_t green, uint32_t blue, uint32_t alpha,
+                   bool gray) noexcept {
+    if (channels >= 3) {
+        pixel[0] = T(red);
+        pixel[1] = T(green);
+        pixel[2] = T(blue);
+    } else {
+        pixel[0] = T(gray ? red : gray_of(red, green, blue));
+    }
+    if (channels == 2 || channels == 4) pixel[channels - 1] = T(alpha);
+}
+
+void palette_row(const File& png, const uint8_t* stored, uint8_t* pixels, int64_t columns, int64_t channels) noexcept {
+    for (int64_t x = 0; x < columns; ++x, pixels += channels) {
+        const uint8_t* entry = png.palette[png.depth == 8 ? stored[x] : bits_at(stored, x, png.depth)];
+        put(pixels, channels, entry[0], entry[1], entry[2], entry[3], false);
+    }
+}
+
+// Gray of fewer than 8 bits, spread over the whole range.
+void few_bits_row(const File& png, const uint8_t* stored, uint8_t* pixels, int64_t columns, int64_t channels) noexcept {
+    const uint32_t scale = 255u / ((1u << png.depth) - 1);
+    for (int64_t x = 0; x < columns; ++x, pixels += channels) {
+        const uint32_t value = bits_at(stored, x, png.depth);
+        const uint32_t alpha = png.transparent && value == png.hidden[0] ? 0 : 255;
+        put(pixels, channels, value * scale, value * scale, value * scale, alpha, true);
+    }
+}
+
+template <typename T>
+void samples_row(const File& png, const uint8_t* stored, T* pixels, int64_t columns, int64_t channels) noexcept {
+    const int64_t from = png.stored_channels();
+    if (from == channels) {
+        if (sizeof(T) == 1)
+            memcpy(pixels, stored, size_t(columns * channels));
+        else
+            for (int64_t i = 0; i < columns * channels; ++i) pixels[i] = load<T>(stored, i);
+        return;
+    }
+    const bool gray = from < 3;
+    for (int64_t x = 0; x < columns; ++x, pixels += channels) {
+        uint32_t value[4] = {};
+        for (int64_t channel = 0; channel < from; ++channel) value[channel] = load<T>(stored, from * x + channel);
+        uint32_t alpha = full<T>;
+        if (from % 2 == 0) {
+            alpha = value[from - 1];
+        } else if (png.transparent) {
+            bool hidden = true;
+            for (int64_t channel = 0; channel < from; ++channel) hidden &= value[channel] == png.hidden[channel];
+            if (hidden) alpha = 0;
+        }
+        put(pixels, channels, value[0], value[gray ? 0 : 1], value[gray ? 0 : 2], alpha, gray);
+    }
+}
+
+void convert_row(const File& png, const uint8_t* stored, uint8_t* pixels, int64_t columns, int64_t channels) noexcept {
+    if (png.colour == ColourPalette)
+        palette_row(png, stored, pixels, columns, channels);
+    else if (png.depth < 8)
+        few_bits_row(png, stored, pixels, columns, channels);
+    else if (png.depth == 8)
+        samples_row<uint8_t>(png, stored, pixels, columns, channels);
+    else
+        samples_row<uint16_t>(png, stored, reinterpret_cast<uint16_t*>(pixels), columns, channels);
+}
+
+int64_t channels_of(const File& png, int32_t mode) noexcept {
+    if (mode != Unchanged) return mode;
+    if (png.colour == ColourPalette) return png.transparent ? 4 : 3;
+    return png.stored_channels();
+}
+
+// --- Rows ----------------------------------------------------------------------------------------------------------
+
+// Undoes the filters of one pass in place and hands each row on. False at a filter that there is not.
+template <typename Take>
+bool each_row(const File& png, const Pass& pass, uint8_t*& unpacked, const uint8_t* zeros, Take take) noexcept {
+    const int64_t columns = pass.columns(png.width), bytes = png.row_bytes(columns);
+    if (columns == 0) return true;
+    const Unfilter unfilter = unfilter_of(png.pixel_bits() / 8);
+    const uint8_t* above = zeros;
+    for (int64_t y = pass.y; y < png.height; y += pass.y_step) {
+        const uint8_t filter = *unpacked++;
+        if (filter > Paeth) return false;
+        unfilter(filter, unpacked, above, unpacked, bytes);
+        take(unpacked, y, columns);
+        above = unpacked;
+        unpacked += bytes;
+    }
+    return true;
+}
+
+// Rows that need nothing but their filters undone go straight into the result.
+bool plain_rows(const File& png, const uint8_t* unpacked, const uint8_t* zeros, uint8_t* pixels) noexcept {
+    const int64_t bytes = png.row_bytes(png.width);
+    const Unfilter unfilter = unfilter_of(png.pixel_bits() / 8);
+    const uint8_t* above = zeros;
+    for (int64_t y = 0; y < png.height; ++y, above = pixels, pixels += bytes, unpacked += 1 + bytes) {
+        if (*unpacked > Paeth) return false;
+        unfilter(*unpacked, unpacked + 1, above, pixels, bytes);
+    }
+    return true;
+}
+
+bool rows(const File& png, uint8_t* unpacked, const uint8_t* zeros, const Picture& picture, uint8_t* spare) noexcept {
+    const int64_t pixel = picture.channels * picture.sample_bytes;
+    if (!png.interlaced) {
+        if (png.depth == 8 && png.colour != ColourPalette && png.stored_channels() == picture.channels)
+            return plain_rows(png, unpacked, zeros, picture.pixels);
+        return each_row(png, *whole, unpacked, zeros, [&](const uint8_t* stored, int64_t y, int64_t columns) {
+            convert_row(png, stored, picture.pixels + y * png.width * pixel, columns, picture.channels);
+        });
+    }
+    for (const Pass& pass : adam7) {
+        const bool sound = each_row(png, pass, unpacked, zeros, [&](const uint8_t* stored, int64_t y, int64_t columns) {
+            convert_row(png, stored, spare, columns, picture.channels);
+            uint8_t* to = picture.pixels + (y * png.width + pass.x) * pixel;
+            for (int64_t x = 0; x < columns; ++x, to += pass.x_step * pixel)
+                memcpy(to, spare + x * pixel, size_t(pixel));
+        });
+        if (!sound) return false;
+    }
+    return true;
+}
+
+constexpr char too_much[] = "it packs more pixels than the picture has";
+
+// Unpacks into exactly `bytes` bytes.
+const char* unpack(const File& png, const uint8_t* packed, uint8_t* unpacked, int64_t bytes) noexcept {
+    libdeflate_decompressor* decompressor = libdeflate_alloc_decompressor();
+    if (!decompressor) return "there is no memory left";
+    const libdeflate_result result = libdeflate_zlib_decompress(decompressor, packed, size_t(png.packed_bytes), unpacked,
+                                                                size_t(bytes), nullptr);
+    libdeflate_free_decompressor(decompressor);
+    switch (result) {
+        case LIBDEFLATE_SUCCESS: return nullptr;
+        case LIBDEFLATE_SHORT_OUTPUT: return "its pixels end before the picture does";
+        case LIBDEFLATE_INSUFFICIENT_SPACE: return too_much;
+        default: return "its packed pixels are damaged";
+    }
+}
+
+const char* decode(Picture& picture, File& png) noexcept {
+    if (const char* fault = measure_pixels(picture, png)) return fault;
+    const int64_t bytes = unpacked_bytes(png);
+    const bool joined = png.pieces > 1;
+    const Buffer packed(joined ? size_t(png.packed_bytes) : 0);
+    // A row of zeros stands above the first of each pass; a spare one takes a pass's pixels before they are spread.
+    const int64_t zeros = png.row_bytes(png.width) + 8;
+    const Buffer unpacked{size_t(bytes + 8)};
+    const Buffer above{size_t(zeros)};
+    const Buffer spare(size_t(png.interlaced ? png.width * picture.channels * picture.sample_bytes : 0));
+    if (!packed.bytes || !unpacked.bytes || !above.bytes || !spare.bytes) return "there is no memory left";
+    memset(above.bytes, 0, size_t(zeros));
+    if (joined) join_pixels(picture, png, packed.bytes);
+    if (const char* fault = unpack(png, joined ? packed.bytes : png.packed, unpacked.bytes, bytes)) return fault;
+    if (!rows(png, unpacked.bytes, above.bytes, picture, spare.bytes)) return "a row has a filter that there is not";
+    return nullptr;
+}
+
+}  // namespace
+
+void describe_png(Picture& picture) noexcept {
+    File png;
+    picture.status = Done;
+    if (const char* fault = read_head(picture, png)) {
+        refuse(picture, Damaged, "%s", fault);
+        return;
+    }
+    picture.height = png.height;
+    picture.width = png.width;
+    picture.channels = channels_of(png, picture.mode);
+    picture.sample_bytes = png.depth == 16 ? 2 : 1;
+    // Deflate makes at most 1032 bytes of one: a file that announces more than it can hold costs no memory.
+    if (png.row_bytes(png.width) > picture.bytes * 1032 / png.height)
+        refuse(picture, Damaged, "the file is too short for a picture of %lld x %lld", (long long)png.height,
+               (long long)png.width);
+}
+
+void decode_png(Picture& picture) noexcept {
+    File png;
+    picture.status = Done;
+    const char* fault = read_head(picture, png);
+    if (!fault && (png.height != picture.height || png.width != picture.width ||
+                   channels_of(png, picture.mode) != picture.channels || (png.depth == 16) != (picture.sample_bytes == 2)))
+        fault = "the file was changed while it was being decoded";
+    if (!fault) fault = decode(picture, png);
+    // Some writers add bytes that nobody misses; only a decoder that unpacks piece by piece can leave them.
+    if (fault) refuse(picture, fault == too_much ? Unsupported : Damaged, "%s", fault);
+}
+
+}  // namespace fb::codecs

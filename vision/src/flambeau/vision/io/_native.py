@@ -1,0 +1,192 @@
+"""The codec on the package's own library: JPEG, PNG and still WebP, straight from a file's bytes into a tensor.
+
+The library, `native/codecs`, is built where libjpeg-turbo and libdeflate are found (libwebp as well, if it is there).
+Where it is not, or `FLAMBEAU_IMAGE_CODECS` is `pillow`, or `FLAMBEAU_NATIVE` is `off`, Pillow does the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flambeau.core.native import KernelLibrary
+from flambeau.vision.io._codec import (
+    Codec,
+    Format,
+    ImageError,
+    ImageReadMode,
+    check_size,
+    damaged,
+    reduction,
+)
+
+LIBRARY = KernelLibrary("flambeau.vision", "_codecs", namespace="flambeau_vision_codecs")
+
+# `Format` and `Status` of codecs.h.
+_NUMBERS: dict[Format, int] = {"jpeg": 0, "png": 1, "webp": 2}
+_DONE, _DAMAGED, _UNSUPPORTED = range(3)
+
+_MESSAGE = ctypes.c_char * 256
+
+
+class _Picture(ctypes.Structure):
+    """`Picture` of codecs.h, field by field."""
+
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("bytes", ctypes.c_int64),
+        ("format", ctypes.c_int32),
+        ("mode", ctypes.c_int32),
+        ("height", ctypes.c_int64),
+        ("width", ctypes.c_int64),
+        ("channels", ctypes.c_int64),
+        ("sample_bytes", ctypes.c_int64),
+        ("pixels", ctypes.c_void_p),
+        ("denominator", ctypes.c_int32),
+        ("status", ctypes.c_int32),
+        ("message", _MESSAGE),
+    )
+
+
+class _Encoding(ctypes.Structure):
+    """`Encoding` of codecs.h, field by field."""
+
+    _fields_ = (
+        ("pixels", ctypes.c_void_p),
+        ("height", ctypes.c_int64),
+        ("width", ctypes.c_int64),
+        ("channels", ctypes.c_int64),
+        ("row_stride", ctypes.c_int64),
+        ("column_stride", ctypes.c_int64),
+        ("channel_stride", ctypes.c_int64),
+        ("format", ctypes.c_int32),
+        ("level", ctypes.c_int32),
+        ("file", ctypes.c_void_p),
+        ("capacity", ctypes.c_int64),
+        ("bytes", ctypes.c_int64),
+        ("status", ctypes.c_int32),
+        ("message", _MESSAGE),
+    )
+
+
+class NativeCodec:
+    """Decodes and encodes with the package's library; what that does not read is left to another codec.
+
+    Args:
+        other: the codec for all else.
+    """
+
+    def __init__(self, other: Codec) -> None:
+        jobs, count = ctypes.c_void_p, ctypes.c_int64
+        self._other = other
+        self._describe: Callable[..., None] = LIBRARY.function("fb_codecs_describe", [jobs, count], None)
+        self._decode: Callable[..., None] = LIBRARY.function("fb_codecs_decode", [jobs, count], None)
+        self._encode: Callable[..., None] = LIBRARY.function("fb_codecs_encode", [jobs, count], None)
+        size = [ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64]
+        self._bound: Callable[..., int] = LIBRARY.function("fb_codecs_bound", size, ctypes.c_int64)
+
+    def decode(
+        self, files: Sequence[Tensor], format: Format, mode: ImageReadMode, max_pixels: int, min_size: int | None
+    ) -> list[Tensor]:
+        """See `Codec.decode`."""
+        number = _NUMBERS.get(format)
+        if number is None:
+            return self._other.decode(files, format, mode, max_pixels, min_size)
+        pictures = (_Picture * len(files))()
+        for picture, data in zip(pictures, files, strict=True):
+            picture.data, picture.bytes = data.data_ptr(), data.numel()
+            picture.format, picture.mode = number, mode.value
+        self._describe(pictures, len(files))
+        pixels = [_room(picture, format, max_pixels, min_size) for picture in pictures]
+        self._decode(pictures, len(files))
+        for index, picture in enumerate(pictures):
+            if picture.status == _UNSUPPORTED:
+                pixels[index] = self._other.decode([files[index]], format, mode, max_pixels, min_size)[0]
+            elif picture.status != _DONE:
+                raise damaged(format, picture.message.decode())
+        return pixels
+
+    def encode_jpeg(self, images: Sequence[Tensor], quality: int) -> list[Tensor]:
+        """See `Codec.encode_jpeg`."""
+        return self._encoded(images, "jpeg", quality)
+
+    def encode_png(self, images: Sequence[Tensor], compression_level: int) -> list[Tensor]:
+        """See `Codec.encode_png`."""
+        return self._encoded(images, "png", compression_level)
+
+    def _encoded(self, images: Sequence[Tensor], format: Format, level: int) -> list[Tensor]:
+        number = _NUMBERS[format]
+        encodings = (_Encoding * len(images))()
+        files: list[Tensor] = []
+        for encoding, image in zip(encodings, images, strict=True):
+            channels, height, width = image.shape
+            capacity = self._bound(number, height, width, channels)
+            files.append(_empty((capacity,), torch.uint8))
+            encoding.pixels, encoding.file, encoding.capacity = image.data_ptr(), files[-1].data_ptr(), capacity
+            encoding.channels, encoding.height, encoding.width = channels, height, width
+            encoding.channel_stride, encoding.row_stride, encoding.column_stride = image.stride()
+            encoding.format, encoding.level = number, level
+        self._encode(encodings, len(images))
+        for encoding in encodings:
+            if encoding.status != _DONE:
+                raise ImageError(f"The image cannot be encoded as {format.upper()}: {encoding.message.decode()}.")
+        return [file[: encoding.bytes].clone() for file, encoding in zip(files, encodings, strict=True)]
+
+
+def _room(picture: Any, format: Format, max_pixels: int, min_size: int | None) -> Tensor:
+    """What a described picture is decoded into, [C, H, W] with the channels of a pixel side by side in memory."""
+    height, width = picture.height, picture.width
+    check_size(height, width, max_pixels)
+    if picture.status == _UNSUPPORTED:
+        return torch.empty(0)
+    if picture.status != _DONE:
+        raise damaged(format, picture.message.decode())
+    by = reduction(height, width, min_size) if format == "jpeg" else 1
+    picture.denominator = by
+    shape = (-(-height // by), -(-width // by), picture.channels)
+    pixels = _empty(shape, torch.uint8 if picture.sample_bytes == 1 else torch.uint16)
+    picture.pixels = pixels.data_ptr()
+    return pixels.permute(2, 0, 1)
+
+
+def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    try:
+        return torch.empty(shape, dtype=dtype, device="cpu")
+    except RuntimeError as error:
+        raise ImageError(f"There is no memory for an image of {list(shape)}: {error}") from error
+
+
+@functools.cache
+def _pillow() -> Codec:
+    from flambeau.vision.io._pillow import PillowCodec
+
+    return PillowCodec()
+
+
+@functools.cache
+def _native() -> Codec:
+    return NativeCodec(_pillow())
+
+
+def objection() -> str:
+    """Why the library does not serve; empty when it does."""
+    if os.environ.get("FLAMBEAU_IMAGE_CODECS", "").strip().lower() == "pillow":
+        return "FLAMBEAU_IMAGE_CODECS=pillow"
+    return "" if LIBRARY.load() is not None else LIBRARY.reason
+
+
+def codec() -> Codec:
+    """The codec that serves now."""
+    return _pillow() if objection() else _native()
+
+
+def versions() -> str:
+    """The formats that the library serves and what with."""
+    text: bytes = LIBRARY.function("fb_codecs_versions", [], ctypes.c_char_p)()
+    return text.decode()
