@@ -1,0 +1,128 @@
+"""Cutting along a batch dimension, and the class methods that put together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+
+class SplitMethods:
+    """unbind, split, chunk, tensor_split; stack and cat."""
+
+    def unbind(self, dim: int = 0) -> tuple[Self, ...]:
+        """One tensordict per element of a batch dimension, all of them views."""
+        where, size = self._dim(dim), self.batch_size
+        names = self._names_or_none()
+        left = None if names is None else _some([*names[:where], *names[where + 1 :]])
+        new = torch.Size((*size[:where], *size[where + 1 :]))
+        return self._cut(lambda value: value.unbind(where), [new] * size[where], left)
+
+    def split(self, split_size: int | list[int], dim: int = 0) -> tuple[Self, ...]:
+        """Parts along a batch dimension, all of them views.
+
+        Args:
+            split_size: of each part, the last may be smaller; or the list of sizes, which adds up.
+            dim: along which.
+
+        Raises:
+            RuntimeError: the sizes do not add up to the dimension's, or are no sizes.
+        """
+        where, size = self._dim(dim), self.batch_size
+        sizes = _part_sizes(split_size, size[where])
+        head, tail = size[:where], size[where + 1 :]
+        shared = {length: torch.Size((*head, length, *tail)) for length in set(sizes)}
+        parts = self._cut(
+            lambda value: value.split(split_size, where), [shared[length] for length in sizes], self._names_or_none()
+        )
+        if self.is_locked:
+            for part in parts:
+                part._lock_below(None)
+        return parts
+
+    def chunk(self, chunks: int, dim: int = 0) -> tuple[Self, ...]:
+        """At most `chunks` parts of equal size (the last may be smaller) along a batch dimension, as views.
+
+        Raises:
+            ValueError: less than one.
+        """
+        if chunks < 1:
+            raise ValueError(f"chunk: {chunks} parts; ask for 1 or more.")
+        length = self.batch_size[self._dim(dim)]
+        return self.split(max(1, -(-length // chunks)), dim)
+
+    def tensor_split(self, indices_or_sections: Any, dim: int = 0) -> tuple[Self, ...]:
+        """Parts along a batch dimension: as many as asked for, or cut before the given indices."""
+        length = self.batch_size[self._dim(dim)]
+        cuts = indices_or_sections
+        if isinstance(cuts, Tensor):
+            cuts = cuts.tolist()
+        if isinstance(cuts, int):
+            small, larger = divmod(length, cuts)
+            sizes = [small + 1] * larger + [small] * (cuts - larger)
+        else:
+            bounds = [0, *(min(max(cut + length if cut < 0 else cut, 0), length) for cut in cuts), length]
+            sizes = [max(0, high - low) for low, high in pairwise(bounds)]
+            if sum(sizes) != length:
+                raise ValueError(f"tensor_split: the indices {list(cuts)} do not grow.")
+        return self.split(sizes, dim)
+
+    def _cut(self, cut: Any, sizes: Sequence[torch.Size], names: Any) -> tuple[Any, ...]:
+        """Cut every entry in as many parts as there are sizes, and group them."""
+        from flambeau.data.tensordict._td import make_td
+
+        device = self.device
+        keys = list(self._key_names())
+        if not keys:
+            return tuple([make_td({}, size, device, names and list(names)) for size in sizes])
+        columns = [cut(value) for _, value in self._items()]
+        rows = zip(*columns, strict=True)
+        if names is None:
+            return tuple([make_td(dict(zip(keys, row)), size, device) for row, size in zip(rows, sizes)])  # noqa: B905 hot
+        return tuple(
+            make_td(dict(zip(keys, row, strict=True)), size, device, list(names))
+            for row, size in zip(rows, sizes, strict=True)
+        )
+
+    @classmethod
+    def stack(cls, input: Any, dim: int = 0, *, out: Any = None) -> Any:
+        """`torch.stack` of tensordicts."""
+        return torch.stack(input, dim, out=out)
+
+    @classmethod
+    def cat(cls, input: Any, dim: int = 0, *, out: Any = None) -> Any:
+        """`torch.cat` of tensordicts."""
+        return torch.cat(input, dim, out=out)
+
+    @classmethod
+    def lazy_stack(cls, input: Any, dim: int = 0, *, out: Any = None, **kwargs: Any) -> Any:
+        """A `LazyStackedTensorDict` of tensordicts; see `LazyStackedTensorDict.lazy_stack`."""
+        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
+
+        return LazyStackedTensorDict.lazy_stack(input, dim, out=out, **kwargs)
+
+    @classmethod
+    def maybe_dense_stack(cls, input: Any, dim: int = 0, *, out: Any = None, **kwargs: Any) -> Any:
+        """A dense stack where shapes and keys agree, else a lazy one."""
+        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
+
+        return LazyStackedTensorDict.maybe_dense_stack(input, dim, out=out, **kwargs)
+
+
+def _part_sizes(split_size: Any, length: int) -> list[int]:
+    if isinstance(split_size, int):
+        if split_size < 1:
+            raise RuntimeError(f"split: parts of size {split_size}; sizes are 1 or more.")
+        whole, rest = divmod(length, split_size)
+        return [split_size] * whole + ([rest] if rest else []) or [0]
+    sizes = list(split_size)
+    if sum(sizes) != length or any(size < 0 for size in sizes):
+        raise RuntimeError(f"split: the sizes {sizes} do not add up to {length}, the size of the dimension.")
+    return sizes
+
+
+def _some(names: list[Any]) -> list[Any] | None:
+    return names if any(name is not None for name in names) else None

@@ -1,0 +1,359 @@
+"""`TensorDict`: a dict of tensors and tensor collections that share their leading, batch, dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flambeau.data.tensordict._convert import convert
+from flambeau.data.tensordict._defaults import NO_DEFAULT
+from flambeau.data.tensordict._index import indexed_size, normal_index
+from flambeau.data.tensordict._keys import _unravel_key_to_tuple, key_path, missing_key
+from flambeau.data.tensordict._lock_methods import LOCKED
+from flambeau.data.tensordict._names_methods import indexed_names, name_list
+from flambeau.data.tensordict._nestedkey import NestedKey
+from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._torch_func import cat_tensordicts, stack_tensordicts
+from flambeau.data.tensordict.base import TensorDictBase
+
+_EMPTY = torch.Size(())
+
+
+class TensorDict(TensorDictBase):
+    """An ordered mapping of string keys to tensors, nested collections and non-tensor data.
+
+    The shape of every entry begins with `batch_size`; indexing and shape operations act on these dimensions of all
+    entries at once. Nested entries are reached by tuples of strings.
+
+    Args:
+        source: what it holds: a mapping (nested dicts become TensorDicts, tuple keys make them) or a tensordict.
+        batch_size: the leading dimensions that all entries share. By default none.
+        device: where all entries live, to which they are moved; None where each may live anywhere.
+        names: of the batch dimensions, None for a dimension without one.
+        non_blocking: of copies to `device`.
+        lock: lock the tensordict at once.
+        kwargs: entries, in place of `source`.
+
+    Raises:
+        ValueError: both `source` and entries as keywords.
+        RuntimeError: an entry's shape does not begin with the batch size.
+
+    Example:
+        >>> td = TensorDict(a=torch.zeros(3, 2), b={"c": torch.ones(3)}, batch_size=[3])
+        >>> td[0]["b", "c"]
+        tensor(1.)
+    """
+
+    _tensordict: dict[str, Any]
+    _batch_size: torch.Size
+    _device: torch.device | None = None
+    _names: list[str | None] | None = None
+
+    def __init__(
+        self,
+        source: Any = None,
+        batch_size: Sequence[int] | torch.Size | int | None = None,
+        device: Any = None,
+        names: Sequence[str | None] | None = None,
+        non_blocking: bool | None = None,
+        lock: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if source is None:
+            source = kwargs
+        elif kwargs:
+            raise ValueError("give the entries as a dictionary or as keywords, not both.")
+        elif not isinstance(source, (Mapping, TensorCollection)):
+            raise ValueError(f"a TensorDict is made of a mapping, but this is a {type(source).__name__}.")
+        size = as_size(batch_size)
+        self._tensordict = entries = {}
+        self._batch_size = size
+        if device is not None:
+            self._device = device = as_device(device)
+        if names is not None:
+            self._names = name_list(names, len(size))
+        plain = device is None
+        width = len(size)
+        for key, value in source.items():
+            if plain and type(value) is Tensor and type(key) is str and (not width or value.shape[:width] == size):
+                entries[key] = value
+            else:
+                self._set_path(key_path(key), value, non_blocking=bool(non_blocking))
+        if lock:
+            self._lock_below(None)
+
+    @classmethod
+    def _new_unsafe(
+        cls,
+        source: Mapping[str, Any] | None = None,
+        batch_size: torch.Size | None = None,
+        device: torch.device | None = None,
+        names: list[str | None] | None = None,
+        lock: bool = False,
+        **kwargs: Any,
+    ) -> TensorDict:
+        """Make one of entries that are known to fit; nothing is checked, converted or copied."""
+        td = make_td(dict(source or kwargs), as_size(batch_size), device, names)
+        if lock:
+            td._lock_below(None)
+        return td
+
+    # --- primitives
+
+    def _items(self) -> Any:
+        return self._tensordict.items()
+
+    def _key_names(self) -> Any:
+        return self._tensordict.keys()
+
+    def _get_str(self, key: str, default: Any = None, **kwargs: Any) -> Any:
+        return self._tensordict.get(key, default)
+
+    def _set_str(
+        self,
+        key: str,
+        value: Any,
+        *,
+        inplace: Any = False,
+        validated: bool = False,
+        ignore_lock: bool = False,
+        non_blocking: bool = False,
+    ) -> None:
+        if inplace:
+            target = self._tensordict.get(key)
+            if target is not None:
+                self._write(key, target, value, non_blocking)
+                return
+        if self._is_locked and not ignore_lock:
+            raise RuntimeError(f"{key!r}: {LOCKED}")
+        if not validated:
+            value = self._validated(key, value, non_blocking)
+        self._tensordict[key] = value
+        if self._is_locked:
+            self._cache = None
+            self._adopt(value)
+
+    def _write(self, key: str, target: Any, value: Any, non_blocking: bool) -> None:
+        """Copy a value into the entry that is there."""
+        if value is target:
+            return
+        if isinstance(target, Tensor):
+            if not isinstance(value, Tensor):
+                value = convert(value, self._batch_size, self._device)
+            target.copy_(value, non_blocking=non_blocking)
+        elif target._is_non_tensor:
+            self._set_str(key, convert(value, self._batch_size, self._device), ignore_lock=True)
+        else:
+            target.update(value, inplace=True, non_blocking=non_blocking)
+
+    def _validated(self, key: str, value: Any, non_blocking: bool = False) -> Any:
+        """The entry for a value: converted, on the device, its shape checked."""
+        size, device = self._batch_size, self._device
+        if not isinstance(value, Tensor):
+            value = convert(value, size, device)
+            if isinstance(value, TensorCollection):
+                return self._validated_collection(key, value)
+        if device is not None and value.device != device:
+            value = value.to(device, non_blocking=non_blocking)
+        if size and value.shape[: len(size)] != size and not getattr(value, "_is_unbatched", False):
+            raise RuntimeError(
+                f"{key!r} has shape {list(value.shape)}, which does not begin with the batch size {list(size)}."
+            )
+        return value
+
+    def _validated_collection(self, key: str, value: Any) -> Any:
+        size, device = self._batch_size, self._device
+        if device is not None and value.device != device:
+            value = value.to(device)
+        if value.batch_size[: len(size)] != size:
+            if value._is_non_tensor and not value.batch_size:
+                return value.expand(size)
+            value = value.copy()
+            try:
+                value.batch_size = size
+            except RuntimeError as error:
+                raise RuntimeError(
+                    f"{key!r} has batch size {list(value.batch_size)}, which does not begin with {list(size)}: {error}"
+                ) from error
+        if self._names is not None and not value._is_non_tensor:
+            names = [*self._names, *value.names[len(size) :]]
+            if value.names != names:
+                value = value.copy()
+                value.names = names
+        return value
+
+    def _adopt(self, value: Any) -> None:
+        """Lock what was set although this tensordict is locked."""
+        if isinstance(value, TensorCollection):
+            import weakref
+
+            value._lock_below(weakref.ref(self))
+
+    def _del_str(self, key: str) -> None:
+        del self._tensordict[key]
+
+    # --- the fast paths of access
+
+    def get(self, key: NestedKey, default: Any = NO_DEFAULT, **kwargs: Any) -> Any:
+        """The entry of a key as it is stored; see `TensorDictBase.get`."""
+        if type(key) is str:
+            value = self._tensordict.get(key)
+            if value is not None and not kwargs:
+                return value
+        return super().get(key, default, **kwargs)
+
+    def __getitem__(self, index: Any) -> Any:
+        if type(index) is str:
+            value = self._tensordict.get(index)
+            if value is None:
+                raise missing_key(index, self._tensordict)
+            return value if isinstance(value, Tensor) else value._unwrap()
+        if type(index) is int:
+            return self._index(index)
+        path = _unravel_key_to_tuple(index)
+        if not path:
+            return self._index(index)
+        value = self._get_path(path)
+        if value is None:
+            raise missing_key(index, self._tensordict)
+        return value if isinstance(value, Tensor) else value._unwrap()
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if type(index) is str:
+            self._set_str(index, value)
+            return
+        super().__setitem__(index, value)
+
+    def items(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: Callable[[type], bool] | None = None,
+        *,
+        sort: bool = False,
+    ) -> Iterator[tuple[NestedKey, Any]]:
+        """Pairs of key and entry; the arguments are those of `keys`."""
+        if not (include_nested or leaves_only or sort):
+            return self._tensordict.items()
+        return super().items(include_nested, leaves_only, is_leaf, sort=sort)
+
+    def values(
+        self,
+        include_nested: bool = False,
+        leaves_only: bool = False,
+        is_leaf: Callable[[type], bool] | None = None,
+        *,
+        sort: bool = False,
+    ) -> Iterator[Any]:
+        """The entries; the arguments are those of `keys`."""
+        if not (include_nested or leaves_only or sort):
+            return self._tensordict.values()
+        return super().values(include_nested, leaves_only, is_leaf, sort=sort)
+
+    def _index(self, index: Any) -> TensorDict:
+        size = self._batch_size
+        kind = type(index)
+        if not size and not (index is None or index is Ellipsis or kind is tuple):
+            raise RuntimeError(f"a tensordict without batch dimensions cannot be indexed, here with {index!r}.")
+        if kind is int:
+            if not -size[0] <= index < size[0]:
+                raise IndexError(f"index {index} is out of range for batch dimension 0 of size {size[0]}.")
+            new_size = size[1:]
+        else:
+            index = normal_index(index, len(size))
+            new_size = indexed_size(size, index)
+        names = None if self._names is None else indexed_names(self._names, index)
+        return make_td({key: value[index] for key, value in self._tensordict.items()}, new_size, self._device, names)
+
+    # --- combining
+
+    @classmethod
+    def _stack_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
+        return stack_tensordicts(tds, dim, out)
+
+    @classmethod
+    def _cat_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
+        return cat_tensordicts(tds, dim, out)
+
+    # --- properties
+
+    @property
+    def batch_size(self) -> torch.Size:
+        """The dimensions that all entries share; assigning another checks every entry.
+
+        Raises:
+            RuntimeError: an entry's shape does not begin with the new batch size.
+        """
+        return self._batch_size
+
+    @batch_size.setter
+    def batch_size(self, new_size: Sequence[int] | torch.Size | int) -> None:
+        size = as_size(new_size)
+        for key, value in self._tensordict.items():
+            if value.shape[: len(size)] == size or getattr(value, "_is_unbatched", False):
+                continue
+            if not isinstance(value, TensorCollection):
+                raise RuntimeError(
+                    f"{key!r} has shape {list(value.shape)}, which does not begin with the batch size {list(size)}."
+                )
+            value.batch_size = size
+        if self._names is not None:
+            self._names = name_list([*self._names[: len(size)], *[None] * (len(size) - len(self._names))], len(size))
+        self._batch_size = size
+
+    @property
+    def batch_dims(self) -> int:
+        """The number of batch dimensions."""
+        return len(self._batch_size)
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where all entries live; None where each may live anywhere."""
+        return self._device
+
+    def _names_or_none(self) -> list[str | None] | None:
+        return self._names
+
+
+def make_td(
+    data: dict[str, Any],
+    batch_size: torch.Size,
+    device: torch.device | None = None,
+    names: list[str | None] | None = None,
+) -> TensorDict:
+    """A TensorDict around a dict that fits and is given away; nothing is checked or copied."""
+    td = TensorDict.__new__(TensorDict)
+    td._tensordict = data
+    td._batch_size = batch_size
+    if device is not None:
+        td._device = device
+    if names is not None:
+        td._names = names
+    return td
+
+
+def as_size(batch_size: Any) -> torch.Size:
+    """A batch size as `torch.Size`; None is the empty one, an int is one dimension."""
+    if type(batch_size) is torch.Size:
+        return batch_size
+    if batch_size is None:
+        return _EMPTY
+    if isinstance(batch_size, int):
+        return torch.Size((batch_size,))
+    return torch.Size(batch_size)
+
+
+def as_device(device: Any) -> torch.device:
+    """A device, with its number where the kind has several."""
+    device = torch.device(device)
+    if device.index is None and device.type not in ("cpu", "meta"):
+        module = getattr(torch, device.type, None)
+        if module is not None and module.is_available():
+            return torch.device(device.type, module.current_device())
+    return device
+
+
+from flambeau.data.tensordict._td_functions import *  # noqa: E402, F403  upstream's path of these functions

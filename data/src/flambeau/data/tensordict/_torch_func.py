@@ -1,0 +1,179 @@
+"""Functions of torch on tensordicts: the table that `__torch_function__` looks into.
+
+`torch.stack(tds)` and the like come here with whatever mix of collections their arguments hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from flambeau.data.tensordict._keys import listing
+from flambeau.data.tensordict._tensorcollection import TensorCollection
+
+T = TypeVar("T")
+
+TD_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+LAZY_TD_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+
+
+def implements_for_td(torch_function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register what a function of torch does with tensordicts."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        TD_FUNCTIONS[torch_function] = function
+        return function
+
+    return register
+
+
+def implements_for_lazy_td(torch_function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register what a function of torch does where its first argument is, or holds, a lazy stack."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        LAZY_TD_FUNCTIONS[torch_function] = function
+        return function
+
+    return register
+
+
+def call_torch_function(func: Any, types: tuple[type, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run a function of the table; NotImplemented, and so a TypeError of torch, for others."""
+    function = TD_FUNCTIONS.get(func)
+    if function is None or not all(issubclass(kind, (Tensor, TensorCollection)) for kind in types):
+        return NotImplemented
+    return function(*args, **kwargs)
+
+
+def _forward(name: str) -> Callable[..., Any]:
+    def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(input, name)(*args, **kwargs)
+
+    return call
+
+
+# Functions that are methods of the same name and arguments.
+_METHODS = """
+    unbind split chunk tensor_split squeeze unsqueeze permute transpose swapaxes swapdims movedim moveaxis flatten
+    unflatten reshape clone detach flip fliplr flipud roll rot90 tile narrow broadcast_to atleast_1d atleast_2d atleast_3d
+    repeat_interleave masked_select
+"""
+for _name in _METHODS.split():
+    TD_FUNCTIONS[getattr(torch, _name)] = _forward(_name)
+
+
+@implements_for_td(torch.stack)
+def _stack(tensors: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
+    tensors = list(tensors)
+    if not tensors:
+        raise RuntimeError("stack: the list of tensordicts is empty.")
+    return _combiner(tensors)._stack_of(tensors, dim, out)
+
+
+@implements_for_td(torch.cat)
+def _cat(tensors: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
+    tensors = list(tensors)
+    if not tensors:
+        raise RuntimeError("cat: the list of tensordicts is empty.")
+    return _combiner(tensors)._cat_of(tensors, dim, out)
+
+
+def _combiner(tensors: list[Any]) -> Any:
+    """The class that combines a list: the one of the highest `_combine_rank`, a lazy stack before a TensorDict."""
+    kind = type(tensors[0])
+    if all(type(item) is kind for item in tensors):
+        return kind
+    return max((type(item) for item in tensors), key=lambda one: getattr(one, "_combine_rank", 0))
+
+
+def stack_tensordicts(tds: list[Any], dim: int, out: Any) -> Any:
+    """A dense stack; keys and shapes must agree."""
+    from flambeau.data.tensordict._td import make_td
+
+    first = tds[0]
+    size = first.batch_size
+    ndim = len(size) + 1
+    if not -ndim <= dim < ndim:
+        raise IndexError(f"stack: dimension {dim} is out of range for tensordicts of batch size {list(size)}.")
+    dim %= ndim
+    _check_alike(tds, size, "stack", RuntimeError)
+    new = torch.Size((*size[:dim], len(tds), *size[dim:]))
+    if out is not None:
+        return _into(out, tds, new, lambda values, target: torch.stack(values, dim, out=target))
+    data = {key: torch.stack([td._get_str(key) for td in tds], dim) for key in first._key_names()}
+    names = first._names_or_none()
+    return make_td(data, new, first.device, None if names is None else [*names[:dim], None, *names[dim:]])
+
+
+def cat_tensordicts(tds: list[Any], dim: int, out: Any) -> Any:
+    """A dense concatenation; keys, and shapes but for `dim`, must agree."""
+    from flambeau.data.tensordict._td import make_td
+
+    first = tds[0]
+    size = first.batch_size
+    dim = first._dim(dim)
+    _check_alike(tds, None, "cat", KeyError)
+    total = sum([td.batch_size[dim] for td in tds])
+    new = torch.Size((*size[:dim], total, *size[dim + 1 :]))
+    if out is not None:
+        return _into(out, tds, new, lambda values, target: torch.cat(values, dim, out=target))
+    data = {key: torch.cat([td._get_str(key) for td in tds], dim) for key in first._key_names()}
+    names = first._names_or_none()
+    return make_td(data, new, first.device, None if names is None else list(names))
+
+
+def _into(out: Any, tds: list[Any], size: torch.Size, combine: Callable[[list[Any], Any], Any]) -> Any:
+    """Combine straight into the tensors of `out`, without temporaries; keys that it lacks are added."""
+    if out.batch_size != size:
+        raise RuntimeError(f"`out` has batch size {list(out.batch_size)}, but the result has {list(size)}.")
+    for key in tds[0]._key_names():
+        values = [td._get_str(key) for td in tds]
+        target = out._get_str(key)
+        if target is None:
+            out._set_str(key, combine(values, None))
+        elif isinstance(target, Tensor) or not target._is_non_tensor:
+            combine(values, target)
+        else:
+            out._set_str(key, combine(values, None), ignore_lock=True)
+    return out
+
+
+def _check_alike(tds: list[Any], size: torch.Size | None, what: str, error: type[Exception]) -> None:
+    """Raise unless all have the same keys and, where asked for, the batch size."""
+    keys = tds[0]._key_names()
+    for position, td in enumerate(tds):
+        if size is not None and td.batch_size != size:
+            raise RuntimeError(
+                f"{what}: tensordict {position} has batch size {list(td.batch_size)}, the first has {list(size)}; "
+                "lazy_stack takes tensordicts of different sizes."
+            )
+        if td._key_names() != keys:
+            odd = set(keys) ^ set(td._key_names())
+            raise error(
+                f"{what}: the keys of tensordict {position} differ from the first's in {listing(sorted(odd))}; "
+                "lazy_stack takes tensordicts of different keys."
+            )
+
+
+@implements_for_td(torch.where)
+def where(condition: Any, input: Any, other: Any, *, out: Any = None) -> Any:
+    """`torch.where` of tensordicts: `input` where `condition` holds, else `other`."""
+    return input.where(condition, other, out=out)
+
+
+def _like(name: str) -> Callable[..., Any]:
+    function = getattr(torch, name)
+
+    def call(input: Any, *args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        options = {} if device is None else {"device": torch.device(device)}
+        return input._fast_apply(lambda item: function(item, *args, **kwargs), propagate_lock=False, **options)
+
+    return call
+
+
+for _name in ("zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randn_like"):
+    TD_FUNCTIONS[getattr(torch, _name)] = _like(_name)
