@@ -144,6 +144,19 @@ class MixesBatch(Net):
         return super().forward(x) - super().forward(x).sum(0)
 
 
+class Refines(Net):
+    """Answers with a list of improving batches."""
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        first = super().forward(x)
+        return [first * step for step in range(1, 6)]
+
+
+class RefinesMixing(Refines):
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return [step - step.sum(0) for step in super().forward(x)]
+
+
 class RoundsByBatch(Net):
     """The same number for any batch, but for the last bits of a large one that comes and goes."""
 
@@ -215,6 +228,7 @@ class BranchesOnData(Net):
         (NeedsTwo, "batch-sizes", "default", "batch of 1"),
         (NeedsSome, "batch-sizes", "default", "batch of 0"),
         (MixesBatch, "batch-sizes", "default", "first of three"),
+        (RefinesMixing, "batch-sizes", "default", "first of three"),
         (DropsRows, "batch-sizes", "default", "shape (1, 3)"),
         (KeepsTensor, "moves-dtype-and-device", "default", "the model.scale"),
         (AlwaysFloat32, "moves-dtype-and-device", "default", "torch.float32 for float64"),
@@ -239,6 +253,13 @@ def test_a_faulty_model_is_caught(module: type[Net], check: str, level: Any, fin
 def test_rounding_that_depends_on_the_batch_is_no_fault() -> None:
     def build(*, weights: Net_Weights | None = None) -> nn.Module:
         return RoundsByBatch()
+
+    assert checked(build)["batch-sizes"].status == "passed"
+
+
+def test_a_model_may_answer_with_the_steps_of_a_refinement() -> None:
+    def build(*, weights: Net_Weights | None = None) -> nn.Module:
+        return Refines()
 
     assert checked(build)["batch-sizes"].status == "passed"
 

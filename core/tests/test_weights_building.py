@@ -18,6 +18,7 @@ from torch.nn.utils import parametrizations
 
 from flambeau.core.errors import CheckpointError, MissingCheckpointError
 from flambeau.core.weights import build_with_weights, empty_parameters
+from flambeau.core.weights.building import architecture_only
 from flambeau.core.weights.construction import kept_outside
 
 
@@ -508,3 +509,12 @@ def test_any_network_is_what_plain_building_gives(
     assert list(ours) == list(theirs)
     assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
     assert [name for name, _ in built.named_parameters()] == [name for name, _ in expected.named_parameters()]
+
+
+def test_an_architecture_is_built_without_the_file_that_its_weights_name() -> None:
+    with architecture_only():
+        empty = build_with_weights(Small, "https://127.0.0.1:9/absent.pth", inputs=5)
+
+    assert (empty.first.weight.is_meta, tuple(empty.first.weight.shape)) == (True, (4, 5))
+    with pytest.raises(MissingCheckpointError):
+        build_with_weights(Small, "absent.pth")

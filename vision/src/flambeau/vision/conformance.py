@@ -91,8 +91,13 @@ def _detects(model_name: str) -> bool:
     return MODELS.info(f"vision/{model_name}").get("task") == "object-detection"
 
 
-def raw_input(model_name: str) -> Tensor:
-    """A picture as it comes from a file."""
+def raw_input(model_name: str) -> Tensor | tuple[Tensor, ...]:
+    """A picture as it comes from a file; for some tasks a clip of 16, or two of them."""
+    task = MODELS.info(f"vision/{model_name}").get("task")
+    if task == "video-classification":
+        return torch.stack([_picture(40, 50)] * 16)
+    if task == "optical-flow":
+        return _picture(128, 136), _picture(128, 136)
     return _picture(40, 50)
 
 

@@ -18,6 +18,7 @@ from flambeau.core.testing.comparing import difference, mapped, require_equal, t
 from flambeau.core.testing.model_subject import ModelSubject
 from flambeau.core.testing.results import Catalogue, CheckFailed, NotApplicable
 from flambeau.core.weights import Weights, empty_parameters, get_model, get_weight
+from flambeau.core.weights.building import architecture_only
 from flambeau.core.weights.sources import expected_sha256
 
 # Rows of a batch may be computed by other kernels than a single row, with other orders of summation.
@@ -207,7 +208,7 @@ def _weights_metadata(subject: ModelSubject) -> None:
         meta = record.get("meta") or {}
         facts = {
             "task": task or record.get("task") or meta.get("task"),
-            "metrics": meta.get("_metrics") or meta.get("metrics"),
+            "metrics": _stated_metrics(meta),
             "licence": record.get("license") or meta.get("license"),
             "recipe": meta.get("recipe"),
             "size": record.get("size") or meta.get("_file_size"),
@@ -215,6 +216,12 @@ def _weights_metadata(subject: ModelSubject) -> None:
         }
         if lacking := [fact for fact, value in facts.items() if not value]:
             raise CheckFailed(f"{name} does not state its {', '.join(lacking)}.")
+
+
+def _stated_metrics(meta: Mapping[str, Any]) -> bool:
+    """An empty mapping states that there are none, as for a backbone without a head; the description must say why."""
+    metrics = meta.get("_metrics", meta.get("metrics"))
+    return bool(metrics) or (metrics == {} and bool(meta.get("_docs")))
 
 
 @CHECKS.check("transforms-fit-model")
@@ -225,15 +232,15 @@ def _transforms_fit_model(subject: ModelSubject) -> None:
         raise NotApplicable("the model has no weights.")
     raw = subject.provided.ask("raw_input", subject.short)
     for name in names:
-        transformed = get_weight(name).transforms()(raw)
+        transformed = get_weight(name).transforms()(*(raw if isinstance(raw, tuple) else (raw,)))
         if subject.provided.has("as_batch"):
             inputs = subject.provided.ask("as_batch", subject.short, transformed)
-        elif isinstance(transformed, Tensor):
-            inputs = (transformed[None],)
+        elif all(isinstance(part, Tensor) for part in _parts(transformed)):
+            inputs = tuple(part[None] for part in _parts(transformed))
         else:
             raise NotApplicable(f"{name}: transforms gave a {type(transformed).__name__}; provide `as_batch`.")
         try:
-            _accepts(subject, inputs)
+            _accepts(subject, name, inputs)
         except (RuntimeError, TypeError, ValueError) as error:
             shapes = [tuple(value.shape) for value in tensors(inputs)]
             raise CheckFailed(f"{name}: the model refuses the transformed input {shapes}: {error}") from error
@@ -282,10 +289,12 @@ def _differentiate(model: nn.Module, inputs: tuple[Any, ...]) -> None:
     torch.autograd.backward([value.sum() for value in values])
 
 
-def _accepts(subject: ModelSubject, inputs: tuple[Any, ...]) -> None:
+def _accepts(subject: ModelSubject, weights: str, inputs: tuple[Any, ...]) -> None:
     try:  # shapes alone, at no cost; models with data-dependent steps are computed in earnest
+        with architecture_only():  # some weights decide the size of the pictures
+            model = subject.build_empty(weights=get_weight(weights))
         with torch.inference_mode():
-            subject.build_empty().eval().to("meta")(*mapped(lambda x: x.to("meta"), inputs))
+            model.eval().to("meta")(*mapped(lambda x: x.to("meta"), inputs))
     except (RuntimeError, TypeError, ValueError):
         with torch.inference_mode():
             subject.model(*inputs)
@@ -325,8 +334,18 @@ def _checksum(record: Mapping[str, Any]) -> str | None:
     return expected_sha256(facts)
 
 
+def _parts(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def _are_batches(values: list[Any], batch: int) -> bool:
+    """Whether a list holds a batch per entry, such as the steps of a refinement, and not an entry per sample."""
+    batches = all(isinstance(value, Tensor) and value.ndim and len(value) == batch for value in values)
+    return batches and len(values) != batch
+
+
 def _batch_fault(output: Any, batch: int) -> str | None:
-    if isinstance(output, list):
+    if isinstance(output, list) and not _are_batches(output, batch):
         return None if len(output) == batch else f"{len(output)} entries"
     sizes = [tuple(value.shape) for value in tensors(output) if value.ndim]
     wrong = [shape for shape in sizes if shape[0] != batch]
@@ -337,7 +356,10 @@ def _first(value: Any, batch: int) -> Any:
     """The part of inputs or outputs that belongs to the first sample, as a batch of one."""
     if isinstance(value, Tensor):
         return value[:1] if value.ndim and len(value) == batch else value
-    if isinstance(value, list):  # one entry per sample, whose own sizes mean something else
+    if isinstance(value, list):
+        if _are_batches(value, batch):
+            return [item[:1] for item in value]
+        # One entry per sample, whose own sizes mean something else.
         return value[:1] if len(value) == batch else value
     if isinstance(value, Mapping):
         return {key: _first(item, batch) for key, item in value.items()}

@@ -16,7 +16,7 @@ HOOKS: dict[str, str] = {
     "expected_failures": 'expected_failures: dict "check:subject" (wildcards allowed) -> reason',
     "model_config": "model_config(model_name) -> dict of builder arguments",
     "op_samples": "op_samples() -> iterable of Sample",
-    "raw_input": "raw_input(model_name) -> what the weights' transforms take: a picture, a waveform, a text",
+    "raw_input": "raw_input(model_name) -> what the weights' transforms take: a picture, a text, a tuple of arguments",
     "recorded_state": "recorded_state(model_name) -> names of the state_dict in order, or a mapping name -> shape",
     "tensor_samples": "tensor_samples(type_name) -> iterable of instances",
     "training_loss": "training_loss(model_name, model, inputs) -> scalar tensor to differentiate",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -25,6 +25,32 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=nn.Module)
+
+
+class _Wanted(threading.local):
+    values = True
+
+
+_wanted = _Wanted()
+
+
+@contextmanager
+def architecture_only() -> Iterator[None]:
+    """In this thread, pretrained builders build what their weights ask for, with empty parameters and without the file.
+
+    Example:
+        >>> with architecture_only():
+        ...     model = get_model("vision/vit_b_16", weights="IMAGENET1K_SWAG_E2E_V1")
+        >>> model.image_size
+        384
+    """
+    before = _wanted.values
+    _wanted.values = False
+    try:
+        with empty_parameters():
+            yield
+    finally:
+        _wanted.values = before
 
 
 def build_with_weights(
@@ -68,7 +94,7 @@ def build_with_weights(
         CheckpointError: names or shapes do not fit; one message lists them.
         UnsafeCheckpointError, MissingCheckpointError, DownloadError: from reading and fetching.
     """
-    if weights is None:
+    if weights is None or not _wanted.values:
         module = builder(*args, **kwargs)
     else:
         arriving = _Arrival(weights, progress=progress, check_hash=check_hash)

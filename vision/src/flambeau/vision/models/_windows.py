@@ -24,16 +24,19 @@ def partition(x: Tensor, window: Sequence[int]) -> Tensor:
     cut = [part for size, side in zip(sizes, window, strict=True) for part in (size // side, side)]
     x = x.reshape(x.shape[0], *cut, x.shape[-1])
     outer, inner = range(1, 2 * dims, 2), range(2, 2 * dims + 1, 2)
-    return x.permute(0, *outer, *inner, 2 * dims + 1).reshape(-1, math.prod(window), x.shape[-1])
+    # The count is written out: -1 has no meaning for a batch of none.
+    count = x.shape[0] * math.prod(cut[::2])
+    return x.permute(0, *outer, *inner, 2 * dims + 1).reshape(count, math.prod(window), x.shape[-1])
 
 
 def merge(windows: Tensor, window: Sequence[int], sizes: Sequence[int]) -> Tensor:
     """The inverse of `partition`: the map (N, *sizes, C)."""
     dims = len(window)
     grid = [size // side for size, side in zip(sizes, window, strict=True)]
-    x = windows.reshape(-1, *grid, *window, windows.shape[-1])
+    count = windows.shape[0] // math.prod(grid)
+    x = windows.reshape(count, *grid, *window, windows.shape[-1])
     order = [axis for dim in range(dims) for axis in (1 + dim, 1 + dims + dim)]
-    return x.permute(0, *order, 2 * dims + 1).reshape(-1, *sizes, windows.shape[-1])
+    return x.permute(0, *order, 2 * dims + 1).reshape(count, *sizes, windows.shape[-1])
 
 
 def relative_position_index(window: Sequence[int]) -> Tensor:

@@ -185,7 +185,7 @@ class PartitionAttentionLayer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map (N, C, H, W) to the same shape, channels_last in memory."""
         groups = _windows.partition(x.permute(0, 2, 3, 1), self.window)
-        groups = groups.view(x.shape[0], -1, *groups.shape[1:])
+        groups = groups.unflatten(0, (x.shape[0], x.shape[2] * x.shape[3] // groups.shape[1]))
         if self.partition_type == "grid":
             groups = groups.transpose(1, 2)
         groups = groups + self.stochastic_dropout(self.attn_layer(groups))

@@ -359,7 +359,7 @@ class CorrBlock(nn.Module):
         batch, _, height, width = centroids_coords.shape
         centres = centroids_coords.permute(0, 2, 3, 1).reshape(batch * height * width, 1, 1, 2)
         found = [
-            grid_sample(level, centres / 2**scale + around, align_corners=True).view(batch, height, width, -1)
+            grid_sample(level, centres / 2**scale + around, align_corners=True).view(batch, height, width, side * side)
             for scale, level in enumerate(pyramid)
         ]
         return torch.cat(found, dim=-1).permute(0, 3, 1, 2).contiguous()

@@ -62,9 +62,9 @@ class Pool(nn.Module):
     def forward(self, x: Tensor, thw: Sizes) -> tuple[Tensor, Sizes]:
         """Map (..., 1 + T * H * W, C) to fewer tokens; returns their sizes too."""
         class_token, tokens = x[..., :1, :], x[..., 1:, :]
-        pooled = self.pool(tokens.transpose(-1, -2).reshape(-1, x.shape[-1], *thw))
+        pooled = self.pool(tokens.transpose(-1, -2).reshape(math.prod(x.shape[:-2]), x.shape[-1], *thw))
         time, height, width = pooled.shape[2:]
-        tokens = pooled.reshape(*x.shape[:-2], x.shape[-1], -1).transpose(-1, -2)
+        tokens = pooled.reshape(*x.shape[:-2], x.shape[-1], time * height * width).transpose(-1, -2)
         out = torch.cat([class_token, tokens], dim=-2)
         return (out if self.norm_act is None else self.norm_act(out)), (time, height, width)
 
