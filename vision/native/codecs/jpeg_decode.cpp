@@ -152,6 +152,11 @@ void describe_jpeg(Picture& picture) noexcept {
         picture.width = info.image_width;
         picture.channels = channels_of(info, picture.mode);
         picture.sample_bytes = 1;
+        // Huffman codes take at least a bit for each block of 64 samples: a file that announces more than it can hold
+        // costs no memory.
+        if (!info.arith_code && picture.height * picture.width / 64 > picture.bytes * 8)
+            refuse(picture, Damaged, "the file is too short for a picture of %lld x %lld", (long long)picture.height,
+                   (long long)picture.width);
     });
 }
 

@@ -15,6 +15,9 @@ namespace {
 
 constexpr int filters = 5;
 
+// libdeflate's level that packs as tightly as zlib's of the same place.
+constexpr int levels[] = {0, 1, 2, 3, 5, 6, 7, 8, 9, 9};
+
 // A filtered row's cost: the sum of its differences' magnitudes (section 12.7).
 FB_INLINE uint32_t magnitude_of(uint8_t difference) noexcept {
     return difference < 128 ? difference : 256u - difference;
@@ -116,7 +119,7 @@ void encode_png(Encoding& encoding) noexcept {
     encoding.status = Done;
     const int64_t row_bytes = encoding.width * encoding.channels, bytes = encoding.height * (1 + row_bytes);
     const Buffer stored{size_t(bytes)}, scratch{size_t(7 * row_bytes + 16)};
-    libdeflate_compressor* compressor = libdeflate_alloc_compressor(encoding.level);
+    libdeflate_compressor* compressor = libdeflate_alloc_compressor(levels[encoding.level]);
     if (!compressor || !stored.bytes || !scratch.bytes) {
         libdeflate_free_compressor(compressor);
         refuse(encoding, Damaged, "there is no memory left");

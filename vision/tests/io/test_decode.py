@@ -8,6 +8,8 @@ from PIL import Image, ImageOps
 
 from flambeau.vision.io import ImageReadMode, decode_gif, decode_image, decode_jpeg, decode_png, decode_webp
 
+pytestmark = pytest.mark.usefixtures("image_codec")
+
 CHANNELS = {"GRAY": 1, "GRAY_ALPHA": 2, "RGB": 3, "RGB_ALPHA": 4}
 PILLOW = {"GRAY": "L", "GRAY_ALPHA": "LA", "RGB": "RGB", "RGB_ALPHA": "RGBA"}
 

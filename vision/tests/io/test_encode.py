@@ -19,6 +19,8 @@ from flambeau.vision.io import (
     write_png,
 )
 
+pytestmark = pytest.mark.usefixtures("image_codec")
+
 
 @settings(max_examples=30, deadline=None)
 @given(

@@ -13,6 +13,8 @@ from PIL import Image
 from flambeau.vision import io
 from flambeau.vision.io import ImageError, ImageFileNotFoundError, decode_image, image
 
+pytestmark = pytest.mark.usefixtures("image_codec")
+
 
 def corpus() -> dict[str, bytes]:
     """One small file of each kind."""

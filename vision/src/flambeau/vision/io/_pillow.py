@@ -43,6 +43,9 @@ _DAMAGE = (
     MemoryError, RuntimeError, struct.error, zlib.error, Image.DecompressionBombError, Warning,
 )  # fmt: skip
 
+# By what gray values of 2 and 4 bits are multiplied to become 8 bits.
+_FEW_BITS = {"L;2": 85, "L;4": 17}
+
 _PILLOW_MODES = {
     ImageReadMode.GRAY: "L",
     ImageReadMode.GRAY_ALPHA: "LA",
@@ -105,7 +108,8 @@ def _decode(data: Tensor, format: Format, mode: ImageReadMode, max_pixels: int, 
         raise _damaged(format, error) from error
     pixels = np.stack(frames) if len(frames) > 1 else frames[0]
     # [..., H, W, C] in memory; where it is still Pillow's own memory, which may not be written to, it is copied.
-    tensor = torch.from_numpy(pixels if pixels.flags.writeable else pixels.copy())
+    fit = pixels.flags.writeable and pixels.flags.c_contiguous
+    tensor = torch.from_numpy(pixels if fit else pixels.copy())
     return tensor.movedim(-1, -3)
 
 
@@ -164,8 +168,12 @@ def _frames(
 
 def _pixels(image: Image.Image, format: Format, mode: ImageReadMode) -> NDArray[np.uint8]:
     target = _PILLOW_MODES.get(mode) or ("RGB" if format == "gif" else _unchanged_mode(image))
-    if image.mode == "P" and "transparency" in image.info and target != "RGBA":
-        image = image.convert("RGBA")  # the way around a warning of Pillow's; colours are the palette's either way
+    if "transparency" in image.info:
+        if image.mode == "P" or (image.mode, target) == ("RGB", "LA"):
+            # The way around a warning of Pillow's, and around its comparing gray values instead of colours.
+            image = image.convert("RGBA")
+        elif factor := _FEW_BITS.get(image.tile[0].args if image.tile else None):  # Pillow spreads the pixels alone
+            image.info["transparency"] *= factor
     image.load()
     pixels = np.asarray(image if image.mode == target else image.convert(target))
     return pixels[..., None] if pixels.ndim == 2 else pixels
