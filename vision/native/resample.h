@@ -54,8 +54,11 @@ struct Resampling {
 struct Target {
     uint8_t* bytes;
     float* numbers;  // the first channel's plane
-    const float *factor, *offset;  // of each channel: number = level * factor + offset
+    const float *mean, *std;  // of each channel
 };
+
+// A level as a number: scaled to [0, 1], then normalized. Quotients, rounded each, as torch's.
+FB_INLINE float number_of(uint8_t level, float mean, float std) noexcept { return (float(level) / 255 - mean) / std; }
 
 // Memory of one thread.
 struct Workspace {
@@ -156,7 +159,7 @@ struct PlainSteps {
                 if (job.planes)
                     for (int64_t i = 0; i < many; ++i)
                         target.numbers[place + i] =
-                            float(to_level(sums[i], job.rows.bits)) * target.factor[part] + target.offset[part];
+                            number_of(to_level(sums[i], job.rows.bits), target.mean[part], target.std[part]);
                 else
                     for (int64_t i = 0; i < many; ++i) target.bytes[place + i] = to_level(sums[i], job.rows.bits);
             }

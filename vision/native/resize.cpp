@@ -18,8 +18,8 @@ struct fb_resize {
     int64_t new_height, new_width;             // of the whole picture
     int64_t top, left, out_height, out_width;  // the part of it that is wanted
     uint8_t* bytes;                // the result, without gaps, channels first or last as in the source; or null:
-    float* numbers;                // the result as level * factor + offset, without gaps, channels first
-    const float *factor, *offset;  // of each channel
+    float* numbers;                // the result scaled to [0, 1] and normalized, without gaps, channels first
+    const float *mean, *std;       // of each channel
     int32_t cubic, antialias, flip, nthreads;
     int32_t portable;  // leave vector instructions that not every machine has aside
 };
@@ -29,18 +29,47 @@ namespace {
 
 constexpr int64_t no_memory = -1;
 
-using Resample = void (*)(const Resampling&, const uint8_t*, int64_t, int64_t, const Workspace&, const Target&) noexcept;
+// Levels of one row, `step` apart, as numbers.
+FB_CLONES void convert_plain(const uint8_t* levels, int64_t step, int64_t count, bool flip, float mean, float std,
+                             float* numbers) noexcept {
+    for (int64_t x = 0; x < count; ++x) numbers[flip ? count - 1 - x : x] = number_of(levels[x * step], mean, std);
+}
 
-Resample resampling(bool portable) noexcept {
+using Resample = void (*)(const Resampling&, const uint8_t*, int64_t, int64_t, const Workspace&, const Target&) noexcept;
+using Convert = void (*)(const uint8_t*, int64_t, int64_t, bool, float, float, float*) noexcept;
+
+// The best implementations for this machine.
 #if defined(VISION_AVX2)
-    if (!portable && __builtin_cpu_supports("avx2")) return avx2::resample;
+bool has_avx2() noexcept { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+Resample resampling(bool portable) noexcept { return !portable && has_avx2() ? avx2::resample : resample_plain; }
+Convert conversion(bool portable) noexcept { return !portable && has_avx2() ? avx2::convert : convert_plain; }
+#else
+Resample resampling(bool) noexcept { return resample_plain; }
+Convert conversion(bool) noexcept { return convert_plain; }
 #endif
-    (void)portable;
-    return resample_plain;
+
+// What is left to do where the size stays.
+void convert_all(const fb_resize& given) noexcept {
+    const int64_t rows = given.images * given.channels * given.out_height;
+    const auto convert = conversion(given.portable);
+    fb::parallel_for(0, rows, 1, given.nthreads, [&](int64_t begin, int64_t end) noexcept {
+        for (int64_t row = begin; row < end; ++row) {
+            const int64_t y = row % given.out_height, plane = row / given.out_height;
+            const int64_t c = plane % given.channels, image = plane / given.channels;
+            const uint8_t* levels = given.source + image * given.image_stride + c * given.channel_stride +
+                                    (given.top + y) * given.row_stride + given.left * given.pixel_stride;
+            convert(levels, given.pixel_stride, given.out_width, given.flip, given.mean[c], given.std[c],
+                    given.numbers + row * given.out_width);
+        }
+    });
 }
 
 int64_t run(const fb_resize& given) noexcept {
     if (given.images * given.channels * given.out_height * given.out_width == 0) return 0;
+    if (given.numbers && given.height == given.new_height && given.width == given.new_width) {
+        convert_all(given);
+        return 0;
+    }
     const bool last = given.pixel_stride != 1;
     Resampling job;
     if (!job.rows.make(given.height, given.new_height, given.top, given.out_height, given.cubic, given.antialias) ||
@@ -72,7 +101,7 @@ int64_t run(const fb_resize& given) noexcept {
             const int64_t place = picture * job.channels * job.height * job.width;
             resample(job, given.source + image * given.image_stride + plane * given.channel_stride, top, bottom, space,
                      {given.bytes ? given.bytes + place : nullptr, given.numbers ? given.numbers + place : nullptr,
-                      given.factor + plane, given.offset + plane});
+                      given.mean + plane, given.std + plane});
             row += bottom - top;
         }
     });
@@ -159,7 +188,7 @@ void resize(fb::Call& call, const fb::Tensor& image, int64_t height, int64_t wid
 
 void resize_normalize(fb::Call& call, const fb::Tensor& image, int64_t height, int64_t width, int64_t top,
                       int64_t left, int64_t out_height, int64_t out_width, bool cubic, bool antialias, bool flip,
-                      const fb::Tensor& factor, const fb::Tensor& offset) noexcept {
+                      const fb::Tensor& mean, const fb::Tensor& std) noexcept {
     const char* op = "_resize_normalize";
     if (!valid(call, op, image, height, width)) return;
     if (top < 0 || left < 0 || out_height < 1 || out_width < 1 || top > height - out_height ||
@@ -168,13 +197,13 @@ void resize_normalize(fb::Call& call, const fb::Tensor& image, int64_t height, i
                          static_cast<long long>(top), static_cast<long long>(left),
                          static_cast<long long>(out_height), static_cast<long long>(out_width),
                          static_cast<long long>(height), static_cast<long long>(width));
-    for (const fb::Tensor* each : {&factor, &offset})
+    for (const fb::Tensor* each : {&mean, &std})
         if (each->dim != 1 || each->sizes[0] != image.sizes[1] || each->dtype != fb::DType::Float32)
-            return call.fail("%s: factor and offset have to be float32 of shape (%lld,), one for each channel.", op,
+            return call.fail("%s: mean and std have to be float32 of shape (%lld,), one for each channel.", op,
                              static_cast<long long>(image.sizes[1]));
     const fb::Tensor source = direct(image) ? call.borrow(image) : call.contiguous(image);
-    const fb::Tensor factors = call.contiguous(factor), offsets = call.contiguous(offset);
-    if (!source.defined() || !factors.defined() || !offsets.defined()) return;
+    const fb::Tensor means = call.contiguous(mean), stds = call.contiguous(std);
+    if (!source.defined() || !means.defined() || !stds.defined()) return;
     fb_resize given = describe(source, direct(image), height, width, cubic, antialias);
     fb::Tensor result = call.empty(fb::DType::Float32, {given.images, given.channels, out_height, out_width});
     if (!result.defined()) return;
@@ -184,8 +213,8 @@ void resize_normalize(fb::Call& call, const fb::Tensor& image, int64_t height, i
     given.out_width = out_width;
     given.flip = flip;
     given.numbers = result.as<float>();
-    given.factor = factors.as<float>();
-    given.offset = offsets.as<float>();
+    given.mean = means.as<float>();
+    given.std = stds.as<float>();
     finish(call, op, given, result);
 }
 

@@ -126,7 +126,7 @@ def test_pictures_may_lie_in_memory_as_they_like(layout):
     numbers = torch.linspace(1, 2, image.shape[1]), torch.linspace(3, 4, image.shape[1])
     part = resize_normalize(image, (24, 31), (2, 3, 17, 20), *numbers, cubic=False, antialias=True, flip=True)
     levels = expected[:, :, 2:19, 3:23].flip(3)
-    torch.testing.assert_close(part, levels * numbers[0].view(-1, 1, 1) + numbers[1].view(-1, 1, 1))
+    assert torch.equal(part, (levels / 255 - numbers[0].view(-1, 1, 1)) / numbers[1].view(-1, 1, 1))
     assert part.is_contiguous()
 
 
@@ -140,11 +140,29 @@ def test_channels_that_are_neighbours_stay_neighbours():
 def test_a_part_is_that_of_the_whole():
     image = pictures(1, 3, 61, 83)
     whole = resize(image, (120, 40), cubic=True, antialias=True)
-    one, zero = torch.ones(3), torch.zeros(3)
+    zero, one = torch.zeros(3), torch.ones(3)
     for part in ((0, 0, 120, 40), (119, 39, 1, 1), (50, 3, 33, 37)):
         top, left, height, width = part
-        got = resize_normalize(image, (120, 40), part, one, zero, cubic=True, antialias=True)
-        assert torch.equal(got, whole[:, :, top : top + height, left : left + width].float())
+        got = resize_normalize(image, (120, 40), part, zero, one, cubic=True, antialias=True)
+        assert torch.equal(got, whole[:, :, top : top + height, left : left + width] / 255)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("width", [1, 16, 17, 50])
+def test_numbers_are_those_of_torchs_arithmetic(width, last):
+    every = torch.arange(256, dtype=torch.uint8).repeat(30)[: 3 * 50 * width].reshape(1, 3, -1, width)
+    every = every.contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+    mean, std = torch.tensor([0.485, -0.1, 3.0]), torch.tensor([0.229, 1e-3, 7.7])
+    expected = (every / 255 - mean.view(3, 1, 1)) / std.view(3, 1, 1)
+    size = tuple(every.shape[2:])
+    options = {"cubic": False, "antialias": True}
+    assert torch.equal(resize_normalize(every, size, (0, 0, *size), mean, std, **options), expected)
+    flipped = resize_normalize(every, size, (0, 0, *size), mean, std, **options, flip=True)
+    assert torch.equal(flipped, expected.flip(3))
+    larger = resize(every, (60, 2 * width), cubic=False, antialias=True)
+    expected = (larger / 255 - mean.view(3, 1, 1)) / std.view(3, 1, 1)
+    part = (0, 0, 60, 2 * width)
+    assert torch.equal(resize_normalize(every, (60, 2 * width), part, mean, std, **options), expected)
 
 
 def test_no_pictures_give_no_pictures():
@@ -167,14 +185,14 @@ def test_what_cannot_be_resized_is_an_error(image, size, message, device):
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_parts_outside_and_wrong_factors_are_errors(device):
+def test_parts_outside_and_means_are_errors(device):
     image, three = pictures(1, 3, 8, 8).to(device), torch.ones(3, device=device)
     options = {"cubic": False, "antialias": True}
     for part in ((-1, 0, 2, 2), (0, 0, 5, 4), (0, 3, 4, 2), (0, 0, 0, 2)):
         with pytest.raises(RuntimeError, match="is not inside of the new size"):
             resize_normalize(image, (4, 4), part, three, three, **options)
     for wrong in (three[:2], three.double(), three[None]):
-        with pytest.raises(RuntimeError, match="one for each channel"):
+        with pytest.raises(RuntimeError, match="mean and std have to be float32 of shape"):
             resize_normalize(image, (4, 4), (0, 0, 4, 4), three, wrong, **options)
 
 
@@ -183,7 +201,7 @@ def test_the_operators_pass_torchs_own_checks(last):
     image = pictures(2, 3, 12, 17, last=last)
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
     torch.library.opcheck(OPS._resize, (image, 8, 9, True, True, False), test_utils=tests)
-    arguments = (image, 8, 9, 1, 2, 5, 6, False, True, True, torch.ones(3), torch.zeros(3))
+    arguments = (image, 8, 9, 1, 2, 5, 6, False, True, True, torch.zeros(3), torch.ones(3))
     torch.library.opcheck(OPS._resize_normalize, arguments, test_utils=tests)
 
 

@@ -43,8 +43,8 @@ def resize_normalize(
     image: Tensor,
     size: tuple[int, int],
     part: tuple[int, int, int, int],
-    factor: Tensor,
-    offset: Tensor,
+    mean: Tensor,
+    std: Tensor,
     *,
     cubic: bool,
     antialias: bool,
@@ -56,8 +56,8 @@ def resize_normalize(
         image: as for `resize`.
         size: the new height and width of the whole.
         part: top, left, height and width of what is wanted of it.
-        factor: (C,), float32, of each channel.
-        offset: likewise. A level becomes level * factor + offset.
+        mean: (C,), float32, of each channel.
+        std: likewise. A level becomes (level / 255 - mean) / std.
         cubic: as for `resize`.
         antialias: as for `resize`.
         flip: also exchange left and right of the part.
@@ -69,7 +69,7 @@ def resize_normalize(
         RuntimeError: as for `resize`; or the part is not inside of the size.
     """
     call = torch.ops.flambeau_vision._resize_normalize
-    return call(image, *size, *part, cubic, antialias, flip, factor, offset)  # type: ignore[no-any-return]
+    return call(image, *size, *part, cubic, antialias, flip, mean, std)  # type: ignore[no-any-return]
 
 
 # --- shape-only twins -----------------------------------------------------------------------------
@@ -87,16 +87,16 @@ def _check(op: str, image: Tensor, height: int, width: int) -> None:
         raise RuntimeError(f"{op}: image has shape {tuple(image.shape)}, expected pictures that are not empty.")
 
 
-def _check_part(image: Tensor, size: tuple[int, int], part: tuple[int, ...], factor: Tensor, offset: Tensor) -> None:
+def _check_part(image: Tensor, size: tuple[int, int], part: tuple[int, ...], mean: Tensor, std: Tensor) -> None:
     """The same sentences as `resize_normalize` in native/resize.cpp."""
     top, left, height, width = part
     if min(top, left) < 0 or min(height, width) < 1 or top > size[0] - height or left > size[1] - width:
         raise RuntimeError(
             f"{_NORMALIZE}: the part ({top}, {left}) + ({height}, {width}) is not inside of the new size {size}."
         )
-    if any(each.shape != image.shape[1:2] or each.dtype != torch.float32 for each in (factor, offset)):
+    if any(each.shape != image.shape[1:2] or each.dtype != torch.float32 for each in (mean, std)):
         raise RuntimeError(
-            f"{_NORMALIZE}: factor and offset have to be float32 of shape ({image.shape[1]},), one for each channel."
+            f"{_NORMALIZE}: mean and std have to be float32 of shape ({image.shape[1]},), one for each channel."
         )
 
 
@@ -117,10 +117,10 @@ def _fake(image: Tensor, height: int, width: int, cubic: bool, antialias: bool, 
 
 def _fake_normalize(
     image: Tensor, height: int, width: int, top: int, left: int, out_height: int, out_width: int,
-    cubic: bool, antialias: bool, flip: bool, factor: Tensor, offset: Tensor,
+    cubic: bool, antialias: bool, flip: bool, mean: Tensor, std: Tensor,
 ) -> Tensor:  # fmt: skip
     _check(_NORMALIZE, image, height, width)
-    _check_part(image, (height, width), (top, left, out_height, out_width), factor, offset)
+    _check_part(image, (height, width), (top, left, out_height, out_width), mean, std)
     return image.new_empty((*image.shape[:2], out_height, out_width), dtype=torch.float32)
 
 
@@ -171,16 +171,16 @@ def _reference(image: Tensor, height: int, width: int, cubic: bool, antialias: b
 
 def _reference_normalize(
     image: Tensor, height: int, width: int, top: int, left: int, out_height: int, out_width: int,
-    cubic: bool, antialias: bool, flip: bool, factor: Tensor, offset: Tensor,
+    cubic: bool, antialias: bool, flip: bool, mean: Tensor, std: Tensor,
 ) -> Tensor:  # fmt: skip
     _check(_NORMALIZE, image, height, width)
-    _check_part(image, (height, width), (top, left, out_height, out_width), factor, offset)
+    _check_part(image, (height, width), (top, left, out_height, out_width), mean, std)
     if not image.numel():
         return image.new_empty((*image.shape[:2], out_height, out_width), dtype=torch.float32)
     levels = _resized(image, height, width, cubic, antialias)
     levels = levels.narrow(2, top, out_height).narrow(3, left, out_width)
     levels = levels.flip(3) if flip else levels
-    return (levels * factor[:, None, None] + offset[:, None, None]).contiguous()
+    return levels.div_(255).sub_(mean[:, None, None]).div_(std[:, None, None]).contiguous()
 
 
 # --- native kernel through ctypes -----------------------------------------------------------------
@@ -194,7 +194,7 @@ class _Arguments(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("images", "channels", "height", "width")),
         *((name, ctypes.c_int64) for name in ("image_stride", "channel_stride", "row_stride", "pixel_stride")),
         *((name, ctypes.c_int64) for name in ("new_height", "new_width", "top", "left", "out_height", "out_width")),
-        *((name, ctypes.c_void_p) for name in ("bytes", "numbers", "factor", "offset")),
+        *((name, ctypes.c_void_p) for name in ("bytes", "numbers", "mean", "std")),
         *((name, ctypes.c_int32) for name in ("cubic", "antialias", "flip", "nthreads", "portable")),
     ]
 
@@ -203,7 +203,7 @@ _function: list[Callable[..., Any]] = []
 
 
 def _call(op: str, image: Tensor, size: tuple[int, int], part: tuple[int, int, int, int], out: Tensor,
-          flags: tuple[bool, bool, bool], factor: Tensor | None = None, offset: Tensor | None = None,
+          flags: tuple[bool, bool, bool], mean: Tensor | None = None, std: Tensor | None = None,
           portable: bool = False) -> Tensor:  # fmt: skip
     if not _function:
         _function.append(LIBRARY.function("fb_resize_u8", [ctypes.c_void_p], ctypes.c_int64))
@@ -211,8 +211,8 @@ def _call(op: str, image: Tensor, size: tuple[int, int], part: tuple[int, int, i
     source = image if strides else image.contiguous()
     height, width = image.shape[2:]
     strides = strides or (image.shape[1] * height * width, height * width, width, 1)
-    places = [None, out.data_ptr()] if factor is not None else [out.data_ptr(), None]
-    channels = [None if each is None else each.contiguous() for each in (factor, offset)]
+    places = [None, out.data_ptr()] if mean is not None else [out.data_ptr(), None]
+    channels = [None if each is None else each.contiguous() for each in (mean, std)]
     arguments = _Arguments(
         source.data_ptr(), *image.shape, *strides, *size, *part, *places,
         *(None if each is None else each.data_ptr() for each in channels), *flags, torch.get_num_threads(), portable,
@@ -230,13 +230,13 @@ def _native(image: Tensor, height: int, width: int, cubic: bool, antialias: bool
 
 def _native_normalize(
     image: Tensor, height: int, width: int, top: int, left: int, out_height: int, out_width: int,
-    cubic: bool, antialias: bool, flip: bool, factor: Tensor, offset: Tensor,
+    cubic: bool, antialias: bool, flip: bool, mean: Tensor, std: Tensor,
 ) -> Tensor:  # fmt: skip
     _check(_NORMALIZE, image, height, width)
     size, part = (height, width), (top, left, out_height, out_width)
-    _check_part(image, size, part, factor, offset)
+    _check_part(image, size, part, mean, std)
     out = image.new_empty((*image.shape[:2], out_height, out_width), dtype=torch.float32)
-    return _call(_NORMALIZE, image, size, part, out, (cubic, antialias, flip), factor, offset)
+    return _call(_NORMALIZE, image, size, part, out, (cubic, antialias, flip), mean, std)
 
 
 # --- registration ---------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ register_op(
 )
 register_op(
     "_resize_normalize(Tensor image, SymInt height, SymInt width, SymInt top, SymInt left, SymInt out_height, "
-    "SymInt out_width, bool cubic, bool antialias, bool flip, Tensor factor, Tensor offset) -> Tensor",
+    "SymInt out_width, bool cubic, bool antialias, bool flip, Tensor mean, Tensor std) -> Tensor",
     library=LIBRARY,
     symbol=_native_normalize,
     fake=_fake_normalize,

@@ -7,13 +7,18 @@ from typing import Any
 
 from torch import Generator, nn
 
-from flambeau.vision.transforms import _random
+from flambeau.vision.transforms import _fused, _random
+from flambeau.vision.transforms.v2 import _steps
 from flambeau.vision.transforms.v2._transform import Transform
 from flambeau.vision.transforms.v2._utils import check_probability, first
 
 
 class Compose(Transform):
     """Apply transforms one after another.
+
+    Cropping or resizing, horizontal flips, conversion to float32 and normalization that follow each other are one pass
+    over a uint8 picture on the CPU, with the same random numbers and the same result; where Pillow would resize a PIL
+    image, within 1/255 of the full range. FLAMBEAU_FUSED_TRANSFORMS=0 in the environment keeps to single steps.
 
     Args:
         transforms: transforms, modules or functions of a sample.
@@ -30,6 +35,8 @@ class Compose(Transform):
 
     def forward(self, *inputs: Any) -> Any:
         """Transform a sample."""
+        if _fused.is_wanted() and _random.current().tape is None:
+            return _steps.applied(_steps.planned(self.transforms), inputs)
         return _applied(self.transforms, inputs)
 
     def extra_repr(self) -> str:

@@ -123,7 +123,7 @@ def center_crop(inpt: Tensor, output_size: Sequence[int] | int) -> Tensor:
 def center_crop_image(image: Tensor, output_size: Sequence[int] | int) -> Tensor:
     """`center_crop` of a tensor [..., H, W]."""
     height, width = _pair(output_size)
-    top, left = _middle(image.shape[-2], image.shape[-1], height, width)
+    top, left = middle(image.shape[-2], image.shape[-1], height, width)
     return crop_image(image, top, left, height, width)
 
 
@@ -165,7 +165,7 @@ def center_crop_keypoints(
 @register_kernel(center_crop, "PIL.Image:Image")
 def _center_crop_image_pil(image: Image.Image, output_size: Sequence[int] | int) -> Image.Image:
     height, width = _pair(output_size)
-    top, left = _middle(image.height, image.width, height, width)
+    top, left = middle(image.height, image.width, height, width)
     return image.crop((left, top, left + width, top + height))  # Pillow fills what lies outside with zeros
 
 
@@ -177,7 +177,7 @@ def _pair(output_size: Sequence[int] | int) -> tuple[int, int]:
     return int(output_size[0]), int(output_size[-1])
 
 
-def _middle(height: int, width: int, wanted_height: int, wanted_width: int) -> tuple[int, int]:
+def middle(height: int, width: int, wanted_height: int, wanted_width: int) -> tuple[int, int]:
     """Top and left of the middle; negative where something has to be added, the odd pixel at the right and bottom."""
     return _start(height, wanted_height), _start(width, wanted_width)
 

@@ -1,0 +1,115 @@
+"""Several steps of a pipeline in one pass over the picture: resizing, cutting, mirroring, scaling, normalizing.
+
+For uint8 pictures on the CPU one native kernel does all of these. It gives the numbers of the steps one after another;
+where a PIL image would be resized by Pillow, within one level of 255. FLAMBEAU_FUSED_TRANSFORMS=0 keeps to single
+steps.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from flambeau.vision.ops._resize import resize, resize_normalize
+from flambeau.vision.transforms._interpolation import InterpolationMode
+from flambeau.vision.transforms.v2.functional._pil import is_pil
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+# Modes of Pillow whose bands are the channels of a tensor, and whose bytes are levels.
+_LEVEL_MODES = ("RGB", "L")
+_FILTERS = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC)
+
+
+def is_wanted() -> bool:
+    """Whether steps may be taken together now; a graph is traced step by step."""
+    return not torch.compiler.is_compiling() and os.environ.get("FLAMBEAU_FUSED_TRANSFORMS", "") not in ("0", "off")
+
+
+def takes_tensor(image: Tensor) -> bool:
+    """Whether the kernel takes a tensor [..., C, H, W]."""
+    return image.dtype == torch.uint8 and image.ndim >= 3 and image.device.type == "cpu" and image.numel() > 0
+
+
+def takes_pil(image: Image.Image, mode: InterpolationMode) -> bool:
+    """Whether the kernel takes a PIL image: where a cubic overshoots, Pillow may differ by more than a level."""
+    return image.mode in _LEVEL_MODES and mode is InterpolationMode.BILINEAR and min(image.size) > 0
+
+
+def takes_mode(mode: InterpolationMode) -> bool:
+    """Whether the kernel knows an interpolation."""
+    return mode in _FILTERS
+
+
+def picture_for(image: Any, mode: InterpolationMode) -> Tensor | None:
+    """The picture that the kernel takes for a tensor or PIL image; None where it takes none."""
+    if is_pil(image):
+        return levels_of(image) if takes_pil(image, mode) else None
+    if type(image) is not Tensor or not (takes_mode(mode) and takes_tensor(image)):
+        return None
+    return image
+
+
+def levels_of(image: Image.Image) -> Tensor:
+    """A PIL image as [C, H, W], channels last in memory, which saves turning it."""
+    import numpy as np
+
+    array = np.array(image)
+    return torch.from_numpy(array[None] if array.ndim == 2 else array.transpose(2, 0, 1))
+
+
+@functools.lru_cache(maxsize=64)
+def _of_channels(mean: tuple[float, ...], std: tuple[float, ...], channels: int) -> tuple[Tensor, Tensor]:
+    return torch.tensor(mean).expand(channels).contiguous(), torch.tensor(std).expand(channels).contiguous()
+
+
+def fits(mean: Sequence[float], std: Sequence[float], channels: int) -> bool:
+    """Whether a picture of so many channels can be normalized with these; if not, the single step says why."""
+    return all(std) and len(mean) in (1, channels) and len(std) in (1, channels)
+
+
+def normalized(
+    image: Tensor,
+    size: tuple[int, int],
+    part: tuple[int, int, int, int],
+    mean: Sequence[float],
+    std: Sequence[float],
+    *,
+    mode: InterpolationMode = InterpolationMode.BILINEAR,
+    antialias: bool = True,
+    flip: bool = False,
+) -> Tensor:
+    """Resize [..., C, H, W] to `size`, cut out `part`, mirror, scale to [0, 1], normalize.
+
+    Args:
+        image: uint8.
+        size: (height, width) of the whole.
+        part: top, left, height, width.
+        mean: one number, or one for each channel.
+        std: likewise.
+        mode: bilinear or bicubic.
+        antialias: low-pass filter where the picture shrinks.
+        flip: exchange left and right.
+
+    Returns:
+        [..., C, height, width], float32, contiguous.
+    """
+    channels = image.shape[-3]
+    shift, scale = _of_channels(tuple(map(float, mean)), tuple(map(float, std)), channels)
+    flat = image.reshape(-1, *image.shape[-3:])
+    cubic = mode is InterpolationMode.BICUBIC
+    out = resize_normalize(flat, size, part, shift, scale, cubic=cubic, antialias=antialias, flip=flip)
+    return out.reshape(*image.shape[:-2], *part[2:])
+
+
+def resized(image: Tensor, size: tuple[int, int], *, mode: InterpolationMode, antialias: bool, flip: bool) -> Tensor:
+    """Resize [..., C, H, W] to `size` and mirror it."""
+    flat = image.reshape(-1, *image.shape[-3:])
+    out = resize(flat, size, cubic=mode is InterpolationMode.BICUBIC, antialias=antialias, flip=flip)
+    return out.reshape(*image.shape[:-2], *size)
