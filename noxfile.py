@@ -11,6 +11,7 @@ Words after `--` choose packages; further words go to the tool that the session 
     nox -s parity -- peers       the same, and side by side with the replaced libraries
     nox -s parity -- names       upstream's public names that are still missing
     nox -s old_torch             the same wheels' operator tests on an older torch
+    nox -s fuzz -- vision        mutated files for some minutes (`--minutes 60`): answers or errors, never a crash
     nox -s bench -- core         benchmarks
     nox -s build                 wheels of every distribution, smoke-tested in a fresh environment
     nox -s docs                  API reference and generated tables into site/
@@ -222,6 +223,17 @@ def old_torch(session: nox.Session) -> None:
     wheels = _build_wheels(session, ROOT / "dist")
     python = _fresh_environment(session, "old")
     session.run("python", "tools/old_torch.py", python, str(wheels["core"]), str(wheels["vision"]), external=True)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Read mutated files in processes of their own, for as many minutes as `--minutes` says: 5."""
+    names, rest = _chosen(session)
+    _install_suite(session, *_with_dependencies(names))
+    for name in names or PACKAGES:
+        script = PACKAGES[name] / "tests" / "fuzz" / "run.py"
+        if script.is_file():
+            session.run("python", str(script), *rest)
 
 
 @nox.session
