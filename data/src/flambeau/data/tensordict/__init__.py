@@ -44,6 +44,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
         "base": ("TensorDictBase", "default_is_leaf", "is_leaf_nontensor"),
         "functional": ("dense_stack_tds", "make_tensordict", "merge_tensordicts", "pad", "pad_sequence"),
+        "memmap": ("MemoryMappedTensor",),
         "nn.params": ("TensorDictParams",),
         "tensorclass": (
             "MetaData",
@@ -52,6 +53,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "NonTensorStack",
             "TensorAttrs",
             "TensorClass",
+            "from_dataclass",
             "tensorclass",
         ),
     },

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
 import torch
 
 from flambeau.data.tensordict._repr import describe
+from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
 class PropertyMethods:
@@ -67,13 +68,99 @@ class PropertyMethods:
         """Further lines of the text: name and value."""
         return []
 
-    _is_shared: bool = False
-    _is_memmap: bool = False
+    # --- memory
 
-    def is_shared(self) -> bool:
-        """Whether all tensors lie in memory that other processes can map."""
-        return self._is_shared
+    def is_contiguous(self) -> bool:
+        """Whether all tensors are contiguous."""
+        return all(leaf.is_contiguous() for leaf in self._leaves())
 
-    def is_memmap(self) -> bool:
-        """Whether all tensors are memory-mapped files."""
-        return self._is_memmap
+    def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
+        """With all tensors contiguous, as a `TensorDict`.
+
+        Args:
+            canonical: copy tensors whose strides are contiguous only because dimensions have size 1, too.
+            inplace: change this tensordict.
+        """
+        return self._with_leaves(iter([_contiguous(leaf, canonical) for leaf in self._leaves()]), self.device, inplace)
+
+    def bytes(self, *, count_duplicates: bool = True) -> int:
+        """The bytes that the tensors take.
+
+        Args:
+            count_duplicates: count memory that several entries share as often.
+        """
+        leaves = self._leaves()
+        if not count_duplicates:
+            leaves = list({(leaf.data_ptr(), leaf.shape, leaf.stride()): leaf for leaf in leaves}.values())
+        return sum([_bytes(leaf) for leaf in leaves])
+
+    def param_count(self, *, count_duplicates: bool = True) -> int:
+        """The number of elements of all tensors; `count_duplicates` as in `bytes`."""
+        leaves = self._leaves()
+        if not count_duplicates:
+            leaves = list({id(leaf): leaf for leaf in leaves}.values())
+        return sum([leaf.numel() for leaf in leaves])
+
+    def data_ptr(self, *, storage: bool = False) -> Any:
+        """A tensordict of the tensors' addresses, of their storage where asked for."""
+        from flambeau.data.tensordict._td import make_td
+
+        data: dict[str, Any] = {}
+        for key, value in self._items():
+            if not isinstance(value, TensorCollection):
+                pointer = value.untyped_storage().data_ptr() if storage else value.data_ptr()
+                data[key] = torch.tensor(pointer, dtype=torch.int64)
+            elif not value._is_non_tensor:
+                data[key] = value.data_ptr(storage=storage)
+        return make_td(data, torch.Size(()))
+
+    def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
+        """Set the batch size to the longest run of leading dimensions that all entries share, here and below.
+
+        Args:
+            batch_dims: at most so many.
+            keep_compliant_size: leave a nested batch size that begins with its parent's as it is.
+        """
+        shared: tuple[int, ...] | None = None
+        for _, value in self._items():
+            if isinstance(value, TensorCollection):
+                if value._is_non_tensor:
+                    continue
+                if not (keep_compliant_size and value.batch_size[: len(self.batch_size)] == self.batch_size):
+                    value.auto_batch_size_(batch_dims, keep_compliant_size)
+            shape = value.shape
+            shared = tuple(shape) if shared is None else _common(shared, shape)
+        size = torch.Size((shared or ())[: len(shared or ()) if batch_dims is None else batch_dims])
+        for value in self._collections():
+            if value._is_non_tensor:
+                value.batch_size = size
+        self.batch_size = size
+        return self
+
+
+def _contiguous(leaf: torch.Tensor, canonical: bool) -> torch.Tensor:
+    if canonical and leaf.is_contiguous():
+        strides, step = [], 1
+        for size in reversed(leaf.shape):
+            strides.append(step)
+            step *= max(1, size)
+        if list(leaf.stride()) != strides[::-1]:
+            return leaf.clone(memory_format=torch.contiguous_format).as_strided(leaf.shape, strides[::-1])
+    return leaf.contiguous()
+
+
+def _bytes(leaf: torch.Tensor) -> int:
+    if leaf.is_nested and leaf.layout is torch.strided:
+        return sum(_bytes(part) for part in leaf.unbind(0))
+    if leaf.is_nested:
+        return _bytes(leaf.values()) + _bytes(leaf.offsets())
+    return leaf.numel() * leaf.element_size()
+
+
+def _common(one: tuple[int, ...], other: Any) -> tuple[int, ...]:
+    same = []
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        same.append(left)
+    return tuple(same)

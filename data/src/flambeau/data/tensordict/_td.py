@@ -78,7 +78,12 @@ class TensorDict(TensorDictBase):
         plain = device is None
         width = len(size)
         for key, value in source.items():
-            if plain and type(value) is Tensor and type(key) is str and (not width or value.shape[:width] == size):
+            if (
+                plain
+                and type(value) is Tensor
+                and type(key) is str
+                and (not width or leading_shape(value, width) == size)
+            ):
                 entries[key] = value
             else:
                 self._set_path(key_path(key), value, non_blocking=bool(non_blocking))
@@ -158,9 +163,9 @@ class TensorDict(TensorDictBase):
                 return self._validated_collection(key, value)
         if device is not None and value.device != device:
             value = value.to(device, non_blocking=non_blocking)
-        if size and value.shape[: len(size)] != size and not getattr(value, "_is_unbatched", False):
+        if size and leading_shape(value, len(size)) != size and not getattr(value, "_is_unbatched", False):
             raise RuntimeError(
-                f"{key!r} has shape {list(value.shape)}, which does not begin with the batch size {list(size)}."
+                f"{key!r} has shape {_shown(value)}, which does not begin with the batch size {list(size)}."
             )
         return value
 
@@ -293,11 +298,11 @@ class TensorDict(TensorDictBase):
     def batch_size(self, new_size: Sequence[int] | torch.Size | int) -> None:
         size = as_size(new_size)
         for key, value in self._tensordict.items():
-            if value.shape[: len(size)] == size or getattr(value, "_is_unbatched", False):
+            if leading_shape(value, len(size)) == size or getattr(value, "_is_unbatched", False):
                 continue
             if not isinstance(value, TensorCollection):
                 raise RuntimeError(
-                    f"{key!r} has shape {list(value.shape)}, which does not begin with the batch size {list(size)}."
+                    f"{key!r} has shape {_shown(value)}, which does not begin with the batch size {list(size)}."
                 )
             value.batch_size = size
         if self._names is not None:
@@ -318,6 +323,10 @@ class TensorDict(TensorDictBase):
         return self._names
 
 
+def _shown(value: Tensor) -> str:
+    return "[ragged]" if value.is_nested else str(list(value.shape))
+
+
 def make_td(
     data: dict[str, Any],
     batch_size: torch.Size,
@@ -333,6 +342,13 @@ def make_td(
     if names is not None:
         td._names = names
     return td
+
+
+def leading_shape(value: Any, dims: int) -> torch.Size:
+    """The first dimensions of an entry; of a nested tensor those that are not ragged."""
+    if isinstance(value, Tensor) and value.is_nested and value.layout is torch.strided:
+        return torch.Size([value.size(0)][:dims])
+    return value.shape[:dims]
 
 
 def as_size(batch_size: Any) -> torch.Size:

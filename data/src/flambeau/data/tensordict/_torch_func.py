@@ -58,8 +58,8 @@ def _forward(name: str) -> Callable[..., Any]:
 # Functions that are methods of the same name and arguments.
 _METHODS = """
     unbind split chunk tensor_split squeeze unsqueeze permute transpose swapaxes swapdims movedim moveaxis flatten
-    unflatten reshape clone detach flip fliplr flipud roll rot90 tile narrow broadcast_to atleast_1d atleast_2d atleast_3d
-    repeat_interleave masked_select
+    unflatten reshape clone detach flip fliplr flipud roll rot90 tile narrow broadcast_to atleast_1d atleast_2d
+    atleast_3d repeat_interleave masked_select
 """
 for _name in _METHODS.split():
     TD_FUNCTIONS[getattr(torch, _name)] = _forward(_name)

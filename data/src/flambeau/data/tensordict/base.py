@@ -11,16 +11,24 @@ from typing import Any, TypeVar
 
 from flambeau.data.tensordict._access_methods import AccessMethods
 from flambeau.data.tensordict._apply_methods import ApplyMethods
+from flambeau.data.tensordict._autograd_methods import AutogradMethods
+from flambeau.data.tensordict._comparison_methods import ComparisonMethods
 from flambeau.data.tensordict._context_methods import ContextMethods
 from flambeau.data.tensordict._conversion_methods import ConversionMethods
 from flambeau.data.tensordict._copy_methods import CopyMethods
+from flambeau.data.tensordict._device_methods import DeviceMethods
 from flambeau.data.tensordict._lock_methods import LockMethods
+from flambeau.data.tensordict._mask_methods import MaskMethods
 from flambeau.data.tensordict._memmap_methods import MemmapMethods
 from flambeau.data.tensordict._names_methods import NamesMethods
+from flambeau.data.tensordict._new_methods import NewMethods
 from flambeau.data.tensordict._nontensor_methods import NonTensorMethods
+from flambeau.data.tensordict._pointwise_methods import PointwiseMethods
 from flambeau.data.tensordict._properties import PropertyMethods
+from flambeau.data.tensordict._reduction_methods import ReductionMethods
 from flambeau.data.tensordict._shape_methods import ShapeMethods
 from flambeau.data.tensordict._split_methods import SplitMethods
+from flambeau.data.tensordict._state_methods import StateMethods
 from flambeau.data.tensordict._structure_methods import StructureMethods
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._torch_func import call_torch_function
@@ -37,6 +45,14 @@ class TensorDictBase(
     ApplyMethods,
     ShapeMethods,
     SplitMethods,
+    MaskMethods,
+    PointwiseMethods,
+    ComparisonMethods,
+    ReductionMethods,
+    DeviceMethods,
+    AutogradMethods,
+    StateMethods,
+    NewMethods,
     LockMethods,
     ContextMethods,
     NamesMethods,
