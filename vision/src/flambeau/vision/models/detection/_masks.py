@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from flambeau.vision.ops._masks import mask_codes, paste_masks, paste_one
+
 __all__ = [
+    "encode_masks_in_image",
     "expand_boxes",
     "expand_masks",
     "expand_masks_tracing_scale",
@@ -35,7 +40,7 @@ def expand_masks(mask: Tensor, padding: int) -> tuple[Tensor, float]:
 def paste_mask_in_image(mask: Tensor, box: Tensor, im_h: int, im_w: int) -> Tensor:
     """A mask (M, M), enlarged to its box (4,), integers and ends included, in a picture (im_h, im_w) of zeros."""
     image = mask.new_zeros(im_h, im_w)
-    _paste(mask, box.tolist(), image)
+    paste_one(mask, box.tolist(), image)
     return image
 
 
@@ -55,22 +60,33 @@ def paste_masks_in_image(masks: Tensor, boxes: Tensor, img_shape: tuple[int, int
     pixels = expand_boxes(boxes, scale).to(torch.int64)
     if torch.compiler.is_compiling():
         return _paste_all(masks, pixels, img_shape)
-    # One allocation; only the pixels inside boxes are computed and written.
+    if masks.dtype == torch.float32 and not masks.requires_grad:
+        return paste_masks(masks, pixels, img_shape)
     images = masks.new_zeros(masks.shape[0], 1, *img_shape)
     for index, box in enumerate(pixels.tolist()):
-        _paste(masks[index, 0], box, images[index, 0])
+        paste_one(masks[index, 0], box, images[index, 0])
     return images
 
 
-def _paste(mask: Tensor, box: list[int], image: Tensor) -> None:
-    left, top, right, bottom = box
-    height, width = max(bottom - top + 1, 1), max(right - left + 1, 1)
-    rows = slice(max(top, 0), max(min(bottom + 1, image.shape[0]), 0))
-    columns = slice(max(left, 0), max(min(right + 1, image.shape[1]), 0))
-    if rows.start >= rows.stop or columns.start >= columns.stop:
-        return
-    enlarged = F.interpolate(mask[None, None], size=(height, width), mode="bilinear", align_corners=False)[0, 0]
-    image[rows, columns] = enlarged[rows.start - top : rows.stop - top, columns.start - left : columns.stop - left]
+def encode_masks_in_image(
+    masks: Tensor, boxes: Tensor, img_shape: tuple[int, int], padding: int = 1, threshold: float = 0.5
+) -> list[dict[str, Any]]:
+    """The pixels of pasted masks that are above a threshold, without making pictures of them.
+
+    Args:
+        masks: (N, 1, M, M), probabilities.
+        boxes: as for `paste_masks_in_image`.
+        img_shape: (height, width) of the pictures.
+        padding: as for `paste_masks_in_image`.
+        threshold: a pixel belongs to the mask if its probability is above this.
+
+    Returns:
+        For each mask {"size": [height, width], "counts": bytes}, COCO's compressed run lengths, which pycocotools
+        reads.
+    """
+    masks, scale = expand_masks(masks.detach().float(), padding)
+    codes = mask_codes(masks, expand_boxes(boxes, scale).to(torch.int64), img_shape, threshold)
+    return [{"size": list(img_shape), "counts": code} for code in codes]
 
 
 def _paste_all(masks: Tensor, boxes: Tensor, img_shape: tuple[int, int]) -> Tensor:

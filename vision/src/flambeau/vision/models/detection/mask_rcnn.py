@@ -52,7 +52,7 @@ class MaskRCNN(FasterRCNN):
         mask_roi_pool: None pools 14x14 from the maps "0" to "3".
         mask_head: None is four convolutions of 256 channels.
         mask_predictor: None is a `MaskRCNNPredictor`.
-        **kwargs: for `GeneralizedRCNNTransform`.
+        **kwargs: for `GeneralizedRCNNTransform`; `masks="rle"` gives masks as COCO's run lengths.
 
     Raises:
         ValueError: as `FasterRCNN`; also for none or both of `num_classes` and `mask_predictor`.

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from flambeau.vision.models.detection._masks import encode_masks_in_image, paste_masks_in_image
 from flambeau.vision.models.detection.image_list import ImageList
 
 __all__ = ["GeneralizedRCNNTransform", "resize_boxes", "resize_keypoints"]
@@ -32,7 +33,13 @@ class GeneralizedRCNNTransform(nn.Module):
         size_divisible: the batch's height and width are multiples of this. A large number makes batches of few
             different sizes, which keeps memory from fragmenting.
         fixed_size: (width, height) of every picture instead, whatever its shape.
-        **kwargs: `_skip_resize=True` takes pictures as they are.
+        **kwargs: `_skip_resize=True` takes pictures as they are. `masks="rle"` gives masks as run lengths of what is
+            above 0.5, {"size": [height, width], "counts": bytes} as COCO's tools read them, in place of
+            "probabilities" (K, 1, height, width), which for many objects in large pictures are gigabytes.
+
+    Raises:
+        ValueError: `masks` is neither.
+        TypeError: other arguments.
     """
 
     def __init__(
@@ -53,6 +60,9 @@ class GeneralizedRCNNTransform(nn.Module):
         self.size_divisible = size_divisible
         self.fixed_size = fixed_size
         self._skip_resize = kwargs.pop("_skip_resize", False)
+        self.masks = kwargs.pop("masks", "probabilities")
+        if self.masks not in ("probabilities", "rle"):
+            raise ValueError(f'masks is {self.masks!r}, expected "probabilities" or "rle".')
         if kwargs:
             raise TypeError(f"GeneralizedRCNNTransform got unexpected arguments {sorted(kwargs)}.")
 
@@ -147,14 +157,13 @@ class GeneralizedRCNNTransform(nn.Module):
         original_image_sizes: list[tuple[int, int]],
     ) -> list[Target]:
         """Bring boxes, masks and keypoints back to the sizes the pictures had; the dicts are changed."""
-        from flambeau.vision.models.detection.roi_heads import paste_masks_in_image
-
         if self.training:
             return result
         for found, inside, original in zip(result, image_shapes, original_image_sizes, strict=True):
             boxes = found["boxes"] = resize_boxes(found["boxes"], list(inside), list(original))
             if "masks" in found:
-                found["masks"] = paste_masks_in_image(found["masks"], boxes, original)
+                make = encode_masks_in_image if self.masks == "rle" else paste_masks_in_image
+                found["masks"] = make(found["masks"], boxes, original)  # type: ignore[assignment]
             if "keypoints" in found:
                 found["keypoints"] = resize_keypoints(found["keypoints"], list(inside), list(original))
         return result
