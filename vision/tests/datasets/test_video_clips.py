@@ -7,7 +7,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "io"))  # the clips of the tests of reading videos
-from clips import SAMPLE_RATE, clip, number_of, save
+from clips import SAMPLE_RATE, clip, corpus, number_of, save
 
 from flambeau.vision.datasets.samplers import DistributedSampler, RandomClipSampler, UniformClipSampler
 from flambeau.vision.datasets.video_utils import VideoClips, unfold
@@ -135,6 +135,15 @@ def test_metadata_of_another_file_is_noticed(paths):
     clips.clips[0] = clips.clips[0] + 1
     with pytest.raises(VideoError, match="no frame at tick"):
         clips.get_clip(0)
+
+
+@pytest.mark.parametrize("name", sorted(corpus()))
+def test_clips_of_videos_however_they_are_stored_are_their_frames(tmp_path, name):
+    clips = VideoClips([str(save(tmp_path, corpus()[name], "clip"))], 4, 3)
+    for index in range(len(clips)):
+        first = 3 * index
+        pixels = clips.get_clip(index)[0].permute(0, 3, 1, 2)
+        assert [number_of(frame) for frame in pixels] == list(range(first, first + 4))
 
 
 def test_resizing_while_reading_is_refused(paths):

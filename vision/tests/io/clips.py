@@ -105,6 +105,11 @@ def corpus() -> dict[str, bytes]:
         "starts late": clip(times=range(7, 27)),
         "mpeg-4 in avi": clip(container="avi", codec="mpeg4", options={**sharp, "bf": "0"}),
         "b-frames in avi": clip(container="avi", codec="mpeg4", options={**sharp, "bf": "2"}),
+        "h.264 in avi": clip(container="avi"),
+        "h.264 in avi, open gop": clip(
+            container="avi",
+            options={"g": "6", "bf": "3", "crf": "10", "x264-params": "open-gop=1:b-adapt=0:scenecut=0"},
+        ),
         "several streams": clip(container="mkv", audio=2, videos=2),
         "turned": turned(usual),
         "odd size": clip(codec="ffv1", container="mkv", size=(47, 61), options={}, pixels="yuv444p"),

@@ -13,12 +13,12 @@ __all__ = ["WRITERS", "video"]
 
 
 def video(path: Path, frames: int = 6) -> Path:
-    """Write a video of noise, 16x32 pixels, 10 frames a second."""
+    """Write a video of noise, 16x32 pixels, 10 frames a second; in AVI as MPEG-4, as the sets of that time have it."""
     from flambeau.vision.io import write_video
 
     path.parent.mkdir(parents=True, exist_ok=True)
     pixels = torch.from_numpy(noise(path.parts[-2:], frames, 16, 32, 3))
-    write_video(path, pixels, fps=10, options={"bf": "0"})  # AVI has no place for the times of frames out of order
+    write_video(path, pixels, fps=10, video_codec="mpeg4" if path.suffix == ".avi" else "libx264")
     return path
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections import deque
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +27,15 @@ TOLERANCE_TICKS = Fraction(1, 100)
 _STEPS_BACK = (0, 1, 10)
 
 
+# FFmpeg tells when a packet is decoded, not when its frame is shown, for these codecs in a container that has no times.
+_TIMELESS = "avi"
+_NOT_REORDERED = frozenset({"h264", "hevc", "vvc"})
+
+# What a forked process inherited of opened files. Freeing a decoder waits for its threads, and a forked process has none
+# of its parent's: so these are kept until it ends.
+_inherited: list[Any] = []
+
+
 class Tick(NamedTuple):
     """When a frame is shown, in ticks of its stream, and whether decoding can start with it."""
 
@@ -34,6 +45,8 @@ class Tick(NamedTuple):
 
 class FrameSource:
     """One stream of an opened file, with a position in it.
+
+    A process that was forked opens the file anew when it first reads.
 
     Args:
         source: see `open_video`.
@@ -48,17 +61,31 @@ class FrameSource:
 
     def _open(self) -> None:
         source, name, threads, device = self._arguments
+        self._process = os.getpid()
         self.container: InputContainer = open_video(source, device)
         self.stream: Stream = select_stream(self.container, name)
         self.time_base: Fraction = time_base_of(self.stream)
-        context = self.stream.codec_context
+        context: Any = self.stream.codec_context
         context.thread_count = threads
+        # Whether the n-th frame shown is the one of the n-th time, whatever time its packet has.
+        self._by_order = False
         if self.stream.type == "video":
             context.thread_type = "AUTO"
+            reordered = context.name in _NOT_REORDERED and bool(context.has_b_frames)
+            self._by_order = reordered and self.container.format.name == _TIMELESS
 
     def close(self) -> None:
-        """Close the file."""
-        self.container.close()
+        """Close the file, and end the decoder's threads as soon as nobody else refers to the stream."""
+        opened = [self.__dict__.pop(name, None) for name in ("container", "stream")]
+        if self._process != os.getpid():
+            _inherited.extend(opened)
+        elif opened[0] is not None:
+            opened[0].close()
+
+    def __del__(self) -> None:
+        # Not left to the garbage collector, which could run in a forked process.
+        if "_process" in self.__dict__:
+            self.close()
 
     def reopen(self) -> None:
         """Go back to the very start, where some formats cannot seek to."""
@@ -71,14 +98,38 @@ class FrameSource:
         Raises:
             VideoError: a part of the file is damaged. Iteration may not go on after that.
         """
+        if self._process != os.getpid():
+            self.reopen()
         due = 0
-        count = 0
         with errors(f"The {self.stream.type} cannot be decoded"):
-            decoded: Iterator[Any] = self.container.decode(self.stream)
-            for frame in decoded:
+            decoded = self._decoded_by_order() if self._by_order else self._decoded()
+            while True:
+                if self._process != os.getpid():
+                    break
+                frame = next(decoded, None)
+                if frame is None:
+                    return
                 frame.pts = pts_of(frame, due)
                 due = frame.pts + max(int(frame.duration or 0), 1)
-                count += 1
+                yield frame
+        _inherited.append(decoded)
+        self.reopen()
+        yield from (frame for frame in self.frames_from(due) if frame.pts >= due)
+
+    def _decoded(self) -> Iterator[Any]:
+        decoded: Iterator[Any] = self.container.decode(self.stream)
+        return decoded
+
+    def _decoded_by_order(self) -> Iterator[Any]:
+        """Frames from the file's start, each with the next one of the packets' times."""
+        times: deque[int | None] = deque()
+        for packet in self.container.demux(self.stream):
+            if packet.size and not packet.is_discard:
+                times.append(packet.pts if packet.pts is not None else packet.dts)
+            decoded: list[Any] = packet.decode()
+            for frame in decoded:
+                frame.pts = times.popleft() if times else None
+                frame.dts = None
                 yield frame
 
     def frames_from(self, pts: int) -> Iterator[Any]:
@@ -86,6 +137,9 @@ class FrameSource:
 
         Seeking in FFmpeg goes by decoding times and by indexes that may be wrong, so where it lands is looked at.
         """
+        if self._by_order:  # only counting from the start tells a frame's time
+            self.reopen()
+            return self.frames()
         for back in _STEPS_BACK:
             start = pts - int(back / self.time_base)
             if not self.seek(start):
@@ -101,6 +155,8 @@ class FrameSource:
         """Go to the last key frame at or before `pts`; False where the file cannot be searched."""
         from flambeau.vision.io._libav import libav
 
+        if self._process != os.getpid():
+            self.reopen()
         try:
             self.container.seek(pts, stream=self.stream, backward=True)
         except (libav().FFmpegError, OverflowError, ValueError):
@@ -123,7 +179,7 @@ class FrameSource:
                 if packet.pts is None:
                     told = False
                     break
-                ticks.append(Tick(packet.pts, packet.is_keyframe))
+                ticks.append(Tick(packet.pts, packet.is_keyframe and not self._by_order))
         self.reopen()
         if not told or len({tick.pts for tick in ticks}) < len(ticks):
             ticks = [Tick(frame.pts, False) for frame in self.frames()]  # only decoding tells
@@ -160,7 +216,9 @@ def rgb(frame: VideoFrame, size: tuple[int, int] | None = None) -> Tensor:
     """
     height, width = size or (frame.height, frame.width)
     with errors("A frame cannot be converted to RGB"):
-        pixels = frame.to_ndarray(format="rgb24", width=width, height=height)
+        # In this thread: FFmpeg would start threads for every frame, which takes longer than the work in most sizes,
+        # and a forked process would wait for them when it frees the frame.
+        pixels = frame.to_ndarray(format="rgb24", width=width, height=height, threads=1)
     return torch.from_numpy(np.ascontiguousarray(pixels))
 
 
