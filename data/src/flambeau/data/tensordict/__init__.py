@@ -10,6 +10,7 @@ from flambeau.core.exports import lazy_exports
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "_archive": ("is_memmap_archive", "pack_memmap", "refresh_archive_checksums", "unpack_memmap"),
         "_defaults": ("get_defaults_to_none", "set_get_defaults_to_none"),
         "_keys": ("unravel_key", "unravel_key_list"),
         "_lazy": ("LazyStackedTensorDict",),

@@ -175,8 +175,8 @@ class DeviceMethods:
         return self._is_shared or self.is_cuda
 
     def is_memmap(self) -> bool:
-        """Whether all tensors are memory-mapped files."""
-        return self._is_memmap
+        """Whether all tensors are memory-mapped files: after `memmap` and its relatives, until it is unlocked."""
+        return self._is_memmap and self.is_locked
 
     _is_shared: bool = False
     _is_memmap: bool = False

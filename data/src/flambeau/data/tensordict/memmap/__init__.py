@@ -1,0 +1,7 @@
+"""Tensors in files: `MemoryMappedTensor`, and the layout in which whole TensorDicts are stored."""
+
+from __future__ import annotations
+
+from flambeau.data.tensordict.memmap.tensor import MemoryMappedTensor, implements_for_memmap
+
+__all__ = ["MemoryMappedTensor", "implements_for_memmap"]

@@ -1,0 +1,451 @@
+"""Consolidation: all tensors of a collection in one storage, which can be a file that carries its structure.
+
+The file is the payload, then the structure as JSON, then the length of the JSON as a little-endian int64. The
+structure tells of each tensor its dtype, shape, first and last byte, and padding; of each collection its class.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flambeau.core.files import replace
+from flambeau.data.tensordict.memmap import jsonable, nested, pickles
+from flambeau.data.tensordict.memmap.errors import LayoutError, MissingLayoutError
+from flambeau.data.tensordict.memmap.files import allocate, create, room_for
+from flambeau.data.tensordict.memmap.future import in_background
+from flambeau.data.tensordict.memmap.layout import dtype_named, kind_of
+from flambeau.data.tensordict.memmap.parallel import CHUNK_BYTES, pwrite_all, raw_bytes, run_all
+from flambeau.data.tensordict.memmap.saving import give_record, is_lazy_stack, take_record
+
+_TAIL = struct.Struct("<q")
+_WORD = 8
+
+
+@dataclass(frozen=True)
+class Options:
+    """See `TensorDictBase.consolidate`."""
+
+    num_threads: int = 0
+    device: torch.device | None = None
+    non_blocking: bool = False
+    share_memory: bool = False
+    pin_memory: bool = False
+    metadata: bool = False
+
+
+@dataclass
+class _Piece:
+    """A plain tensor on its way into the storage."""
+
+    tensor: Tensor
+    start: int
+    nbytes: int
+
+
+class _Layout:
+    """Places for tensors, one after the other in the order of the keys."""
+
+    def __init__(self, padded: bool) -> None:
+        self.padded, self.end, self.pieces = padded, 0, list[_Piece]()
+
+    def place(self, tensor: Tensor) -> list[Any]:
+        """Take a place; returns the entry that tells of it."""
+        nbytes = tensor.numel() * tensor.element_size()
+        pad = -nbytes % _WORD if self.padded else 0
+        start = self.end
+        self.pieces.append(_Piece(tensor, start, nbytes))
+        self.end = start + nbytes + pad
+        return [str(tensor.dtype), list(tensor.shape), start, self.end, pad]
+
+
+def consolidate(value: Any, filename: str | None, options: Options, *, inplace: bool, return_early: bool) -> Any:
+    """Lay all tensors out in one storage; see `TensorDictBase.consolidate`."""
+    if value._consolidated is not None and filename is None:
+        return value
+    job = partial(_consolidate, value, filename, options, inplace)
+    if not return_early:
+        return job()
+    if options.num_threads <= 0:
+        raise ValueError("return_early=True needs num_threads > 0: somebody else has to copy.")
+    return in_background(job)
+
+
+def _consolidate(value: Any, filename: str | None, options: Options, inplace: bool) -> Any:
+    plains = [piece for leaf in _leaves(value) for piece in _plain_parts(leaf)]
+    layout = _Layout(any((piece.numel() * piece.element_size()) % _WORD for piece in plains))
+    structure = describe(value, layout)
+    if filename is not None:
+        path = os.path.abspath(filename)  # noqa: PTH100 - links stay as they are
+        _write(path, layout, structure, options.num_threads)
+        result = _from_file(path, value if inplace else None)
+        return result.to(options.device) if options.device is not None and options.device.type != "cpu" else result
+    device = options.device or _device_of(plains)
+    storage = _storage(layout.end, device, options)
+    _fill(storage, layout, options)
+    return adopt(structure, storage, value if inplace else None)
+
+
+def _device_of(tensors: list[Tensor]) -> torch.device:
+    devices = {tensor.device for tensor in tensors}
+    return devices.pop() if len(devices) == 1 else torch.device("cpu")
+
+
+def _storage(nbytes: int, device: torch.device, options: Options) -> Tensor:
+    if options.share_memory and device.type == "cpu":
+        from flambeau.data.tensordict.memmap.tensor import MemoryMappedTensor
+
+        return MemoryMappedTensor.empty((nbytes,), dtype=torch.uint8).as_subclass(Tensor)
+    return torch.empty(nbytes, dtype=torch.uint8, device=device, pin_memory=options.pin_memory)
+
+
+def _fill(storage: Tensor, layout: _Layout, options: Options) -> None:
+    tasks = [partial(_copy, storage, piece, options.non_blocking) for piece in layout.pieces if piece.nbytes]
+    if options.num_threads > 1 and len(tasks) > 1:
+        run_all(tasks, options.num_threads)
+    else:
+        for task in tasks:
+            task()
+    if options.non_blocking and storage.is_cuda:
+        torch.cuda.synchronize(storage.device)
+
+
+def _copy(storage: Tensor, piece: _Piece, non_blocking: bool) -> None:
+    target = storage[piece.start : piece.start + piece.nbytes]
+    source = piece.tensor.detach()
+    if piece.start % source.element_size() == 0 and source.dtype is not torch.bool:
+        target.view(source.dtype).view(source.shape).copy_(source, non_blocking=non_blocking)
+    else:
+        target.copy_(
+            source.resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8), non_blocking=non_blocking
+        )
+
+
+def _write(path: str, layout: _Layout, structure: dict[str, Any], num_threads: int) -> None:
+    """Write the file so that it appears complete."""
+    text = jsonable.dumps(structure)
+    nbytes = layout.end + len(text) + _TAIL.size
+    temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    descriptor = create(temporary)
+    try:
+        with room_for(path, nbytes):
+            allocate(descriptor, nbytes)
+            tasks = [partial(_write_piece, descriptor, *part) for part in _chunks(layout)]
+            if num_threads > 1 and len(tasks) > 1:
+                run_all(tasks, num_threads)
+            else:
+                for task in tasks:
+                    task()
+            pwrite_all(descriptor, memoryview(text + _TAIL.pack(len(text))), layout.end)
+        os.close(descriptor)
+        descriptor = -1
+        replace(Path(temporary), Path(path))
+    finally:
+        if descriptor >= 0:
+            os.close(descriptor)
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _chunks(layout: _Layout) -> Iterator[tuple[Tensor, int]]:
+    for piece in layout.pieces:
+        if piece.nbytes <= CHUNK_BYTES or not piece.tensor.is_contiguous():
+            if piece.nbytes:
+                yield piece.tensor, piece.start
+            continue
+        flat = piece.tensor.reshape(-1)
+        step = CHUNK_BYTES // flat.element_size()
+        for start in range(0, flat.numel(), step):
+            yield flat[start : start + step], piece.start + start * flat.element_size()
+
+
+def _write_piece(descriptor: int, tensor: Tensor, offset: int) -> None:
+    pwrite_all(descriptor, raw_bytes(tensor), offset)
+
+
+# --- structure
+
+
+def _leaves(value: Any) -> Iterator[Tensor]:
+    """All tensors, in the order in which `describe` places them."""
+    if value._is_non_tensor:
+        return
+    if value._is_tensorclass:
+        yield from _leaves(value._tensordict)
+    elif is_lazy_stack(value):
+        for item in value.tensordicts:
+            yield from _leaves(item)
+    else:
+        for _, item in value.items():
+            if isinstance(item, Tensor):
+                yield item
+            else:
+                yield from _leaves(item)
+
+
+def _plain_parts(tensor: Tensor) -> list[Tensor]:
+    if not tensor.is_nested:
+        return [tensor]
+    if tensor.layout is torch.jagged:
+        return [tensor.values(), tensor.offsets(), *([] if tensor.lengths() is None else [tensor.lengths()])]
+    parts = nested.take_apart(tensor)
+    return [parts.flat, parts.sizes]
+
+
+def describe(value: Any, layout: _Layout) -> dict[str, Any]:
+    """The structure of a collection, its tensors placed."""
+    if value._is_non_tensor:
+        return _describe_stack(value)
+    if value._is_tensorclass:
+        cls = type(value)
+        inner = describe(value._tensordict, layout)
+        return {
+            "cls": "TensorClass",
+            "tensorclass": str(cls),
+            "non_tensors": {},
+            "leaves": {},
+            "cls_metadata": {},
+            "_tensordict": inner,
+        }
+    if is_lazy_stack(value):
+        meta = {"stack_dim": value.stack_dim, "stack_dim_name": None, "is_locked": False}
+        parts = {str(index): describe(item, layout) for index, item in enumerate(value.tensordicts)}
+        return {"cls": "LazyStackedTensorDict", "non_tensors": {}, "leaves": {}, "cls_metadata": meta, **parts}
+    structure: dict[str, Any] = {"cls": "TensorDict", "non_tensors": {}, "leaves": {}, "cls_metadata": _metadata(value)}
+    below: dict[str, Any] = {}
+    for key, item in value.items():
+        if isinstance(item, Tensor):
+            _describe_leaf(key, item, structure, layout)
+        elif item._is_non_tensor and type(item).__name__ != "NonTensorStack":
+            structure["non_tensors"][key] = _describe_value(item)
+        else:
+            below[key] = describe(item, layout)
+    if clashing := below.keys() & structure.keys():
+        structure["nested"] = {key: below.pop(key) for key in clashing}
+    structure["order"] = list(value._key_names())
+    return {**structure, **below}
+
+
+def _metadata(value: Any) -> dict[str, Any]:
+    device = value.device
+    names = value._names_or_none()
+    return {
+        "device": None if device is None else str(device),
+        "names": [] if names is None else list(names),
+        "batch_size": list(value.batch_size),
+        "is_locked": False,
+    }
+
+
+def _describe_leaf(key: str, tensor: Tensor, structure: dict[str, Any], layout: _Layout) -> None:
+    leaves = structure["leaves"]
+    if not tensor.is_nested:
+        plain, record = take_record(tensor)
+        leaves[key] = layout.place(plain)
+        if record is not None:
+            structure.setdefault("tensor_types", {})[key] = record
+        return
+    parts = _plain_parts(tensor)
+    if tensor.layout is torch.jagged:
+        leaves[f"<NJT_VALUES>{key}"] = layout.place(parts[0])
+        leaves[f"<NJT_OFFSETS>{key}"] = [*layout.place(parts[1]), tensor._ragged_idx]  # type: ignore[attr-defined]
+        if len(parts) == 3:
+            leaves[f"<NJT_LENGTHS>{key}"] = layout.place(parts[2])
+        return
+    leaves[f"<NT>{key}"] = layout.place(parts[0])
+    leaves[f"<NT_SIZES>{key}"] = layout.place(parts[1])
+
+
+def _describe_value(item: Any) -> list[Any]:
+    """A value as JSON, or as a pickle in hexadecimal digits, which the fourth place says."""
+    device = None if item.device is None else str(item.device)
+    if jsonable.is_plain(item.data) and type(item).__name__ == "NonTensorData":
+        return [item.data, list(item.batch_size), device]
+    return [pickles.dumps(item.data).hex(), list(item.batch_size), device, type(item).__name__]
+
+
+def _describe_stack(stack: Any) -> dict[str, Any]:
+    if type(stack).__name__ != "NonTensorStack":
+        return {
+            "cls": "NonTensorData",
+            "non_tensors": {"data": _describe_value(stack)},
+            "leaves": {},
+            "cls_metadata": {},
+        }
+    meta = {"stack_dim": stack.stack_dim, "stack_dim_name": None, "is_locked": False}
+    structure: dict[str, Any] = {"cls": "NonTensorStack", "non_tensors": {}, "leaves": {}, "cls_metadata": meta}
+    for index, item in enumerate(stack.tensordicts):
+        if type(item).__name__ == "NonTensorStack":
+            structure[str(index)] = _describe_stack(item)
+        else:
+            structure["non_tensors"][str(index)] = _describe_value(item)
+    return structure
+
+
+# --- and back
+
+
+def adopt(structure: dict[str, Any], storage: Tensor, into: Any = None) -> Any:
+    """The collection that a structure describes, over a storage.
+
+    Args:
+        structure: what `describe` gave.
+        storage: uint8.
+        into: an existing collection of this structure, whose tensors are exchanged.
+    """
+    made = _Maker(storage).collection(structure)
+    if into is not None:
+        from flambeau.data.tensordict.memmap.saved import _rebind
+
+        made = _rebind(into, made)
+    made._consolidated = {"storage": storage, "metadata": structure}
+    made.lock_()
+    return made
+
+
+class _Maker:
+    """Collections over one storage."""
+
+    def __init__(
+        self, storage: Tensor, where: str = "the consolidated storage", allow_pickle: bool | None = None
+    ) -> None:
+        self.storage, self.where, self.allow_pickle = storage, where, allow_pickle
+
+    def collection(self, structure: dict[str, Any]) -> Any:
+        """The collection that a structure describes."""
+        try:
+            return {
+                "TensorDict": self._tensordict,
+                "TensorClass": self._tensorclass,
+                "LazyStackedTensorDict": self._lazy_stack,
+                "NonTensorStack": self._stack,
+                "NonTensorData": lambda one: self._value(one["non_tensors"]["data"]),
+            }[structure["cls"]](structure)
+        except KeyError as error:
+            raise LayoutError(f"{self.where} is damaged: its structure lacks {error}; consolidate again.") from error
+
+    def _tensordict(self, structure: dict[str, Any]) -> Any:
+        from flambeau.data.tensordict._td import make_td
+
+        meta = structure["cls_metadata"]
+        data = {key: self._value(entry) for key, entry in structure["non_tensors"].items()}
+        data |= self._leaves(structure)
+        known = {"cls", "non_tensors", "leaves", "cls_metadata", "tensor_types", "order", "nested"}
+        data |= {key: self.collection(below) for key, below in structure.items() if key not in known}
+        data |= {key: self.collection(below) for key, below in structure.get("nested", {}).items()}
+        if "order" in structure:
+            data = {key: data[key] for key in structure["order"]}
+        device = None if meta["device"] is None else self.storage.device
+        names = meta["names"] if any(name is not None for name in meta["names"]) else None
+        return make_td(data, torch.Size(meta["batch_size"]), device, names)
+
+    def _leaves(self, structure: dict[str, Any]) -> dict[str, Tensor]:
+        records = structure.get("tensor_types", {})
+        entries = structure["leaves"]
+        made: dict[str, Tensor] = {}
+        for name, entry in entries.items():
+            if name.startswith("<NJT_VALUES>"):
+                made[name[12:]] = self._jagged(name[12:], entries)
+            elif name.startswith("<NT>"):
+                key = name[4:]
+                made[key] = nested.put_together(self._plain(entry), self._plain(entries[f"<NT_SIZES>{key}"]))
+            elif not name.startswith(("<NJT", "<NT_SIZES>")):
+                made[name] = give_record(self._plain(entry), records.get(name))
+        return made
+
+    def _jagged(self, key: str, entries: dict[str, Any]) -> Tensor:
+        offsets = entries[f"<NJT_OFFSETS>{key}"]
+        lengths = entries.get(f"<NJT_LENGTHS>{key}")
+        return torch.nested.nested_tensor_from_jagged(
+            self._plain(entries[f"<NJT_VALUES>{key}"]),
+            self._plain(offsets),
+            None if lengths is None else self._plain(lengths),
+            jagged_dim=offsets[5] if len(offsets) > 5 else 1,
+        )
+
+    def _plain(self, entry: list[Any]) -> Tensor:
+        dtype, shape, start = dtype_named(entry[0], self.where), torch.Size(entry[1]), entry[2]
+        nbytes = shape.numel() * dtype.itemsize
+        if start + nbytes > len(self.storage):
+            raise LayoutError(
+                f"{self.where} is cut short: a tensor ends at byte {start + nbytes:,}; consolidate again."
+            )
+        part = self.storage[start : start + nbytes]
+        if part.storage_offset() % dtype.itemsize:
+            part = part.clone()
+        return part.view(dtype).view(shape)
+
+    def _value(self, entry: list[Any]) -> Any:
+        from flambeau.data.tensordict._nontensor import MetaData, NonTensorData
+
+        data, size, device = entry[:3]
+        cls = NonTensorData
+        if len(entry) > 3:
+            data = pickles.loads(bytes.fromhex(data), where=self.where, allow_pickle=self.allow_pickle)
+            cls = MetaData if entry[3] == "MetaData" else NonTensorData  # type: ignore[assignment]
+        return cls(data, batch_size=torch.Size(size), device=device)
+
+    def _tensorclass(self, structure: dict[str, Any]) -> Any:
+        cls: Any = kind_of(structure["tensorclass"], self.where, trusted=self.allow_pickle)
+        return cls.from_tensordict(self.collection(structure["_tensordict"]), safe=False)
+
+    def _parts(self, structure: dict[str, Any]) -> list[Any]:
+        values = {int(key): self._value(entry) for key, entry in structure["non_tensors"].items()}
+        values |= {int(key): self.collection(below) for key, below in structure.items() if key.isdigit()}
+        return [values[index] for index in sorted(values)]
+
+    def _lazy_stack(self, structure: dict[str, Any]) -> Any:
+        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
+
+        return LazyStackedTensorDict(*self._parts(structure), stack_dim=structure["cls_metadata"]["stack_dim"])
+
+    def _stack(self, structure: dict[str, Any]) -> Any:
+        from flambeau.data.tensordict._nontensor_stack import NonTensorStack
+
+        return NonTensorStack(*self._parts(structure), stack_dim=structure["cls_metadata"]["stack_dim"])
+
+
+def from_consolidated(filename: str, *, allow_pickle: bool | None = None) -> Any:
+    """Map a file that `consolidate` wrote; see `TensorDictBase.from_consolidated`."""
+    return _from_file(os.path.abspath(filename), None, allow_pickle)  # noqa: PTH100 - links stay as they are
+
+
+def _from_file(path: str, into: Any, allow_pickle: bool | None = None) -> Any:
+    try:
+        size = os.stat(path).st_size  # noqa: PTH116 - a string is enough
+    except FileNotFoundError:
+        raise MissingLayoutError(f"{path} is missing; write it with consolidate({path!r}).") from None
+    with open(path, "rb") as file:  # noqa: PTH123 - a string is enough
+        file.seek(max(0, size - _TAIL.size))
+        tail = file.read()
+        length = _TAIL.unpack(tail)[0] if len(tail) == _TAIL.size else -1
+        if not 0 < length <= size - _TAIL.size:
+            raise LayoutError(
+                f"{path} does not end as a consolidated TensorDict does: it was cut short or is another file."
+            )
+        file.seek(size - _TAIL.size - length)
+        text = file.read(length)
+    try:
+        structure = json.loads(text)
+    except ValueError as error:
+        raise LayoutError(f"{path} is damaged ({error}); restore it, or consolidate again.") from error
+    end = size - _TAIL.size - length
+    storage = torch.UntypedStorage.from_file(path, os.access(path, os.W_OK), end) if end else torch.UntypedStorage(0)
+    memory = torch.empty(0, dtype=torch.uint8).set_(storage)
+    made = _Maker(memory, path, allow_pickle).collection(structure)
+    if into is not None:
+        from flambeau.data.tensordict.memmap.saved import _rebind
+
+        made = _rebind(into, made)
+    made._consolidated = {"storage": memory, "metadata": structure}
+    made.lock_()
+    return made
