@@ -28,44 +28,70 @@ def aligned_leaves(td: Any, other: Any, *, always_list: bool = False) -> tuple[l
         RuntimeError: a tensor does not broadcast over the batch dimensions.
     """
     leaves = td._leaves()
+    opposite: list[Any] = []
     if isinstance(other, (TensorCollection, Mapping)):
-        opposite: list[Any] = []
-        collect_like(td, other, opposite)
+        td._collect_like(other, opposite)
         return leaves, opposite
     if isinstance(other, Tensor):
         if other.ndim:
-            return leaves, [spread_over(other, td.batch_size, leaf) for leaf in leaves]
-        if always_list:
-            return leaves, [other] * len(leaves)
-        return leaves, [other] * len(leaves) if torch.compiler.is_compiling() else other
+            td._collect_spread(other, opposite)
+            return leaves, opposite
+        return leaves, [other] * len(leaves)
     if always_list:
         return leaves, [torch.full_like(leaf, other) for leaf in leaves]
     return leaves, other
 
 
-def collect_like(td: Any, other: Any, into: list[Any]) -> None:
-    """Append the tensors of `other` in the order of `td`'s."""
-    get = other.get if isinstance(other, Mapping) and not isinstance(other, TensorCollection) else other._get_str
-    count = 0
-    for key, value in td._items():
-        opposite = get(key)
-        if opposite is None:
-            raise _mismatch(td, other)
-        count += 1
-        if not isinstance(value, TensorCollection):
-            into.append(opposite)
-        elif not value._is_non_tensor:
-            collect_like(value, opposite, into)
-    if count != len(_names(other)):
-        raise _mismatch(td, other)
+class AlignmentMethods:
+    """Walks over two sides in step."""
+
+    def _collect_like(self, other: Any, into: list[Any]) -> None:
+        """Append the tensors of `other` in the order of those here.
+
+        Raises:
+            KeyError: the keys differ.
+        """
+        get = other._get_str if isinstance(other, TensorCollection) else other.get
+        count = 0
+        for key, value in self._items():
+            opposite = get(key)
+            if opposite is None:
+                raise mismatch(self, other)
+            count += 1
+            if not isinstance(value, TensorCollection):
+                into.append(opposite)
+            elif not value._is_non_tensor:
+                value._collect_like(opposite, into)
+        if count != len(names_of(other)):
+            raise mismatch(self, other)
+
+    def _collect_spread(self, tensor: Tensor, into: list[Any]) -> None:
+        """Append, for every tensor here, `tensor` with dimensions of size 1 for its own after the batch's.
+
+        Raises:
+            RuntimeError: it does not broadcast to the batch size.
+        """
+        spread = tensor if tensor.shape == self.batch_size else tensor.expand(self.batch_size)
+        for _, value in self._items():
+            if isinstance(value, TensorCollection):
+                if not value._is_non_tensor:
+                    value._collect_spread(_widened(spread, len(value.batch_size)), into)
+            else:
+                into.append(_widened(spread, value.ndim))
 
 
-def _names(other: Any) -> Any:
+def _widened(tensor: Tensor, ndim: int) -> Tensor:
+    return tensor.reshape(tensor.shape + (1,) * (ndim - tensor.ndim)) if ndim > tensor.ndim else tensor
+
+
+def names_of(other: Any) -> Any:
+    """The keys of the first level, of a collection or a mapping."""
     return other._key_names() if isinstance(other, TensorCollection) else other
 
 
-def _mismatch(td: Any, other: Any) -> KeyError:
-    odd = sorted(set(td._key_names()).symmetric_difference(_names(other)))
+def mismatch(td: Any, other: Any) -> KeyError:
+    """The error for sides of different keys."""
+    odd = sorted(set(td._key_names()).symmetric_difference(names_of(other)))
     return KeyError(f"the two sides must have the same keys, but {listing(odd)} are on one side only.")
 
 
@@ -75,9 +101,7 @@ def spread_over(tensor: Tensor, batch_size: torch.Size, leaf: Tensor) -> Tensor:
     Raises:
         RuntimeError: it does not broadcast to the batch size.
     """
-    if tensor.shape != batch_size:
-        tensor = tensor.expand(batch_size)
-    return tensor.reshape(tensor.shape + (1,) * (leaf.ndim - tensor.ndim)) if leaf.ndim > tensor.ndim else tensor
+    return _widened(tensor if tensor.shape == batch_size else tensor.expand(batch_size), leaf.ndim)
 
 
 def with_default(left: Any, right: Any, default: Any, combine: Callable[[Any, Any], Any]) -> Any:

@@ -109,7 +109,7 @@ class ApplyMethods:
         named = kwargs.pop("named", False)
         return (self.named_apply if named else self.apply)(fn, *others, **kwargs)
 
-    def _apply(self, call: ApplyCall, others: Sequence[Any], prefix: tuple[str, ...] = ()) -> Any:
+    def _apply_nest(self, call: ApplyCall, others: Sequence[Any], prefix: tuple[str, ...] = ()) -> Any:
         """Run a call on this level and below; None where nothing came of it."""
         results: dict[str, Any] = {}
         size = self.batch_size if call.batch_size is None else call.batch_size
@@ -143,7 +143,7 @@ class ApplyMethods:
             model = next(item for item in items if item is not call.default)
             if isinstance(model, TensorCollection) and not call.call_on_nested:
                 empty = model.empty()
-                value = empty._apply(call, items, (*prefix, key))
+                value = empty._apply_nest(call, items, (*prefix, key))
             else:
                 value = call.fn(*([key] if call.named else []), call.default, *items)
             if value is not None:
@@ -171,7 +171,7 @@ def _apply_one(call: ApplyCall, key: str, item: Any, others: list[Any], prefix: 
     if isinstance(item, TensorCollection):
         leaf = call.call_on_nested or (call.is_leaf is not None and call.is_leaf(type(item)))
         if not leaf:
-            return item if item._is_non_tensor else item._apply(call, others, (*prefix, key))
+            return item if item._is_non_tensor else item._apply_nest(call, others, (*prefix, key))
     if not call.named:
         return call.fn(item, *others)
     return call.fn((*prefix, key) if call.nested_keys and prefix else key, item, *others)
@@ -188,7 +188,7 @@ def _counterpart(other: Any, key: str, default: Any) -> Any:
 
 
 def _finish(td: Any, call: ApplyCall, others: Sequence[Any], out: Any) -> Any:
-    result = td._apply(call, others)
+    result = td._apply_nest(call, others)
     if out is None:
         return result
     if result is not None:

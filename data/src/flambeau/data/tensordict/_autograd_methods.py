@@ -82,8 +82,6 @@ class AutogradMethods:
 
 
 def _in_order(td: Any, other: Any) -> list[Any]:
-    from flambeau.data.tensordict._alignment import collect_like
-
     values: list[Any] = []
-    collect_like(td, other, values)
+    td._collect_like(other, values)
     return values

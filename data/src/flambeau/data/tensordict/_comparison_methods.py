@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._alignment import _mismatch, _names, spread_over
+from flambeau.data.tensordict._alignment import mismatch, names_of, spread_over
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -21,8 +21,8 @@ class ComparisonMethods:
         from flambeau.data.tensordict._td import make_td
 
         paired = isinstance(other, (TensorCollection, Mapping))
-        if paired and set(_names(other)) != set(self._key_names()):
-            raise _mismatch(self, other)
+        if paired and set(names_of(other)) != set(self._key_names()):
+            raise mismatch(self, other)
         data: dict[str, Any] = {}
         for key, value in self._items():
             if not paired:

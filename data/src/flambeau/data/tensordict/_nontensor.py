@@ -244,7 +244,7 @@ class NonTensorDataBase(TensorClass):
         """Nothing to share."""
         return self
 
-    def _apply(self, call: Any, others: Any, prefix: tuple[str, ...] = ()) -> Self:
+    def _apply_nest(self, call: Any, others: Any, prefix: tuple[str, ...] = ()) -> Self:
         return self
 
     def _collect(self, leaves: list[Any]) -> None:

@@ -206,7 +206,7 @@ class NonTensorStack(TensorClass):
         own["_tensordict"] = _positions_td(positions, self._tensordict)
         return self
 
-    def _apply(self, call: Any, others: Any, prefix: tuple[str, ...] = ()) -> Self:
+    def _apply_nest(self, call: Any, others: Any, prefix: tuple[str, ...] = ()) -> Self:
         return self
 
     def _collect(self, leaves: list[Any]) -> None:

@@ -8,7 +8,7 @@ The core never asks for more than this protocol. Beside the public methods of `T
 - `_with_item(index, value)`: for those, what becomes of the wrapper when `td[index] = other` writes one of its parts.
 - `_collect(leaves)` and `_rebuild(leaves)`: append all tensors below, in order; take as many from an iterator and make
   a collection of the same structure and batch size.
-- `_apply(call)`: see `_apply_methods.py`.
+- `_apply_nest(call)`: see `_apply_methods.py`.
 - `_lock_below(parent)`, `_check_unlock(parent)`, `_unlock_below(parent)`: see `_lock_methods.py`.
 """
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any, TypeVar
 
 from flambeau.data.tensordict._access_methods import AccessMethods
+from flambeau.data.tensordict._alignment import AlignmentMethods
 from flambeau.data.tensordict._apply_methods import ApplyMethods
 from flambeau.data.tensordict._autograd_methods import AutogradMethods
 from flambeau.data.tensordict._comparison_methods import ComparisonMethods
@@ -46,6 +47,7 @@ class TensorDictBase(
     ShapeMethods,
     SplitMethods,
     MaskMethods,
+    AlignmentMethods,
     PointwiseMethods,
     ComparisonMethods,
     ReductionMethods,
