@@ -10,6 +10,8 @@ import zlib
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from images import as_tensor, chunk, encoded, picture, pixels, png
 from PIL import Image
 
@@ -318,3 +320,41 @@ def test_a_forked_process_decodes_lists():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@native_only
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    size=st.tuples(st.integers(1, 70), st.integers(1, 140)),
+    quality=st.sampled_from([1, 10, 50, 75, 95, 100]),
+    subsampling=st.sampled_from(["4:4:4", "4:2:2", "4:2:0"]),
+    noise=st.sampled_from([0, 3, 60, 1000]),
+    options=st.sampled_from([{}, {"optimize": True}, {"restart_marker_blocks": 1}, {"restart_marker_rows": 1}]),
+    mode=st.sampled_from(["UNCHANGED", "GRAY"]),
+    seed=st.integers(0, 2**31),
+)
+def test_both_give_the_same_picture_of_any_jpeg(size, quality, subsampling, noise, options, mode, seed):
+    draw = np.random.default_rng(seed)
+    array = np.asarray(picture(*size)).astype(np.float64) + draw.normal(size=(*size, 3)) * noise
+    written = Image.fromarray(array.clip(0, 255).astype(np.uint8))
+    data = encoded(written, "JPEG", quality=quality, subsampling=subsampling, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FLAMBEAU_IMAGE_CODECS", "auto")
+        ours = decode_jpeg(data, mode)
+        patch.setenv("FLAMBEAU_IMAGE_CODECS", "pillow")
+        assert torch.equal(ours, decode_jpeg(data, mode))
+
+
+@native_only
+@pytest.mark.parametrize("quantizer", [1, 16, 200, 255])
+def test_both_agree_on_coefficients_out_of_all_proportion(quantizer, monkeypatch):
+    # What a coefficient is multiplied with is not what it was divided by: samples far outside of 0 to 255.
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 56, 3), dtype=np.uint8))
+    content = bytearray(encoded(image, "JPEG", qtables=[[1] * 64] * 2, subsampling="4:2:0").numpy().tobytes())
+    at = content.index(b"\xff\xdb")
+    while content[at : at + 2] == b"\xff\xdb":
+        (length,) = struct.unpack_from(">H", content, at + 2)
+        content[at + 5 : at + 2 + length] = bytes([quantizer]) * (length - 3)
+        at += 2 + length
+    data = as_tensor(bytes(content))
+    assert torch.equal(decode_jpeg(data), by_pillow(monkeypatch, data))

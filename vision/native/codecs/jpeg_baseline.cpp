@@ -1,0 +1,313 @@
+#include "jpeg_baseline.h"
+
+#include <immintrin.h>
+#include <stdlib.h>
+#include <string.h>
+
+// This file is compiled for AVX2 and BMI2: it shares no inline function with those that are not.
+#include "jpeg_blocks.h"
+#include "jpeg_colours.h"
+#include "jpeg_huffman.h"
+
+namespace fb::codecs {
+namespace {
+
+// One component of the picture.
+struct Component {
+    int across, down;            // blocks in a unit (MCU)
+    int64_t blocks;              // in a row of them, padding included
+    int64_t width, height;       // samples that the picture really has
+    int16_t* coefficients;       // of the blocks of one row of units: [down, blocks, 64]
+    uint8_t* ends;               // of each, how many coefficients there may be that are not zero
+    uint8_t* samples;            // one row from before, then 8 * down rows and one more
+    int64_t stride;
+    int16_t quantizers[64];      // in the order of the file
+    const Table* dc;
+    const Table* ac;
+    int previous;                // block's mean, before quantization was undone
+
+    uint8_t* row(int64_t y) const noexcept { return samples + (y + 1) * stride; }
+};
+
+constexpr int64_t margin = 32;  // bytes to the left and right of a row of samples that may be read and written
+
+struct Scan {
+    int components;
+    Component component[3];
+    int64_t units, unit_rows;
+    int64_t height, width;
+    int64_t channels;
+};
+
+thread_local Table tables[2][4];
+
+// The value behind a code.
+inline int take_value(Bits& bits, int size) noexcept {
+    const int value = extend(uint32_t(bits.buffer >> 1 >> (63 - size)), size);
+    bits.drop(size);
+    return value;
+}
+
+// Reads a block and undoes its quantization; false at what no block has. `end` is behind its last coefficient.
+bool read_block(Bits& bits, Component& component, int16_t* block, uint8_t& block_end) noexcept {
+    for (int i = 0; i < 64; i += 16) _mm256_store_si256(reinterpret_cast<__m256i*>(block + i), _mm256_setzero_si256());
+    if (bits.count < 32) bits.refill();
+    Table::Entry entry = component.dc->next(bits.buffer);
+    int difference = entry.value();
+    if (entry.whole()) {
+        bits.drop(entry.bits());
+    } else {
+        int length = entry.bits();
+        const int size = length ? entry.symbol() : component.dc->find(bits.buffer, length);
+        if (size < 0) return false;
+        bits.drop(length);
+        difference = take_value(bits, size);
+    }
+    component.previous = int16_t(component.previous + difference);
+    block[0] = int16_t(component.previous * component.quantizers[0]);
+
+    const Table& table = *component.ac;
+    int k = 1, end = 1;
+    while (k < 64) {
+        if (bits.count < 32) bits.refill();
+        entry = table.next(bits.buffer);
+        int value = entry.value();
+        if (entry.whole()) {
+            bits.drop(entry.bits());
+            if (entry.symbol() == Table::block_end) break;
+            k += entry.symbol();
+        } else {
+            int length = entry.bits();
+            const int symbol = length ? entry.symbol() : table.find(bits.buffer, length);
+            if (symbol < 0) return false;
+            bits.drop(length);
+            const int size = symbol & 15;
+            if (size == 0) {
+                if (symbol == 0) break;
+                if (symbol != 0xf0) return false;
+                k += 16;
+                continue;
+            }
+            k += symbol >> 4;
+            value = take_value(bits, size);
+        }
+        block[natural_order[k]] = int16_t(value * component.quantizers[k & 63]);
+        end = ++k;
+    }
+    block_end = uint8_t(end);
+    return k <= 64;
+}
+
+bool read_unit(Bits& bits, Scan& scan, int64_t unit) noexcept {
+    for (int c = 0; c < scan.components; ++c) {
+        Component& component = scan.component[c];
+        for (int y = 0; y < component.down; ++y) {
+            for (int x = 0; x < component.across; ++x) {
+                const int64_t block = y * component.blocks + unit * component.across + x;
+                if (!read_block(bits, component, component.coefficients + 64 * block, component.ends[block]))
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
+// The samples of a component's blocks, two blocks at a time.
+void transform(const Component& component) noexcept {
+    for (int y = 0; y < component.down; ++y) {
+        const int16_t* const coefficients = component.coefficients + 64 * y * component.blocks;
+        const uint8_t* const ends = component.ends + y * component.blocks;
+        uint8_t* const samples = component.row(8 * y);
+        for (int64_t x = 0; x < component.blocks; x += 2)
+            transform_pair(coefficients + 64 * x, ends[x] <= 1 && ends[x + 1] <= 1, samples + 8 * x, component.stride);
+    }
+}
+
+// The rows of one component that a row of the picture needs, both at the resolution of the component.
+struct Sources {
+    const uint8_t* near;
+    const uint8_t* far;
+};
+
+// Upstream: chroma of half the height lies between two rows of the picture; the nearer of its rows counts threefold.
+Sources sources(const Component& component, int64_t y, int down) noexcept {
+    const int64_t row = down == 2 ? y >> 1 : y;
+    return {component.row(row), component.row(y & 1 ? row + 1 : row - 1)};
+}
+
+// Writes rows `begin` to `end` of the picture, counted from the first of the row of units that was just transformed.
+void write_rows(const Scan& scan, int64_t begin, int64_t end, uint8_t* pixels, uint8_t* chroma,
+                int16_t* sums) noexcept {
+    const Component &luma = scan.component[0], &blue = scan.component[1], &red = scan.component[2];
+    const int64_t room = luma.stride;
+    for (int64_t y = begin; y < end; ++y, pixels += scan.width * scan.channels) {
+        if (scan.channels == 1) {
+            memcpy(pixels, luma.row(y), size_t(scan.width));
+            continue;
+        }
+        const uint8_t *cb = blue.row(y), *cr = red.row(y);
+        if (luma.across == 2) {
+            const Sources from_blue = sources(blue, y, luma.down), from_red = sources(red, y, luma.down);
+            if (luma.down == 2) {
+                widen_between(from_blue.near, from_blue.far, sums, chroma, blue.width);
+                widen_between(from_red.near, from_red.far, sums, chroma + room, red.width);
+            } else {
+                widen(from_blue.near, chroma, blue.width);
+                widen(from_red.near, chroma + room, red.width);
+            }
+            cb = chroma;
+            cr = chroma + room;
+        }
+        to_rgb(luma.row(y), cb, cr, pixels, scan.width);
+    }
+}
+
+// A sample beyond each end of a row, for what looks at neighbours.
+void extend_rows(const Component& component, int64_t rows) noexcept {
+    for (int64_t y = 0; y < rows; ++y) {
+        uint8_t* const row = component.row(y);
+        row[-1] = row[0];
+        row[component.width] = row[component.width - 1];
+    }
+}
+
+void copy_row(const Component& component, int64_t from, int64_t to) noexcept {
+    memcpy(component.row(to) - 1, component.row(from) - 1, size_t(component.width + 2));
+}
+
+// Transforms a row of units and writes what is complete: all but the last row, whose chroma may lie half in the next.
+uint8_t* finish_unit_row(const Scan& scan, int64_t unit_row, uint8_t* pixels, uint8_t* chroma, int16_t* sums) noexcept {
+    const Component& luma = scan.component[0];
+    const bool between = scan.channels == 3 && luma.down == 2, last = unit_row + 1 == scan.unit_rows;
+    const int64_t rows = 8 * luma.down;
+    const int64_t left = scan.height - unit_row * rows, height = left < rows ? left : rows;
+    for (int c = 0; c < scan.components && (c == 0 || scan.channels == 3); ++c) {
+        const Component& component = scan.component[c];
+        transform(component);
+        if (c == 0) continue;
+        extend_rows(component, 8);
+        if (unit_row == 0) copy_row(component, 0, -1);
+        if (last) copy_row(component, component.height - 1 - 8 * unit_row, component.height - 8 * unit_row);
+    }
+    const int64_t begin = between && unit_row > 0 ? -1 : 0, end = between && !last ? height - 1 : height;
+    write_rows(scan, begin, end, pixels, chroma, sums);
+    if (between) {
+        memcpy(luma.row(-1), luma.row(rows - 1), size_t(scan.width));
+        for (int c = 1; c < 3; ++c) copy_row(scan.component[c], 7, -1);
+    }
+    return pixels + (end - begin) * scan.width * scan.channels;
+}
+
+bool read_scan(const jpeg_decompress_struct& info, Scan& scan, Bits& bits, uint8_t* pixels, uint8_t* chroma,
+               int16_t* sums) noexcept {
+    const int64_t interval = info.restart_interval ? int64_t(info.restart_interval) : INT64_MAX;
+    int64_t until_restart = interval;
+    int number = 0;
+    for (int64_t row = 0; row < scan.unit_rows; ++row) {
+        for (int64_t unit = 0; unit < scan.units; ++unit) {
+            if (until_restart-- == 0) {
+                if (!bits.restart(number)) return false;
+                number = (number + 1) & 7;
+                until_restart = interval - 1;
+                for (Component& component : scan.component) component.previous = 0;
+            }
+            if (!read_unit(bits, scan, unit)) return false;
+        }
+        if (!bits.sound()) return false;
+        pixels = finish_unit_row(scan, row, pixels, chroma, sums);
+    }
+    return true;
+}
+
+bool prepare_component(const jpeg_decompress_struct& info, int index, Scan& scan) noexcept {
+    const jpeg_component_info& source = info.comp_info[index];
+    const auto numbers = [](int number) { return number >= 0 && number < 4; };  // libjpeg checks them when it starts
+    if (!numbers(source.quant_tbl_no) || !numbers(source.dc_tbl_no) || !numbers(source.ac_tbl_no)) return false;
+    Component& component = scan.component[index];
+    const JQUANT_TBL* const quantizers = info.quant_tbl_ptrs[source.quant_tbl_no];
+    const JHUFF_TBL* const dc = info.dc_huff_tbl_ptrs[source.dc_tbl_no];
+    const JHUFF_TBL* const ac = info.ac_huff_tbl_ptrs[source.ac_tbl_no];
+    if (!quantizers || !dc || !ac) return false;
+    for (int k = 0; k < 64; ++k) component.quantizers[k] = int16_t(quantizers->quantval[natural_order[k]]);
+    Table& dc_table = tables[0][source.dc_tbl_no];
+    Table& ac_table = tables[1][source.ac_tbl_no];
+    component.dc = &dc_table;
+    component.ac = &ac_table;
+    component.previous = 0;
+    component.across = info.num_components == 1 ? 1 : source.h_samp_factor;
+    component.down = info.num_components == 1 ? 1 : source.v_samp_factor;
+    component.width = source.downsampled_width;
+    component.height = source.downsampled_height;
+    component.blocks = scan.units * component.across;
+    component.stride = (8 * component.blocks + 2 * margin + 31) / 32 * 32;
+    return dc_table.prepare(*dc, true) && ac_table.prepare(*ac, false);
+}
+
+// Cuts what all components need from one block of memory, which the caller frees. `place` moves on.
+template <typename T>
+T* take(uint8_t*& place, int64_t count) noexcept {
+    T* const taken = reinterpret_cast<T*>(place);
+    place += (count * int64_t(sizeof(T)) + 63) / 64 * 64;
+    return taken;
+}
+
+}  // namespace
+
+bool decode_baseline(const jpeg_decompress_struct& info, const uint8_t* data, const uint8_t* end, uint8_t* pixels,
+                     int64_t channels) noexcept {
+    Scan scan = {};
+    scan.components = info.num_components;
+    scan.height = info.image_height;
+    scan.width = info.image_width;
+    scan.channels = channels;
+    const int across = scan.components == 1 ? 1 : info.max_h_samp_factor;
+    const int down = scan.components == 1 ? 1 : info.max_v_samp_factor;
+    scan.units = (scan.width + 8 * across - 1) / (8 * across);
+    scan.unit_rows = (scan.height + 8 * down - 1) / (8 * down);
+    int64_t bytes = 64;
+    for (int c = 0; c < scan.components; ++c) {
+        if (!prepare_component(info, c, scan)) return false;
+        const Component& component = scan.component[c];
+        // A block more than there is makes a pair of the last one.
+        bytes += (component.down * component.blocks + 1) * 129 + (8 * component.down + 2) * component.stride + 3 * 64;
+    }
+    const int64_t room = scan.component[0].stride;
+    bytes += 2 * room + 2 * room + 2 * 64;
+    uint8_t* const memory = static_cast<uint8_t*>(malloc(size_t(bytes)));
+    if (!memory) return false;
+    uint8_t* place = memory + (64 - (reinterpret_cast<uintptr_t>(memory) & 63));
+    for (int c = 0; c < scan.components; ++c) {
+        Component& component = scan.component[c];
+        const int64_t blocks = component.down * component.blocks + 1;
+        component.coefficients = take<int16_t>(place, 64 * blocks);
+        component.ends = take<uint8_t>(place, blocks);
+        memset(component.coefficients + 64 * (blocks - 1), 0, 128);
+        component.ends[blocks - 1] = 0;
+        component.samples = take<uint8_t>(place, (8 * component.down + 2) * component.stride) + margin;
+    }
+    uint8_t* const chroma = take<uint8_t>(place, 2 * room);
+    int16_t* const sums = take<int16_t>(place, room) + 16;
+    Bits bits;
+    bits.start(data, end);
+    const bool sound = read_scan(info, scan, bits, pixels, chroma, sums);
+    free(memory);
+    return sound;
+}
+
+bool baseline_fits(const jpeg_decompress_struct& info, int64_t channels) noexcept {
+    if (info.progressive_mode || info.arith_code || info.data_precision != 8 ||
+        info.comps_in_scan != info.num_components || info.Ss != 0 || info.Se != 63 || info.Ah != 0 || info.Al != 0)
+        return false;
+    for (int c = 0; c < info.num_components; ++c)
+        if (info.cur_comp_info[c] != &info.comp_info[c]) return false;
+    if (info.num_components == 1) return info.jpeg_color_space == JCS_GRAYSCALE && channels == 1;
+    if (info.num_components != 3 || info.jpeg_color_space != JCS_YCbCr || (channels != 1 && channels != 3)) return false;
+    for (int c = 1; c < 3; ++c)
+        if (info.comp_info[c].h_samp_factor != 1 || info.comp_info[c].v_samp_factor != 1) return false;
+    const int across = info.comp_info[0].h_samp_factor, down = info.comp_info[0].v_samp_factor;
+    if (across == 1 && down == 1) return true;
+    // Of a picture that narrow libjpeg repeats the chroma instead of smoothing it.
+    return across == 2 && down <= 2 && info.comp_info[1].downsampled_width > 2;
+}
+
+}  // namespace fb::codecs

@@ -1,0 +1,86 @@
+#include "jpeg_huffman.h"
+
+namespace fb::codecs {
+
+const uint8_t natural_order[64 + 16] = {
+    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13,
+    6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31,
+    39, 46, 53, 60, 61, 54, 47, 55, 62, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63,
+};
+
+void Bits::refill_bytewise() noexcept {
+    while (count <= 56) {
+        uint64_t byte = 0;
+        const bool at_marker = end - place >= 2 && place[0] == 0xff && place[1] != 0;
+        if (!at_marker && end - place >= 1 && (place[0] != 0xff || end - place >= 2)) {
+            byte = *place;
+            place += byte == 0xff ? 2 : 1;
+        } else {
+            cut |= !at_marker;
+            zeros += 8;
+        }
+        buffer |= byte << (56 - count);
+        count += 8;
+    }
+}
+
+bool Bits::restart(int number) noexcept {
+    if (!sound() || count - zeros >= 8) return false;
+    if (end - place < 2 || place[0] != 0xff || place[1] != 0xd0 + number) return false;
+    start(place + 2, end);
+    return true;
+}
+
+// Every continuation of a code has the same answer, unless the value is in it.
+void Table::fill(int code, int length, uint8_t symbol) noexcept {
+    const int size = of_dc_ ? symbol : symbol & 15, run = of_dc_ ? 0 : symbol >> 4;
+    const int free = quick - length;
+    const auto entry = [](int value, int what, bool whole, int bits) noexcept {
+        return Entry{int32_t(uint32_t(value) << 16) | what << 8 | whole << 7 | bits};
+    };
+    Entry* const first = entries_ + (code << free);
+    for (int rest = 0; rest < 1 << free; ++rest) {
+        if (size > free || (!of_dc_ && size == 0 && run > 0))  // a run of 16 zeros has no value after it
+            first[rest] = entry(0, symbol, false, length);
+        else if (!of_dc_ && size == 0)
+            first[rest] = entry(0, block_end, true, length);
+        else
+            first[rest] = entry(size ? extend(uint32_t(rest) >> (free - size), size) : 0, run, true, length + size);
+    }
+}
+
+bool Table::prepare(const JHUFF_TBL& source, bool of_dc) noexcept {
+    if (ready_ && of_dc_ == of_dc && memcmp(source_.bits, source.bits, sizeof source.bits) == 0 &&
+        memcmp(source_.huffval, source.huffval, sizeof source.huffval) == 0)
+        return true;  // most files have the standard's own tables
+    source_ = source;
+    of_dc_ = of_dc;
+    ready_ = false;
+    memset(entries_, 0, sizeof entries_);
+    uint32_t code = 0;
+    int symbols = 0;
+    for (int length = 1; length <= 16; ++length, code <<= 1) {
+        offset_[length] = symbols - int(code);
+        for (int i = 0; i < source.bits[length]; ++i, ++symbols, ++code) {
+            if (symbols >= 256 || code >> length != 0) return false;  // more codes than there are
+            const uint8_t symbol = source.huffval[symbols];
+            if (of_dc && symbol > 15) return false;
+            if (length <= quick) fill(int(code), length, symbol);
+        }
+        past_[length] = code << (16 - length);
+    }
+    past_[17] = ~0u;
+    ready_ = true;
+    return true;
+}
+
+int Table::find(uint64_t buffer, int& bits) const noexcept {
+    const uint32_t next = uint32_t(buffer >> 48);
+    int length = quick + 1;
+    while (next >= past_[length]) ++length;
+    if (length > 16) return -1;
+    bits = length;
+    return source_.huffval[int(next >> (16 - length)) + offset_[length]];
+}
+
+}  // namespace fb::codecs

@@ -1,0 +1,109 @@
+// Entropy decoding of sequential JPEG scans (ITU-T T.81, annex F.2.2).
+
+#pragma once
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+#pragma GCC visibility push(hidden)
+
+namespace fb::codecs {
+
+// Places of coefficients in a block, by their order in the file; more of them for runs past the end of a block.
+extern const uint8_t natural_order[64 + 16];
+
+// The compressed bits, the next one at the top. Behind the data come zeros, which are counted.
+struct Bits {
+    uint64_t buffer;
+    int count;  // bits in the buffer
+    int zeros;  // of these, at the end, that the file does not have
+    const uint8_t* place;
+    const uint8_t* end;
+    bool cut;  // the file ended where no marker is
+
+    void start(const uint8_t* from, const uint8_t* to) noexcept {
+        buffer = 0;
+        count = zeros = 0;
+        place = from;
+        end = to;
+        cut = false;
+    }
+
+    // At least 56 bits, which are enough for a code and its value.
+    __attribute__((always_inline)) void refill() noexcept {
+        if (end - place >= 8) {
+            uint64_t bytes;
+            memcpy(&bytes, place, 8);
+            const uint64_t without_escape = (~bytes - 0x0101010101010101u) & bytes & 0x8080808080808080u;
+            if (without_escape == 0) {  // no byte is 0xff
+                buffer |= __builtin_bswap64(bytes) >> count;
+                place += (63 - count) >> 3;
+                count |= 56;
+                return;
+            }
+        }
+        refill_bytewise();
+    }
+
+    void refill_bytewise() noexcept;
+
+    __attribute__((always_inline)) void drop(int bits) noexcept {
+        buffer <<= bits;
+        count -= bits;
+    }
+
+    // Goes past a restart marker. False where it is not the next thing.
+    bool restart(int number) noexcept;
+
+    // Whether no more was taken than there was.
+    bool sound() const noexcept { return zeros <= count && !cut; }
+};
+
+// A Huffman table, prepared. Codes of up to `quick` bits are found by the next bits of the file, and if their value fits
+// as well, it is found with them.
+class Table {
+  public:
+    static constexpr int quick = 10;
+    static constexpr int block_end = 64;
+
+    // What the next bits mean. In 32 bits, so that it is read at once: the value, the symbol, and the length.
+    struct Entry {
+        int32_t all;
+        int value() const noexcept { return all >> 16; }
+        // Of a value that is found with its code: the zeros before it, or `block_end`; else the code's symbol.
+        int symbol() const noexcept { return all >> 8 & 255; }
+        bool whole() const noexcept { return all & 128; }
+        int bits() const noexcept { return all & 63; }  // of the code, and of the value if it is whole; 0: a longer code
+    };
+
+    // False where the table is not one.
+    bool prepare(const JHUFF_TBL& source, bool of_dc) noexcept;
+
+    Entry next(uint64_t buffer) const noexcept { return entries_[buffer >> (64 - quick)]; }
+
+    // A code longer than `quick` bits: its symbol, and in `bits` its length. Negative: there is no such code.
+    int find(uint64_t buffer, int& bits) const noexcept;
+
+  private:
+    void fill(int code, int length, uint8_t symbol) noexcept;
+
+    Entry entries_[1 << quick];
+    uint32_t past_[18];  // by length: the first code, at the top of 16 bits, that is longer
+    int offset_[17];     // from a code of that length to its symbol's place
+    JHUFF_TBL source_;   // what it was prepared from
+    bool of_dc_;
+    bool ready_;
+};
+
+// The value of so many bits (F.2.2.1): those of the lower half are negative.
+__attribute__((always_inline)) inline int extend(uint32_t bits, int size) noexcept {
+    const int value = int(bits);
+    return value < (1 << size >> 1) ? value - (1 << size) + 1 : value;
+}
+
+}  // namespace fb::codecs
+
+#pragma GCC visibility pop
