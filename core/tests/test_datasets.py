@@ -237,6 +237,26 @@ def test_a_mirror_serves_when_the_first_address_has_the_wrong_bytes(shelf: Shelf
     assert (fetch_dataset(info, tmp_path) / "x.bin").read_bytes() == b"good"
 
 
+def test_a_page_of_google_drive_in_place_of_a_file_says_what_to_do_by_hand(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf.put("/download", b"<!DOCTYPE html><title>Google Drive - Quota exceeded</title>")
+    monkeypatch.setenv("FLAMBEAU_MIRRORS", f"https://drive.usercontent.google.com/={shelf.url('')}")
+    url = "https://drive.usercontent.google.com/download?id=1abc&export=download&confirm=t"
+    info = DatasetInfo("faces", files=[{"url": url, "path": "img/faces.zip", "md5": md5(b"faces"), "size": None}])
+
+    with pytest.raises(HashMismatchError) as caught:
+        fetch_dataset(info, tmp_path / "data")
+
+    message = str(caught.value)
+    assert "sent a web page in place of the file" in message
+    assert "open https://drive.google.com/file/d/1abc/view in a browser" in message
+    assert f"save faces.zip (md5 {md5(b'faces')}) as {tmp_path / 'data' / 'img' / 'faces.zip'}" in message
+    assert visible(tmp_path / "data" / "img") == set()
+    with pytest.raises(DatasetMissingError, match=r"from https://drive\.google\.com/file/d/1abc/view"):
+        prepare_dataset(info, tmp_path / "data", download=False)
+
+
 def test_a_damaged_file_is_found_and_fetched_again(shelf: Shelf, tmp_path: Path) -> None:
     info = DatasetInfo("worn", files=[{"url": shelf.put("/w.bin", b"whole"), "md5": md5(b"whole")}])
     fetch_dataset(info, tmp_path)

@@ -105,6 +105,29 @@ def test_old_calls_mean_what_they_meant(
     assert called(*args, **kwargs) == (result, warned)
 
 
+@pytest.mark.parametrize("call", [{"pretrained": True}, {"weights": True}, {"pretrained": "legacy"}])
+def test_a_switch_that_never_had_weights_is_an_error_and_not_a_model_without_them(call: dict[str, Any]) -> None:
+    @legacy_weights(weights=("pretrained", None))
+    def huge(*, weights: Net_Weights | None = None) -> object:
+        return weights
+
+    with pytest.raises(ValueError, match=r"No weights available for model huge .* weights='DEFAULT'"):
+        huge(**call)
+    with pytest.warns(UserWarning, match="huge"):
+        assert huge(pretrained=False) is None
+
+
+def test_a_function_sees_what_the_switch_was_set_to() -> None:
+    @legacy_weights(weights=("pretrained", lambda call: "V2" if call["pretrained"] == "old" else "V1"))
+    def either(*, weights: Net_Weights | None = None) -> object:
+        return weights
+
+    with pytest.warns(UserWarning, match="is deprecated"):
+        assert either(pretrained="old") is Net_Weights.V2
+    with pytest.warns(UserWarning, match="is deprecated"):
+        assert either(weights=True) is Net_Weights.V1
+
+
 def test_a_switch_beside_what_replaced_it_is_an_error() -> None:
     with pytest.raises(TypeError, match=r"got 'pretrained' and 'weights'; 'weights' replaced it"):
         net(pretrained=True, weights=Net_Weights.V2)

@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from flambeau.core.errors import OfflineError
+from flambeau.vision import models
 from flambeau.vision.models import _utils, resnet18
 from flambeau.vision.models.digits import DigitCNN_Weights
 from flambeau.vision.models.resnet import ResNet18_Weights
@@ -87,3 +89,20 @@ def test_tables_of_urls_warn_when_they_are_read():
     urls = _utils._ModelURLs(resnet18="https://example.org/resnet18.pth")
     with pytest.warns(UserWarning, match="weights enum"):
         assert urls["resnet18"].endswith("resnet18.pth")
+
+
+@pytest.mark.parametrize("name", ["regnet_y_128gf", "vit_h_14"])
+def test_the_old_switch_of_models_that_came_after_it_is_an_error(name):
+    with pytest.raises(ValueError, match=f"No weights available for model {name}"):
+        models.get_model_builder(name)(pretrained=True)
+
+
+def test_the_old_switch_of_keypoint_rcnn_knows_its_older_weights(monkeypatch, tmp_path):
+    monkeypatch.setenv("FLAMBEAU_OFFLINE", "1")
+    monkeypatch.setenv("FLAMBEAU_HOME", str(tmp_path))
+    for switch, member in ((True, "COCO_V1"), ("legacy", "COCO_LEGACY")):
+        with (
+            pytest.warns(UserWarning, match=rf"weights=KeypointRCNN_ResNet50_FPN_Weights\.{member}"),
+            pytest.raises(OfflineError),
+        ):
+            models.detection.keypointrcnn_resnet50_fpn(pretrained=switch)

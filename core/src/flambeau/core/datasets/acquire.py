@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterable
 from pathlib import Path
 
+from flambeau.core.datasets.browsing import advice, browser_url, is_web_page
 from flambeau.core.datasets.info import DatasetFile, DatasetInfo
 from flambeau.core.datasets.presence import FileStatus, Stamps, digests, status, statuses
 from flambeau.core.errors import (
@@ -128,7 +129,7 @@ def _staged(file: DatasetFile, info: DatasetInfo, root: Path) -> Path:
         except OfflineError as error:
             raise OfflineError(
                 f"{info.name}: {file.path} is not in place and the network is switched off (FLAMBEAU_OFFLINE). Place "
-                f"{_describe(file)} as {target}; it can be fetched from {' or '.join(urls)}."
+                f"{_describe(file)} as {target}; it can be fetched from {_addresses(file)}."
             ) from error
         except DiskFullError:
             raise
@@ -141,7 +142,10 @@ def _staged(file: DatasetFile, info: DatasetInfo, root: Path) -> Path:
         actual = digests(staged, ["md5"])["md5"] if file.md5 else None
         if actual == file.md5:
             return staged
-        failures.append(HashMismatchError(f"{url}: md5 is {actual}, expected {file.md5}; nothing of it was kept."))
+        sent = " It sent a web page in place of the file." if is_web_page(staged) else ""
+        failures.append(
+            HashMismatchError(f"{url}: md5 is {actual}, expected {file.md5}; nothing of it was kept.{sent}")
+        )
         _clear(target)
     raise _summary(file, info, target, failures) from failures[-1]
 
@@ -159,9 +163,11 @@ def _bring(file: DatasetFile, url: str, mirrors: tuple[str, ...], staged: Path) 
 
 def _summary(file: DatasetFile, info: DatasetInfo, target: Path, failures: list[DownloadError]) -> DownloadError:
     reasons = "".join(f"\n  {failure}" for failure in failures)
+    known = "".join(f"{sentence}\n" for sentence in dict.fromkeys(map(advice, file.urls)) if sentence)
     return type(failures[-1])(
-        f"{info.name}: {file.path} could not be fetched:{reasons}\n"
-        f"Try again later, or place {_describe(file)} as {target} by hand."
+        f"{info.name}: {file.path} could not be fetched:{reasons}\n{known}"
+        f"Try again later, or by hand: open {_addresses(file)} in a browser, save {_describe(file)} as {target}, and "
+        "call again."
     )
 
 
@@ -198,7 +204,7 @@ def _absent_message(info: DatasetInfo, lacking: list[FileStatus], root: Path) ->
     manual = (info.gated is not None and info.gated.kind == "manual") or not all(file.urls for file in files)
     ways = "Place by hand:" if manual else "Pass download=True to fetch it, or place by hand:"
     owner = (info.gated and info.gated.url) or info.homepage or "its owner"
-    listing = "".join(f"\n  {_placing(file, root)}, from {' or '.join(file.urls) or owner}" for file in files)
+    listing = "".join(f"\n  {_placing(file, root)}, from {_addresses(file) or owner}" for file in files)
     return f"dataset {info.name!r} is not complete in {root}: {_faults(lacking)}. {ways}{listing}"
 
 
@@ -208,6 +214,10 @@ def _faults(lacking: Iterable[FileStatus]) -> str:
 
 def _placing(file: DatasetFile, root: Path) -> str:
     return f"{_describe(file)} in {(root / file.path).parent}"
+
+
+def _addresses(file: DatasetFile) -> str:
+    return " or ".join(map(browser_url, file.urls))
 
 
 def _describe(file: DatasetFile) -> str:

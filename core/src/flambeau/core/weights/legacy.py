@@ -13,7 +13,8 @@ from flambeau.core.weights.catalogue import annotated_weights
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# What `True` stands for: a member, its name in the builder's enum, None for nothing, or a function of the keywords.
+# What `True` stands for: a member, its name in the builder's enum, None where there never was one, or a function of the
+# keywords, which may return None for nothing.
 Meaning = Any
 
 
@@ -28,14 +29,16 @@ def legacy_weights(**parameters: tuple[str, Meaning]) -> Callable[[Callable[P, R
 
     Args:
         parameters: parameter of the builder -> (the switch it had before, what True meant). The meaning is a member,
-            the name of a member of the parameter's enum, None, or a function that takes the call's keyword arguments
-            and returns one of these.
+            the name of a member of the parameter's enum, None where no weights ever answered to True, or a function
+            that takes the call's keyword arguments, the switch among them, and returns a member, a name, or None for
+            new parameters.
 
     Returns:
         A decorator. Each old usage in a call gives one UserWarning, at the caller's line, that names the new one.
 
     Raises:
         TypeError: the builder has no such parameter; in a call: a switch is given together with what replaced it.
+        ValueError: in a call: a switch is on that never had weights.
     """
 
     def decorate(builder: Callable[P, R]) -> Callable[..., R]:
@@ -78,18 +81,23 @@ def _translate(builder: Callable[..., Any], name: str, switch: str, meaning: Mea
     if switch in kwargs:
         if name in kwargs:
             raise TypeError(f"{builder.__name__}() got {switch!r} and {name!r}; {name!r} replaced it, keep that alone.")
-        used, on = f"{switch}={kwargs[switch]!r}", bool(kwargs.pop(switch))
+        used, value = f"{switch}={kwargs[switch]!r}", kwargs.pop(switch)
     elif isinstance(kwargs.get(name), bool):
-        used, on = f"{name}={kwargs[name]!r}", kwargs[name]
+        used, value = f"{name}={kwargs[name]!r}", kwargs.pop(name)
     else:
         return
-    kwargs[name] = _member(builder, name, meaning, kwargs) if on else None
+    if value and meaning is None:
+        raise ValueError(
+            f"No weights available for model {builder.__name__} by {used}; name those you want: {name}='DEFAULT', or "
+            "leave it out for new parameters."
+        )
+    kwargs[name] = _member(builder, name, meaning, {**kwargs, switch: value}) if value else None
     _warn(f"{builder.__name__}({used}) is deprecated; the same is written {name}={kwargs[name]!r}.")
 
 
 def _member(builder: Callable[..., Any], name: str, meaning: Meaning, kwargs: dict[str, Any]) -> Any:
     if callable(meaning):
-        meaning = meaning({key: value for key, value in kwargs.items() if key != name})
+        meaning = meaning(kwargs)
     if not isinstance(meaning, str):
         return meaning
     enum = annotated_weights(builder, name)

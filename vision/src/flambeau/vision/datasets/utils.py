@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from flambeau.core.datasets import DatasetFile, DatasetInfo, fetch_dataset
+from flambeau.core.datasets.browsing import browser_url, is_web_page
 from flambeau.core.errors import DownloadError, HashMismatchError, UnknownNameError, close_names
 from flambeau.core.files import replace
 from flambeau.core.hub.transport import USER_AGENT as USER_AGENT
-from flambeau.vision.datasets._google_drive import drive_url, is_web_page
+from flambeau.vision.datasets._google_drive import drive_url
 
 __all__ = [
     "calculate_md5",
@@ -107,7 +108,8 @@ def download_file_from_google_drive(
             raise kind(
                 f"Google Drive sent {found} in place of {target.name} (id {file_id}{f', md5 {md5}' if md5 else ''}). "
                 "Its quota may be used up, or the file not be shared with everybody: try again a day later, name a "
-                f"mirror in FLAMBEAU_MIRRORS, or fetch it with a browser and place it as {target}."
+                f"mirror in FLAMBEAU_MIRRORS, or open {browser_url(drive_url(file_id))} in a browser and save it as "
+                f"{target}."
             )
         replace(fetched, target)
 

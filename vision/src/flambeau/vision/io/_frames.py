@@ -31,8 +31,8 @@ _STEPS_BACK = (0, 1, 10)
 _TIMELESS = "avi"
 _NOT_REORDERED = frozenset({"h264", "hevc", "vvc"})
 
-# What a forked process inherited of opened files. Freeing a decoder waits for its threads, and a forked process has none
-# of its parent's: so these are kept until it ends.
+# What a forked process inherited of opened files. Freeing a decoder waits for its threads, and a forked process has
+# none of its parent's: so these are kept until it ends.
 _inherited: list[Any] = []
 
 
