@@ -153,3 +153,13 @@ def test_a_damaged_length_in_a_gif_does_not_hang():
     content = bytearray(CORPUS["gif"])
     struct.pack_into("<HH", content, 6, 65535, 100)
     assert outcome(bytes(content)) in ("error", "image")
+
+
+def test_frames_of_a_gif_that_differ_in_size_are_an_error():
+    frames = [Image.effect_noise((5, 5), index) for index in (20, 90)]
+    content = bytearray(encoded(frames[0], "GIF", save_all=True, append_images=frames[1:]).numpy().tobytes())
+    second = content.rindex(b",\0\0\0\0\5\0\5\0")
+    struct.pack_into("<HH", content, second + 5, 5, 4)
+    struct.pack_into("<HH", content, second + 1, 0, 3)
+    with pytest.raises(ImageError, match="frames differ in size"):
+        decode_image(as_tensor(bytes(content)))

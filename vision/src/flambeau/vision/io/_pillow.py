@@ -106,6 +106,10 @@ def _decode(data: Tensor, format: Format, mode: ImageReadMode, max_pixels: int, 
         raise
     except _DAMAGE as error:
         raise _damaged(format, error) from error
+    if (
+        len({frame.shape for frame in frames}) > 1
+    ):  # a frame that is larger enlarges the picture
+        raise damaged(format, "its frames differ in size")
     pixels = np.stack(frames) if len(frames) > 1 else frames[0]
     # [..., H, W, C] in memory; where it is still Pillow's own memory, which may not be written to, it is copied.
     fit = pixels.flags.writeable and pixels.flags.c_contiguous
