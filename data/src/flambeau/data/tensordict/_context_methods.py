@@ -24,8 +24,10 @@ class ContextMethods:
 
     def _remember(self, operation: str, source: Any = None, argument: Any = None) -> Self:
         """Note what `with` has to undo; `source` is held weakly, for a chain of views keeps nothing alive."""
-        if not torch.compiler.is_compiling():
-            self._last_op = (operation, source if source is None else weakref.ref(source), argument)
+        if source is None:
+            self._last_op = (operation, None, argument)
+        elif not torch.compiler.is_compiling():
+            self._last_op = (operation, weakref.ref(source), argument)
         return self
 
     def __enter__(self) -> Self:
@@ -59,7 +61,7 @@ def _write_back(result: Any, source: Any) -> None:
 _UNDO: dict[str, Callable[[Any, Any, Any], Any]] = {
     "lock_": lambda td, source, argument: td.unlock_(),
     "unlock_": lambda td, source, argument: td.lock_(),
-    "to_module": lambda td, source, argument: argument(),
+    "to_module": lambda td, source, argument: td._swap_back(*argument),
     "reshape": lambda td, source, argument: source is None or _write_back(td.reshape(source.batch_size), source),
     "permute": lambda td, source, argument: _write_back(td.permute(argument), source),
     "flatten_keys": lambda td, source, argument: _write_back(td.unflatten_keys(argument), source),

@@ -110,7 +110,7 @@ class LazyIndexing:
         return self._like([self._nest(row, shape[1:], place) for row in rows], place)
 
     def _index_jointly(self, index: Any) -> Any:
-        """An index whose tensors depend on one another: by element if one dimension comes out, else of a dense stack."""
+        """An index whose tensors depend on one another: of a dense stack, or by element where shapes differ."""
         rows = self._positions()[index]
         try:
             dense = self._dense()

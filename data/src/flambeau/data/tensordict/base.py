@@ -21,6 +21,7 @@ from flambeau.data.tensordict._device_methods import DeviceMethods
 from flambeau.data.tensordict._lock_methods import LockMethods
 from flambeau.data.tensordict._mask_methods import MaskMethods
 from flambeau.data.tensordict._memmap_methods import MemmapMethods
+from flambeau.data.tensordict._module_methods import ModuleMethods
 from flambeau.data.tensordict._names_methods import NamesMethods
 from flambeau.data.tensordict._new_methods import NewMethods
 from flambeau.data.tensordict._nontensor_methods import NonTensorMethods
@@ -55,6 +56,7 @@ class TensorDictBase(
     AutogradMethods,
     StateMethods,
     NewMethods,
+    ModuleMethods,
     LockMethods,
     ContextMethods,
     NamesMethods,

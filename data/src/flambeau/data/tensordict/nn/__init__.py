@@ -1,0 +1,7 @@
+"""Modules that read and write tensordicts, and tensordicts of parameters."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, {"params": ("TensorDictParams",)})
