@@ -85,8 +85,8 @@ class NonTensorDataBase(TensorClass):
             if stack.batch_size[: len(batch_size)] == batch_size:
                 return stack
             raise RuntimeError(
-                f"a list of {len(value)} values does not fit batch size {list(batch_size)}; wrap it to make it one value "
-                "for all positions: NonTensorData(value)."
+                f"a list of {len(value)} values does not fit batch size {list(batch_size)}; wrap it to make it one "
+                "value for all positions: NonTensorData(value)."
             )
         return NonTensorData._make(value, batch_size, device)
 

@@ -111,3 +111,5 @@ def _is_leaf_nontensor(cls: type) -> bool:
 
 default_is_leaf = _default_is_leaf
 is_leaf_nontensor = _is_leaf_nontensor
+
+from flambeau.data.tensordict._base.factories import *  # noqa: E402, F403  upstream's path of these functions
