@@ -1,0 +1,222 @@
+"""Conversions to the tensors that recommender models take.
+
+Dense features are a frame of numbers; a sparse feature is a column of lists of ids, weighted where it is one of lists
+of (id, score) records or of maps from id to score; sparse features together are a frame of such columns.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flambeau.core.registry import TENSOR_TYPES
+from flambeau.data.frame import dtypes as dt
+from flambeau.data.frame.batches import list_parts
+from flambeau.data.frame.errors import FrameTypeError, FrameValueError
+from flambeau.data.frame.pytorch.jagged import parts
+from flambeau.data.frame.pytorch.sharing import numbers, presence, small
+from flambeau.data.frame.pytorch.tensors import TensorConversion, WithPresence
+
+__all__ = [
+    "CombineOption",
+    "Dense",
+    "Embedding",
+    "IndividualSparse",
+    "JaggedSparse",
+    "PackOption",
+    "PackedSparse",
+    "Scalar",
+]
+
+KEYED = "rec/keyed_jagged"
+"""Name in the registry of tensor types of the class that `JaggedSparse` makes where it is installed."""
+
+
+class Dense(TensorConversion):
+    """A frame of numbers as one tensor of the first column's type.
+
+    Args:
+        batch_first: (rows, columns) rather than (columns, rows).
+        with_presence: also tell which values are there; without it missing values are zero.
+    """
+
+    def __init__(self, *, batch_first: bool = False, with_presence: bool = False) -> None:
+        self.batch_first = batch_first
+        self.with_presence = with_presence
+
+    def to_tensor(self, df: Any) -> Any:
+        """A tensor, or `WithPresence` of two tensors of one shape.
+
+        Raises:
+            TypeError: the frame has no columns, or others than numbers.
+        """
+        fields = _fields(df)
+        if bad := [one.name for one in fields if not dt.is_boolean_or_numerical(one.dtype)]:
+            raise FrameTypeError(f"Dense is for columns of numbers; {bad[0]!r} is {df.dtype.get(bad[0])}.")
+        columns = df.to_polars()
+        kind = numbers(columns.get_column(fields[0].name)[:0]).dtype
+        values = self._empty(columns, kind)
+        there = self._empty(columns, torch.bool)
+        for place, one in enumerate(fields):
+            series = columns.get_column(one.name)
+            self._row(values, place).copy_(numbers(series))
+            if self.with_presence:
+                self._row(there, place).copy_(presence(series))
+        return WithPresence(values, there) if self.with_presence else values
+
+    def _empty(self, columns: Any, kind: torch.dtype) -> Tensor:
+        shape = (columns.height, columns.width) if self.batch_first else (columns.width, columns.height)
+        return torch.empty(shape, dtype=kind)
+
+    def _row(self, values: Tensor, place: int) -> Tensor:
+        return values[:, place] if self.batch_first else values[place]
+
+
+def _fields(df: Any) -> list[dt.Field]:
+    if not isinstance(df.dtype, dt.Struct) or not df.dtype.fields:
+        raise FrameTypeError(f"expected a frame with columns, got {df.dtype}.")
+    return df.dtype.fields
+
+
+class IndividualSparse(TensorConversion):
+    """One sparse feature: (offsets, lengths, ids), and scores where weighted.
+
+    offsets (rows + 1,) and lengths (rows,) are int32.
+    """
+
+    def __init__(self, *, weighted: bool) -> None:
+        self.weighted = weighted
+
+    def to_tensor(self, col: Any) -> tuple[Tensor, ...]:
+        """The feature's tensors."""
+        offsets, values, weights = parts(col, weighted=self.weighted)
+        made = (small(offsets), small(np.diff(offsets)), values)
+        return made if weights is None else (*made, weights)
+
+
+class PackOption(Enum):
+    """How `PackedSparse` gives features.
+
+    Attributes:
+        AS_PYDICT: a dictionary by name of (offsets, lengths, ids), and scores where weighted.
+        AS_PYLIST: a list of lengths, ids, and scores where weighted, feature after feature.
+    """
+
+    AS_PYDICT = 1
+    AS_PYLIST = 2
+
+
+class PackedSparse(TensorConversion):
+    """Sparse features, each in tensors of its own. `JaggedSparse` puts them into one, as accelerators like it."""
+
+    def __init__(self, *, weighted: bool, pack_option: PackOption = PackOption.AS_PYDICT) -> None:
+        self.weighted = weighted
+        self.pack_option = pack_option
+
+    def to_tensor(self, df: Any) -> dict[str, tuple[Tensor, ...]] | list[Tensor]:
+        """The features' tensors."""
+        one = IndividualSparse(weighted=self.weighted)
+        made = {name: one.to_tensor(df[name]) for name in _names(df)}
+        if self.pack_option is PackOption.AS_PYDICT:
+            return made
+        return [tensor for feature in made.values() for tensor in feature[1:]]
+
+
+def _names(df: Any) -> list[str]:
+    names = [one.name for one in _fields(df)]
+    df._load()
+    return names
+
+
+class CombineOption(Enum):
+    """How `JaggedSparse` gives features; ids and scores are those of all features, feature after feature.
+
+    Attributes:
+        JAGGED: (names, items in each feature, lengths, ids, and scores where weighted); where flambeau-rec is
+            installed, its KeyedJaggedTensor. lengths (features * rows,) are int32.
+        COMBINED: (lengths (features, rows), ids, and scores where weighted).
+        JAGGED_WITH_OFFSET: (lengths, ids, scores where weighted, items in each feature, where each feature begins).
+    """
+
+    JAGGED = 1
+    COMBINED = 2
+    JAGGED_WITH_OFFSET = 3
+
+
+class JaggedSparse(TensorConversion):
+    """Sparse features in one tensor of ids and one of lengths; see `CombineOption`."""
+
+    def __init__(self, *, weighted: bool, combine_option: CombineOption = CombineOption.JAGGED) -> None:
+        self.weighted = weighted
+        self.combine_option = combine_option
+
+    def to_tensor(self, df: Any) -> Any:
+        """The features' tensors.
+
+        Raises:
+            TypeError: a column that is no sparse feature; features of ids of different types.
+        """
+        names = _names(df)
+        taken = [parts(df[name], weighted=self.weighted) for name in names]
+        if len({values.dtype for _, values, _ in taken}) > 1:
+            kinds = {name: values.dtype for name, (_, values, _) in zip(names, taken, strict=True)}
+            raise FrameTypeError(f"ids of all features are of one type, got {kinds}; cast them.")
+        lengths = small(np.concatenate([np.diff(offsets) for offsets, _, _ in taken]))
+        values = torch.cat([values for _, values, _ in taken])
+        weights = [torch.cat([one for _, _, one in taken if one is not None])] if self.weighted else []
+        per_key = [int(offsets[-1]) for offsets, _, _ in taken]
+        if self.combine_option is CombineOption.COMBINED:
+            return (lengths.view(len(names), -1), values, *weights)
+        if self.combine_option is CombineOption.JAGGED_WITH_OFFSET:
+            starts = [0, *np.cumsum(per_key)[:-1].tolist()]
+            return (lengths, values, *weights, per_key, starts)
+        if KEYED in TENSOR_TYPES:
+            make = TENSOR_TYPES.resolve(KEYED)
+            return make(keys=names, values=values, lengths=lengths, weights=weights[0] if weights else None)
+        return (names, per_key, lengths, values, *weights)
+
+
+class Embedding(TensorConversion):
+    """Lists of numbers of one length as a tensor (rows, length), over the column's memory."""
+
+    def to_tensor(self, col: Any) -> Tensor:
+        """The tensor.
+
+        Raises:
+            TypeError: the column is none of lists of numbers.
+            ValueError: lists are missing, or differ in length.
+        """
+        if not isinstance(col.dtype, dt.List) or not dt.is_numerical(col.dtype.item_dtype):
+            raise FrameTypeError(f"Embedding is for lists of numbers, got {col.dtype}.")
+        series = col._series()
+        offsets, items = list_parts(series)
+        lengths = np.diff(offsets)
+        if series.null_count() or (len(lengths) and (lengths != lengths[0]).any()):
+            raise FrameValueError("Embedding: lists are missing or differ in length; PadSequence fills them up.")
+        return numbers(items).view(len(lengths), -1 if len(lengths) else 0)
+
+
+class Scalar(TensorConversion):
+    """One number in each row as a tensor (rows,).
+
+    Args:
+        with_presence: also tell which values are there; without it missing values are zero.
+    """
+
+    def __init__(self, *, with_presence: bool = False) -> None:
+        self.with_presence = with_presence
+
+    def to_tensor(self, col: Any) -> Any:
+        """The tensor, or `WithPresence`.
+
+        Raises:
+            TypeError: the column is none of numbers.
+        """
+        if not dt.is_boolean_or_numerical(col.dtype):
+            raise FrameTypeError(f"Scalar is for columns of numbers, got {col.dtype}.")
+        series = col._series()
+        return WithPresence(numbers(series), presence(series)) if self.with_presence else numbers(series)
