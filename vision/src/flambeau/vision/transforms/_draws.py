@@ -115,7 +115,7 @@ def perspective(width: int, height: int, distortion_scale: float) -> tuple[list[
 
 
 def displacement(alpha: Sequence[float], sigma: Sequence[float], size: Sequence[int]) -> Tensor:
-    """Smooth displacements [1, H, W, 2], x before y, as parts of the size: noise that is blurred with `sigma`."""
+    """Smooth displacements [1, H, W, 2], x before y, as parts of width and height: noise blurred with `sigma`."""
     return torch.cat([_smooth_noise(axis, alpha, sigma, size) for axis in (0, 1)], 1).permute(0, 2, 3, 1)
 
 
@@ -125,8 +125,7 @@ def _smooth_noise(axis: int, alpha: Sequence[float], sigma: Sequence[float], siz
         length = int(8 * sigma[axis] + 1)
         length += 1 - length % 2
         noise = F.gaussian_blur(noise, [length, length], list(sigma))
-    # Upstream: x is divided by the height, y by the width.
-    return noise * alpha[axis] / size[axis]
+    return noise * alpha[axis] / size[1 - axis]
 
 
 def jitter(
