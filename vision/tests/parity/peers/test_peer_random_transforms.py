@@ -166,7 +166,7 @@ CASES = {
 # Pixels that are resampled differ by a level of rounding; these are changed again afterwards, which makes it more.
 LOOSE = {"AutoAugment imagenet": 2, "detection as SSD": 2 / 255}
 # Here a level can become many, for some pixels: by posterizing, say. Their mean is compared.
-COMPOUND = {"a video": 1, "classification": 1 / 255 / 0.2}
+COMPOUND = {"a video": 3, "classification": 1 / 255 / 0.2}
 # Share of a mask's pixels that may differ: places exactly between two pixels.
 BETWEEN = 0.005
 
