@@ -25,10 +25,12 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "from_tuple",
             "from_zarr",
         ),
+        "_close": ("assert_close",),
         "_defaults": ("get_defaults_to_none", "set_get_defaults_to_none"),
         "_keys": ("unravel_key", "unravel_key_list"),
         "_lazy": ("LazyStackedTensorDict",),
         "_nestedkey": ("NestedKey",),
+        "_small_utils": ("is_batchedtensor", "parse_tensor_dict_string"),
         "_td": ("TensorDict",),
         "_td_functions": (
             "cat",
@@ -71,6 +73,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "from_dataclass",
             "tensorclass",
         ),
+        "utils": ("assert_allclose_td",),
     },
-    submodules=("utils",),
 )

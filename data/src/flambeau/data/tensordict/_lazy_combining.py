@@ -38,8 +38,8 @@ class LazyCombining:
             out: a tensordict that takes the entries instead.
             stack_dim_name: of the stack dimension.
             strict_shape: raise where batch sizes differ.
-            kwargs: `as_list`, `as_padded_tensor`, `as_nested_tensor`, `padding_side`, `padding_value`, `layout`, for tensors
-                of different shapes.
+            kwargs: `as_list`, `as_padded_tensor`, `as_nested_tensor`, `padding_side`, `padding_value`, `layout`, for
+                tensors of different shapes.
         """
         from flambeau.data.tensordict._lazy import LazyStackedTensorDict
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from flambeau.data.tensordict._defaults import NO_DEFAULT
 from flambeau.data.tensordict._keys import key_path, missing_key
 from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._unbatched import UnbatchedTensor
 
 _HOW = (
     "ask for it with get(key, as_list=True), get(key, as_padded_tensor=True) or get(key, as_nested_tensor=True), "
@@ -49,6 +50,8 @@ class LazyReading:
             if values[0]._is_non_tensor:
                 return torch.stack(values, self.stack_dim)
             return self._nested(values)
+        if isinstance(values[0], UnbatchedTensor):
+            return values[0]._within(self.batch_size)
         if how.get("as_list"):
             return values
         if how.get("as_padded_tensor"):

@@ -58,9 +58,9 @@ def _fuses(leaves: list[Tensor]) -> bool:
         return True
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return False
-    if not torch.is_grad_enabled() or not any([leaf.requires_grad for leaf in leaves]):
+    if not torch.is_grad_enabled() or not any(leaf.requires_grad for leaf in leaves):
         return True
-    return all([leaf.is_floating_point() for leaf in leaves])
+    return all(leaf.is_floating_point() for leaf in leaves)
 
 
 class PointwiseMethods:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from flambeau.data.tensordict._defaults import NO_DEFAULT
 from flambeau.data.tensordict._pointwise_methods import rekeyed
+from flambeau.data.tensordict._unbatched import batched
 
 
 class ReductionMethods:
@@ -66,8 +67,9 @@ class ReductionMethods:
             size = torch.Size([old[place] for place in kept])
             names = None if names is None else [names[place] for place in kept]
         return self._fast_apply(
-            lambda leaf: function(leaf, dims, keepdim), batch_size=size, names=names, filter_empty=False
-        )
+            lambda leaf: batched(lambda one: function(one, dims, keepdim), leaf, size),
+            batch_size=size, names=names, filter_empty=False,
+        )  # fmt: skip
 
     def sum(
         self, dim: Any = NO_DEFAULT, keepdim: bool = NO_DEFAULT, *, dtype: Any = None, reduce: bool | None = None,

@@ -13,6 +13,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._unbatched import UnbatchedTensor
+
 Names = list[str | None] | None
 
 
@@ -23,7 +25,10 @@ class ShapeMethods:
         """A tensordict with a function of each entry."""
         from flambeau.data.tensordict._td import make_td
 
-        data = {key: function(value) for key, value in self._items()}
+        data = {
+            key: value._within(batch_size) if isinstance(value, UnbatchedTensor) else function(value)
+            for key, value in self._items()
+        }
         result = make_td(data, batch_size, self.device, names)
         if self.is_locked:
             result._lock_below(None)

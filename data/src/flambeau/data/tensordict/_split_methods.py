@@ -9,6 +9,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._unbatched import UnbatchedTensor
+
 
 class SplitMethods:
     """unbind, split, chunk, tensor_split; stack and cat."""
@@ -78,7 +80,10 @@ class SplitMethods:
         keys = list(self._key_names())
         if not keys:
             return tuple([make_td({}, size, device, names and list(names)) for size in sizes])
-        columns = [cut(value) for _, value in self._items()]
+        columns = [
+            [value._within(size) for size in sizes] if isinstance(value, UnbatchedTensor) else cut(value)
+            for _, value in self._items()
+        ]
         rows = zip(*columns, strict=True)
         if names is None:
             return tuple([make_td(dict(zip(keys, row)), size, device) for row, size in zip(rows, sizes)])  # noqa: B905 hot
@@ -86,6 +91,19 @@ class SplitMethods:
             make_td(dict(zip(keys, row, strict=True)), size, device, list(names))
             for row, size in zip(rows, sizes, strict=True)
         )
+
+    @classmethod
+    def fromkeys(cls, keys: Any, value: Any = 0) -> Any:
+        """A TensorDict without batch dimensions with the same value under every key."""
+        from flambeau.data.tensordict._td import TensorDict
+
+        return TensorDict(dict.fromkeys(keys, value))
+
+    def _get_sub_tensordict(self, idx: Any) -> Any:
+        """The part that an index selects; writes to it reach this tensordict, whatever the index."""
+        from flambeau.data.tensordict._sub import _SubTensorDict
+
+        return _SubTensorDict(self, idx)
 
     @classmethod
     def stack(cls, input: Any, dim: int = 0, *, out: Any = None) -> Any:

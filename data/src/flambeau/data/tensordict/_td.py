@@ -17,6 +17,7 @@ from flambeau.data.tensordict._names_methods import indexed_names, name_list
 from flambeau.data.tensordict._nestedkey import NestedKey
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._torch_func import cat_tensordicts, stack_tensordicts
+from flambeau.data.tensordict._unbatched import UnbatchedTensor
 from flambeau.data.tensordict.base import TensorDictBase
 
 _EMPTY = torch.Size(())
@@ -163,7 +164,9 @@ class TensorDict(TensorDictBase):
                 return self._validated_collection(key, value)
         if device is not None and value.device != device:
             value = value.to(device, non_blocking=non_blocking)
-        if size and leading_shape(value, len(size)) != size and not getattr(value, "_is_unbatched", False):
+        if isinstance(value, UnbatchedTensor):
+            return value._within(size)
+        if size and leading_shape(value, len(size)) != size:
             raise RuntimeError(
                 f"{key!r} has shape {_shown(value)}, which does not begin with the batch size {list(size)}."
             )
@@ -271,7 +274,11 @@ class TensorDict(TensorDictBase):
             index = normal_index(index, len(size))
             new_size = indexed_size(size, index)
         names = None if self._names is None else indexed_names(self._names, index)
-        return make_td({key: value[index] for key, value in self._tensordict.items()}, new_size, self._device, names)
+        data = {
+            key: value._within(new_size) if isinstance(value, UnbatchedTensor) else value[index]
+            for key, value in self._tensordict.items()
+        }
+        return make_td(data, new_size, self._device, names)
 
     # --- combining
 
@@ -298,7 +305,7 @@ class TensorDict(TensorDictBase):
     def batch_size(self, new_size: Sequence[int] | torch.Size | int) -> None:
         size = as_size(new_size)
         for key, value in self._tensordict.items():
-            if leading_shape(value, len(size)) == size or getattr(value, "_is_unbatched", False):
+            if isinstance(value, UnbatchedTensor) or leading_shape(value, len(size)) == size:
                 continue
             if not isinstance(value, TensorCollection):
                 raise RuntimeError(
@@ -372,4 +379,5 @@ def as_device(device: Any) -> torch.device:
     return device
 
 
+from flambeau.data.tensordict import _pytree  # noqa: E402, F401  registers the nodes
 from flambeau.data.tensordict._td_functions import *  # noqa: E402, F403  upstream's path of these functions

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from flambeau.data.tensordict._keys import listing
 from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._unbatched import UnbatchedTensor
 
 T = TypeVar("T")
 
@@ -103,7 +104,12 @@ def stack_tensordicts(tds: list[Any], dim: int, out: Any) -> Any:
     new = torch.Size((*size[:dim], len(tds), *size[dim:]))
     if out is not None:
         return _into(out, tds, new, lambda values, target: torch.stack(values, dim, out=target))
-    data = {key: torch.stack([td._get_str(key) for td in tds], dim) for key in first._key_names()}
+    data = {
+        key: torch.stack([td._get_str(key) for td in tds], dim)
+        if not isinstance(value, UnbatchedTensor)
+        else value._within(new)
+        for key, value in first._items()
+    }
     names = first._names_or_none()
     return make_td(data, new, first.device, None if names is None else [*names[:dim], None, *names[dim:]])
 
@@ -120,7 +126,12 @@ def cat_tensordicts(tds: list[Any], dim: int, out: Any) -> Any:
     new = torch.Size((*size[:dim], total, *size[dim + 1 :]))
     if out is not None:
         return _into(out, tds, new, lambda values, target: torch.cat(values, dim, out=target))
-    data = {key: torch.cat([td._get_str(key) for td in tds], dim) for key in first._key_names()}
+    data = {
+        key: torch.cat([td._get_str(key) for td in tds], dim)
+        if not isinstance(value, UnbatchedTensor)
+        else value._within(new)
+        for key, value in first._items()
+    }
     names = first._names_or_none()
     return make_td(data, new, first.device, None if names is None else list(names))
 

@@ -1,0 +1,128 @@
+"""`_SubTensorDict`: a part of a tensordict, through which writes reach the whole."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from flambeau.data.tensordict._index import indexed_size, normal_index
+from flambeau.data.tensordict._keys import missing_key
+from flambeau.data.tensordict._names_methods import indexed_names
+from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict.base import TensorDictBase
+
+
+class _SubTensorDict(TensorDictBase):
+    """What `td[idx]` shows, but every entry is read from and written to `td`, whatever kind of index it is.
+
+    Args:
+        source: the tensordict.
+        idx: of its batch dimensions.
+        batch_size: of the part; worked out by default.
+    """
+
+    def __init__(self, source: Any, idx: Any, batch_size: Any = None) -> None:
+        self._source = source
+        self.idx = normal_index(idx, len(source.batch_size))
+        self._batch_size = indexed_size(source.batch_size, self.idx)
+        if batch_size is not None and torch.Size(batch_size) != self._batch_size:
+            raise RuntimeError(f"the index selects batch size {list(self._batch_size)}, not {list(batch_size)}.")
+
+    def _items(self) -> Any:
+        return [(key, self._get_str(key)) for key in self._source._key_names()]
+
+    def _key_names(self) -> Any:
+        return self._source._key_names()
+
+    def _get_str(self, key: str, default: Any = None, **kwargs: Any) -> Any:
+        value = self._source._get_str(key)
+        if value is None:
+            return default
+        if isinstance(value, TensorCollection) and not value._is_non_tensor and isinstance(value, TensorDictBase):
+            return _SubTensorDict(value, self.idx)
+        return value[self.idx]
+
+    def _set_str(self, key: str, value: Any, **options: Any) -> None:
+        self._source._set_at_str(key, value, self.idx)
+
+    def _make_child(self, key: str, *, ignore_lock: bool = False) -> Any:
+        self._source._make_child(key, ignore_lock=ignore_lock)
+        return self._get_str(key)
+
+    def _del_str(self, key: str) -> None:
+        self._source._del_str(key)
+
+    def _index(self, index: Any) -> Any:
+        return _SubTensorDict(self, index)
+
+    @property
+    def batch_size(self) -> torch.Size:
+        """The batch size of the part, which is fixed.
+
+        Raises:
+            RuntimeError: on assignment of another.
+        """
+        return self._batch_size
+
+    @batch_size.setter
+    def batch_size(self, size: Any) -> None:
+        if torch.Size(size) != self._batch_size:
+            raise RuntimeError("the batch size of a part of a tensordict is fixed; change a clone() of it.")
+
+    @property
+    def device(self) -> torch.device | None:
+        """The device of the whole."""
+        return self._source.device
+
+    def _names_or_none(self) -> Any:
+        names = self._source._names_or_none()
+        return None if names is None else indexed_names(names, self.idx)
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether the whole is locked."""
+        return self._source.is_locked
+
+    def lock_(self) -> Self:
+        """Not for a part.
+
+        Raises:
+            RuntimeError: always; lock the whole.
+        """
+        raise RuntimeError("a part of a tensordict cannot be locked; lock the whole tensordict.")
+
+    def unlock_(self) -> Self:
+        """Not for a part.
+
+        Raises:
+            RuntimeError: always; unlock the whole.
+        """
+        raise RuntimeError("a part of a tensordict cannot be unlocked; unlock the whole tensordict.")
+
+    def _lock_below(self, parent: Any) -> None:
+        self._source._lock_below(parent)
+
+    def parent_tensordict(self) -> Any:
+        """The whole."""
+        return self._source
+
+    def entry_class(self, key: Any) -> type:
+        """The class of an entry of the whole."""
+        if key not in self:
+            raise missing_key(key, self._key_names())
+        return self._source.entry_class(key)
+
+    def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Any:
+        """A TensorDict with copies of the part's tensors."""
+        return self.clone().contiguous(canonical=canonical)
+
+    def zero_(self) -> Self:
+        """Fill the part with zeros."""
+        for key, value in self._items():
+            if isinstance(value, Tensor):
+                self._source._set_at_str(key, torch.zeros_like(value), self.idx)
+            elif not value._is_non_tensor:
+                value.zero_()
+        return self

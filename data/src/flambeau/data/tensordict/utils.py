@@ -1,0 +1,65 @@
+"""Helpers for tensordicts, under upstream's path; each is defined in the module that is about it."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+_HOME = "flambeau.data.tensordict."
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        _HOME + "_close": ("assert_close",),
+        _HOME + "_duplicates": ("isin", "remove_duplicates"),
+        _HOME + "_index": ("convert_ellipsis_to_idx",),
+        _HOME + "_keys": (
+            "_unravel_key_to_tuple",
+            "is_nested_key",
+            "is_seq_of_nested_key",
+            "unravel_key",
+            "unravel_key_list",
+            "unravel_keys",
+        ),
+        _HOME + "_lock_methods": ("lock_blocked",),
+        _HOME + "_nontensor_stack": ("LinkedList",),
+        _HOME + "_small_utils": (
+            "Buffer",
+            "BufferLegacy",
+            "KeyDependentDefaultDict",
+            "T",
+            "cache",
+            "erase_cache",
+            "expand_as_right",
+            "expand_right",
+            "infer_size_impl",
+            "int_generator",
+            "is_namedtuple",
+            "is_namedtuple_class",
+            "parse_tensor_dict_string",
+            "print_directory_tree",
+            "prod",
+            "timeit",
+        ),
+        _HOME + "_tensorcollection": ("is_non_tensor", "is_tensorclass"),
+        _HOME + "_utils_options": (
+            "_legacy_lazy",
+            "capture_non_tensor_stack",
+            "get_printoptions",
+            "lazy_legacy",
+            "list_to_stack",
+            "set_capture_non_tensor_stack",
+            "set_lazy_legacy",
+            "set_list_to_stack",
+            "set_printoptions",
+            "strtobool",
+        ),
+        _HOME + "memmap.future": ("TensorDictFuture",),
+    },
+)
+
+
+def assert_allclose_td(*args: object, **kwargs: object) -> bool:
+    """`assert_close`, by its older name."""
+    from flambeau.data.tensordict._close import assert_close
+
+    return assert_close(*args, **kwargs)  # type: ignore[arg-type]
