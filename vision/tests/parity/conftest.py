@@ -1,4 +1,4 @@
-"""After parity runs, print how much of recorded upstream is there: builders, weights, operators, functionals, datasets."""
+"""After parity runs, print how much of upstream is there: builders, weights, operators, functionals, datasets."""
 
 from __future__ import annotations
 
