@@ -1,8 +1,7 @@
 // What Python calls: each function takes an array of jobs and does them on as many threads as torch may use.
 
 #include "codecs.h"
-
-#include <atomic>
+#include "team.h"
 
 namespace fb::codecs {
 namespace {
@@ -33,17 +32,12 @@ void encode(Encoding& encoding) noexcept {
     refuse(encoding, Unsupported, "there is no format %d", encoding.format);
 }
 
-// Calls `work` with each job. Threads take the next job when they are free: pictures differ in size.
+// Calls `work` with each job, on as many threads as torch may use.
 template <typename Job, typename Work>
 void each(Job* jobs, int64_t count, Work work) noexcept {
     int64_t pixels = 0;
     for (int64_t i = 0; i < count; ++i) pixels += jobs[i].height * jobs[i].width;
-    const int32_t most = threads(pixels);
-    const int32_t team = count < most ? int32_t(count) : most;
-    std::atomic<int64_t> next{0};
-    parallel_for(0, team, 1, team, [&](int64_t, int64_t) noexcept {
-        for (int64_t i = next++; i < count; i = next++) work(jobs[i]);
-    });
+    share_jobs(count, threads(pixels), [&](int64_t i) noexcept { work(jobs[i]); });
 }
 
 }  // namespace

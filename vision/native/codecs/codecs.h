@@ -8,8 +8,6 @@
 
 #include <flambeau/kernel.h>
 
-#pragma GCC visibility push(hidden)
-
 namespace fb::codecs {
 
 enum Format : int32_t { Jpeg, Png, WebP };
@@ -90,5 +88,3 @@ FB_INLINE uint32_t luma(uint32_t red, uint32_t green, uint32_t blue) noexcept {
 }
 
 }  // namespace fb::codecs
-
-#pragma GCC visibility pop

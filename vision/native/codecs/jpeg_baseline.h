@@ -10,8 +10,6 @@
 
 #include <jpeglib.h>
 
-#pragma GCC visibility push(hidden)
-
 namespace fb::codecs {
 
 // Decodes a file of which libjpeg has read everything before the scan.
@@ -29,5 +27,3 @@ bool decode_baseline(const jpeg_decompress_struct& info, const uint8_t* scan, co
 bool baseline_fits(const jpeg_decompress_struct& info, int64_t channels) noexcept;
 
 }  // namespace fb::codecs
-
-#pragma GCC visibility pop

@@ -10,8 +10,6 @@
 
 #include <jpeglib.h>
 
-#pragma GCC visibility push(hidden)
-
 namespace fb::codecs {
 
 struct JpegErrors {
@@ -30,5 +28,3 @@ void describe_error(const JpegErrors& errors, char* text, size_t bytes) noexcept
 [[noreturn]] void give_up(j_common_ptr info, const char* why);
 
 }  // namespace fb::codecs
-
-#pragma GCC visibility pop

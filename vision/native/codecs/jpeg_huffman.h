@@ -8,8 +8,6 @@
 
 #include <jpeglib.h>
 
-#pragma GCC visibility push(hidden)
-
 namespace fb::codecs {
 
 // Places of coefficients in a block, by their order in the file; more of them for runs past the end of a block.
@@ -105,5 +103,3 @@ __attribute__((always_inline)) inline int extend(uint32_t bits, int size) noexce
 }
 
 }  // namespace fb::codecs
-
-#pragma GCC visibility pop

@@ -5,8 +5,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#pragma GCC visibility push(hidden)
-
 namespace fb::codecs {
 
 inline constexpr uint8_t png_signature[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
@@ -43,5 +41,3 @@ struct Buffer {
 };
 
 }  // namespace fb::codecs
-
-#pragma GCC visibility pop

@@ -11,8 +11,6 @@
 
 #include "png_format.h"
 
-#pragma GCC visibility push(hidden)
-
 namespace fb::codecs {
 
 // Of left, above and upper left the one nearest to left + above - upper left (section 9.4).
@@ -175,5 +173,3 @@ inline Unfilter unfilter_of(int64_t step) noexcept {
 }
 
 }  // namespace fb::codecs
-
-#pragma GCC visibility pop
