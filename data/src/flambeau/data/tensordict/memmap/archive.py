@@ -6,6 +6,7 @@ bytes, which an extra block of id 0x6474 in front of them sees to; any program t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import struct
@@ -73,7 +74,10 @@ class _Writer:
                 self.file.close()
                 replace(self.temporary, self.target)
         finally:
-            self.file.close()
+            with contextlib.suppress(OSError, ValueError):  # what is half written is thrown away
+                self.zip.close()
+            with contextlib.suppress(OSError):
+                self.file.close()
             self.temporary.unlink(missing_ok=True)
 
     def add(self, name: str, parts: Iterator[Any], nbytes: int, *, aligned: bool) -> None:

@@ -1,7 +1,9 @@
 """Consolidation: all tensors of a collection in one storage, which can be a file that carries its structure.
 
 The file is the payload, then the structure as JSON, then the length of the JSON as a little-endian int64. The
-structure tells of each tensor its dtype, shape, first and last byte, and padding; of each collection its class.
+structure tells of each tensor its dtype, shape, first and last byte, and padding; of each collection its class. It is
+the format of the tensordict library; what that has no place for (the order of mixed keys, tensor types) is a second
+JSON between payload and structure, with its length and a mark behind it, which that library passes over.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ from flambeau.data.tensordict.memmap.saving import give_record, is_lazy_stack, t
 
 _TAIL = struct.Struct("<q")
 _WORD = 8
+_MARK = b"flambeau"
+_BESIDE = ("order", "tensor_types", "nested")
 
 
 @dataclass(frozen=True)
@@ -132,8 +136,12 @@ def _copy(storage: Tensor, piece: _Piece, non_blocking: bool) -> None:
 
 def _write(path: str, layout: _Layout, structure: dict[str, Any], num_threads: int) -> None:
     """Write the file so that it appears complete."""
-    text = jsonable.dumps(structure)
-    nbytes = layout.end + len(text) + _TAIL.size
+    plain, beside = split(structure)
+    extra = jsonable.dumps(beside) if beside else b""
+    tail = extra + _TAIL.pack(len(extra)) + _MARK if beside else b""
+    text = jsonable.dumps(plain)
+    tail += text + _TAIL.pack(len(text))
+    nbytes = layout.end + len(tail)
     temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     descriptor = create(temporary)
@@ -146,7 +154,7 @@ def _write(path: str, layout: _Layout, structure: dict[str, Any], num_threads: i
             else:
                 for task in tasks:
                     task()
-            pwrite_all(descriptor, memoryview(text + _TAIL.pack(len(text))), layout.end)
+            pwrite_all(descriptor, memoryview(tail), layout.end)
         os.close(descriptor)
         descriptor = -1
         replace(Path(temporary), Path(path))
@@ -231,8 +239,46 @@ def describe(value: Any, layout: _Layout) -> dict[str, Any]:
             below[key] = describe(item, layout)
     if clashing := below.keys() & structure.keys():
         structure["nested"] = {key: below.pop(key) for key in clashing}
-    structure["order"] = list(value._key_names())
+    order = list(value._key_names())
+    if order != [*structure["non_tensors"], *_keys_of(structure["leaves"]), *below, *structure.get("nested", ())]:
+        structure["order"] = order
     return {**structure, **below}
+
+
+def _keys_of(leaves: dict[str, Any]) -> list[str]:
+    """The keys whose tensors the entries tell of."""
+    keys = []
+    for name in leaves:
+        if name.startswith("<NJT_VALUES>"):
+            keys.append(name[12:])
+        elif name.startswith("<NT>"):
+            keys.append(name[4:])
+        elif not name.startswith(("<NJT", "<NT_SIZES>")):
+            keys.append(name)
+    return keys
+
+
+def split(structure: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A structure without, and the rest with, what the format has no place for."""
+    beside = {name: structure[name] for name in _BESIDE if name in structure}
+    plain: dict[str, Any] = {}
+    below: dict[str, Any] = {}
+    for name, value in structure.items():
+        if name in _BESIDE:
+            continue
+        if isinstance(value, dict) and "cls" in value:
+            value, rest = split(value)
+            if rest:
+                below[name] = rest
+        plain[name] = value
+    return plain, {**beside, "below": below} if below else beside
+
+
+def join(plain: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any]:
+    """Undo `split`."""
+    below = beside.get("below", {})
+    whole = {name: join(value, below[name]) if name in below else value for name, value in plain.items()}
+    return {**whole, **{name: beside[name] for name in _BESIDE if name in beside}}
 
 
 def _metadata(value: Any) -> dict[str, Any]:
@@ -419,6 +465,20 @@ def from_consolidated(filename: str, *, allow_pickle: bool | None = None) -> Any
     return _from_file(os.path.abspath(filename), None, allow_pickle)  # noqa: PTH100 - links stay as they are
 
 
+def _read_beside(file: Any, end: int) -> bytes:
+    """The second JSON, which ends where the structure begins; empty where there is none."""
+    head = end - _TAIL.size - len(_MARK)
+    if head < 0:
+        return b""
+    file.seek(head)
+    length = _TAIL.unpack(file.read(_TAIL.size))[0]
+    if file.read(len(_MARK)) != _MARK or not 0 < length <= head:
+        return b""
+    file.seek(head - length)
+    text: bytes = file.read(length)
+    return text
+
+
 def _from_file(path: str, into: Any, allow_pickle: bool | None = None) -> Any:
     try:
         size = os.stat(path).st_size  # noqa: PTH116 - a string is enough
@@ -432,10 +492,12 @@ def _from_file(path: str, into: Any, allow_pickle: bool | None = None) -> Any:
             raise LayoutError(
                 f"{path} does not end as a consolidated TensorDict does: it was cut short or is another file."
             )
-        file.seek(size - _TAIL.size - length)
+        start = size - _TAIL.size - length
+        file.seek(start)
         text = file.read(length)
+        extra = _read_beside(file, start)
     try:
-        structure = json.loads(text)
+        structure = join(json.loads(text), json.loads(extra) if extra else {})
     except ValueError as error:
         raise LayoutError(f"{path} is damaged ({error}); restore it, or consolidate again.") from error
     end = size - _TAIL.size - length

@@ -217,7 +217,7 @@ class Reader:
     def _non_tensor(self, folder: str, meta: dict[str, Any], where: str) -> Any:
         from flambeau.data.tensordict._nontensor import MetaData, NonTensorData
 
-        value = meta["data"] if "data" in meta else self._pickled(join(folder, "other.pickle"), where)
+        value = meta["data"] if "data" in meta else self._pickled(join(folder, "other.pickle"), where)["data"]
         name = meta["_type"].rpartition(".")[2].removesuffix("'>")
         cls = MetaData if name == "MetaData" else NonTensorData
         return cls(value, batch_size=torch.Size(meta.get("shape", ())))

@@ -52,7 +52,7 @@ def put_together(flat: Tensor, sizes: Tensor) -> Tensor:
     for column in range(sizes.shape[1] - 2, -1, -1):
         strides[:, column] = strides[:, column + 1] * sizes[:, column + 1]
     lengths = sizes.prod(-1)
-    offsets = lengths.cumsum(0) - lengths
+    offsets = lengths.cumsum(0) - lengths + flat.storage_offset()  # they are counted from the storage's beginning
     return torch._nested_view_from_buffer(flat, sizes, strides, offsets)
 
 

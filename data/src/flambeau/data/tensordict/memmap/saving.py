@@ -207,7 +207,7 @@ def _non_tensor_meta(value: Any, folder: str, current: Plan) -> dict[str, Any]:
     meta = {"_type": type_string(type(value)), "_is_non_tensor": True, "_metadata": None}
     if jsonable.is_plain(value.data):
         return {"_type": meta.pop("_type"), "data": value.data, **meta}
-    current.blobs.append((join(folder, "other.pickle"), pickles.dumps(value.data)))
+    current.blobs.append((join(folder, "other.pickle"), pickles.dumps({"data": value.data})))
     return meta
 
 
