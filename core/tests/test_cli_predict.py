@@ -253,3 +253,48 @@ def test_a_device_that_cannot_be_used_is_named(device: str, sums: Any, numbers: 
 def test_at_least_one_row_is_asked_for(sums: Any, numbers: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["predict", str(numbers), "--top", "0"]) == 1
     assert "expected at least 1" in capsys.readouterr().err
+
+
+def test_a_task_that_compares_files_gets_them_all(
+    sums: Any, numbers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = tmp_path / "more.num"
+    more.write_text("10")
+    record = {"task": "sum-of-files", "target": "several_plugin:answer", "accepts": "files"}
+    model = {"name": "several", "target": "sums_plugin:net", "weights": "sums_plugin:Net_Weights"}
+    weights = {
+        "model": "several",
+        "enum": "sums_plugin:Net_Weights",
+        "name": "V1",
+        "url": "package:sums_plugin/net.pth",
+        "default": True,
+        "task": "sum-of-files",
+    }
+    sums.add(
+        "several",
+        {"predictors": [record], "models": [model], "weights": [weights]},
+        modules={
+            "__init__.py": """
+                from pathlib import Path
+                import sums_plugin
+
+                def answer(sources, **options):
+                    return sums_plugin.answer(" ".join(Path(one).read_text() for one in sources), **options)
+            """
+        },
+    )
+    words = ["--weights", "several/several:V1", "--top", "1"]
+    assert main(["predict", str(numbers), str(more), *words]) == 0
+    assert capsys.readouterr().out == "plus\t4.5\n"
+    assert main(["predict", str(numbers), str(more), *words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["source"] == [str(numbers), str(more)]
+    assert predict([numbers], weights="several/several:V1").rows[0]["class"] == "minus"
+    with pytest.raises(MissingInputError, match=r"absent\.num"):
+        plan([numbers, tmp_path / "absent.num"], weights="several/several:V1")
+
+
+def test_a_task_of_one_input_refuses_more(sums: Any, numbers: Path) -> None:
+    with pytest.raises(PredictError, match=r"'sum-sign' takes one input, 2 were given"):
+        plan([numbers, numbers])
+    with pytest.raises(PredictError, match="there is no input"):
+        plan([])

@@ -83,7 +83,7 @@ ROWS = [{"class": "a name that is far too long for any picture of this width", "
 )
 def test_the_drawing_is_legible_at_any_size(tmp_path, height, width, expected_width):
     picture = torch.full((3, height, width), 200, dtype=torch.uint8)
-    predict_classes._draw(picture, ROWS, tmp_path / "answer.png")
+    predict_classes.draw_classes(picture, ROWS, tmp_path / "answer.png")
     drawn = decode_image(tmp_path / "answer.png")
     assert drawn.shape[2] == expected_width
     text_height = max(16, expected_width // 20)

@@ -14,13 +14,14 @@ Weights name a model, the model's record names its task, and a plugin's manifest
                     "suffixes": [".png", ".jpg"], "default_weights": "vision/resnet50:IMAGENET1K_V2"}]
 
 `suffixes` with `default_weights` choose the weights where the user names none. `accepts` is "file" (the default): the
-predictor is given the path; or "text": it is given the text itself, also where the user named a file that holds it.
+predictor is given the path; "files": it is given a tuple of one or more paths; or "text": it is given the text itself,
+also where the user named a file that holds it.
 Several predictors may exist for a task: the one of the model's own plugin serves, else the first by the plugin's name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from flambeau.core.weights import WeightsEnum
 
 __all__ = ["Plan", "PredictOptions", "Prediction", "Predictor", "plan", "predict"]
+
+
+Source = str | Path | Sequence[str | Path]
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class Predictor(Protocol):
 
     def __call__(
         self,
-        source: str,
+        source: Any,
         *,
         model: torch.nn.Module,
         weights: WeightsEnum,
@@ -88,7 +92,7 @@ class Predictor(Protocol):
         Called in inference mode.
 
         Args:
-            source: the path of the input file, or the text itself (see `accepts` above).
+            source: a path, a tuple of paths, or the text itself (see `accepts` above).
             model: in evaluation mode, on `device`, its floating parameters in `dtype`.
             weights: the member that the model's parameters are from; `weights.meta` has the labels.
             device: where the input has to be.
@@ -105,7 +109,7 @@ class Predictor(Protocol):
 class Plan:
     """What a prediction will use, found without importing any of it."""
 
-    source: str
+    source: str | tuple[str, ...]
     weights: Entry
     model: Entry
     task: str
@@ -113,7 +117,7 @@ class Plan:
 
 
 def predict(
-    source: str | Path,
+    source: Source,
     *,
     weights: str | None = None,
     model: str | None = None,
@@ -124,7 +128,7 @@ def predict(
     """Make a prediction.
 
     Args:
-        source: a file, or a text where the task is about texts.
+        source: a file, several files where the task takes them, or a text where the task is about texts.
         weights: a name, such as "vision/resnet50:DEFAULT", "ResNet50_Weights.IMAGENET1K_V2", or a member's name alone
             where `model` is given. Left out: those of `model`, else the default for the file's suffix.
         model: the model's name.
@@ -141,14 +145,16 @@ def predict(
     return run(plan(source, weights=weights, model=model), device=device, dtype=dtype, options=options)
 
 
-def plan(source: str | Path, *, weights: str | None = None, model: str | None = None) -> Plan:
+def plan(source: Source, *, weights: str | None = None, model: str | None = None) -> Plan:
     """Find out what a prediction takes, and that its input is there; imports no plugin.
 
     Raises:
         As `predict`.
     """
-    source = str(source)
-    chosen = _weights(source, weights, model)
+    sources = [str(source)] if isinstance(source, (str, Path)) else [str(one) for one in source]
+    if not sources:
+        raise PredictError("there is no input; give a file.")
+    chosen = _weights(sources[0], weights, model)
     owner = MODELS.entry(chosen.id.rpartition(":")[0])
     task = chosen.info.get("task") or owner.info.get("task")
     if not task:
@@ -157,8 +163,7 @@ def plan(source: str | Path, *, weights: str | None = None, model: str | None = 
             f"{owner.origin} has to register it with register_model(task=...)."
         )
     record = _predictor(task, owner)
-    text = _text(source) if record.get("accepts") == "text" else _file(source)
-    return Plan(text, chosen, owner, task, record["target"])
+    return Plan(_input(sources, task, record.get("accepts", "file")), chosen, owner, task, record["target"])
 
 
 def run(
@@ -240,6 +245,15 @@ def _predictor(task: str, model: Entry) -> dict[str, Any]:
             f"there are predictors for {', '.join(sorted(tasks)) or 'no task'}.{hint}"
         )
     return min(fitting, key=lambda item: item[:2])[2]
+
+
+def _input(sources: list[str], task: str, accepts: str) -> str | tuple[str, ...]:
+    """What the predictor is given."""
+    if accepts == "files":
+        return tuple(map(_file, sources))
+    if len(sources) > 1:
+        raise PredictError(f"the task {task!r} takes one input, {len(sources)} were given; ask for each by itself.")
+    return _text(sources[0]) if accepts == "text" else _file(sources[0])
 
 
 def _file(source: str) -> str:

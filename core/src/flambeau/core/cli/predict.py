@@ -2,7 +2,8 @@
 
 `--json` prints::
 
-    {"source", "task", "model": id, "weights": id, "title", "columns": [..], "rows": [{..}], "out": path|null}
+    {"source": path|[path, ..], "task", "model": id, "weights": id, "title", "columns": [..], "rows": [{..}],
+     "out": path|null}
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ DTYPES = ("float32", "float16", "bfloat16", "float64")
 def configure(parser: Parser) -> None:
     """Add the input, and what to run on it."""
     parser.add_argument(
-        "input", metavar="INPUT", help="a file; for tasks about texts also the text itself, or - for stdin"
+        "input",
+        metavar="INPUT",
+        nargs="+",
+        help="a file, or two where a task compares them; for tasks about texts also the text itself, or - for stdin",
     )
     parser.add_argument(
         "--weights", metavar="NAME", help="such as vision/resnet50:DEFAULT (default: by the file's suffix)"
@@ -41,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     from flambeau.core import predict
 
     options = predict.PredictOptions(top=arguments.top)
-    source = _stdin() if arguments.input == "-" else arguments.input
+    source = _stdin() if arguments.input == ["-"] else arguments.input
     plan = predict.plan(source, weights=arguments.weights, model=arguments.model)
     if arguments.out is not None and not arguments.out.absolute().parent.is_dir():
         raise CommandError(f"--out: the folder {arguments.out.parent} does not exist; create it first.")
@@ -91,7 +95,7 @@ def _draw(prediction: Any, path: Path) -> None:
 
 def _record(plan: Any, prediction: Any, arguments: argparse.Namespace) -> dict[str, Any]:
     return {
-        "source": arguments.input,
+        "source": arguments.input[0] if len(arguments.input) == 1 else arguments.input,
         "task": plan.task,
         "model": plan.model.id,
         "weights": plan.weights.id,

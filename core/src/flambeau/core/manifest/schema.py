@@ -138,7 +138,7 @@ class PredictorRecord(Record):
     target: Target
     suffixes: list[Annotated[str, Field(pattern=r"^\.[\w.]+$")]] = []
     default_weights: str | None = None
-    accepts: Literal["file", "text"] = "file"
+    accepts: Literal["file", "files", "text"] = "file"
 
 
 class Manifest(Record):

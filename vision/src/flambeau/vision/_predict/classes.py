@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from flambeau.core.weights import WeightsEnum
 
-__all__ = ["classify_image"]
+__all__ = ["classify_image", "draw_classes"]
 
 
 def classify_image(
@@ -62,7 +62,7 @@ def classify_image(
         for probability, index in zip(best.values.tolist(), best.indices.tolist(), strict=True)
     ]
     title = f"{Path(source).name}, seen by {weights!r}"
-    return Prediction(rows, ("class", "probability"), title, partial(_draw, picture, rows))
+    return Prediction(rows, ("class", "probability"), title, partial(draw_classes, picture, rows))
 
 
 # --- the picture of an answer -------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def classify_image(
 _PAPER, _TEXT, _FAINT, _BAR = "#16181d", "#ffffff", "#9aa3b2", "#f59f3a"
 
 
-def _draw(picture: Tensor, rows: list[dict[str, Any]], path: Path) -> None:
+def draw_classes(picture: Tensor, rows: list[dict[str, Any]], path: Path) -> None:
     """Write the picture with the rows below it: name, bar, percentage.
 
     Raises:

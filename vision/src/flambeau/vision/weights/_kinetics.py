@@ -11,20 +11,30 @@ from flambeau.vision.weights._records import published
 __all__ = ["kinetics"]
 
 
-def kinetics(file: str, *, accuracy: tuple[float, float], preset: Mapping[str, Any], **facts: Any) -> Weights:
+def kinetics(
+    file: str,
+    *,
+    accuracy: tuple[float, float],
+    preset: Mapping[str, Any],
+    clips: tuple[int, float, int],
+    **facts: Any,
+) -> Weights:
     """A classifier of the four hundred actions of Kinetics-400.
 
     Args:
         file: its name below `https://download.pytorch.org/models/`.
         accuracy: top-1 and top-5 of whole videos, whose clips' answers are averaged, in percent.
         preset: keyword arguments of `transforms._presets.VideoClassification`.
+        clips: what the accuracy was measured with: frames of a clip, frames per second, clips of a video.
         facts: the other arguments of `published`.
     """
     top1, top5 = accuracy
+    frames, frame_rate, per_video = clips
     return published(
         file,
         lazy("flambeau.vision.transforms._presets:VideoClassification", **preset),
         categories="kinetics_400",
         metrics={"Kinetics-400": {"acc@1": top1, "acc@5": top5}},
+        clips={"frames": frames, "frame_rate": frame_rate, "per_video": per_video},
         **facts,
     )

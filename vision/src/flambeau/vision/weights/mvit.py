@@ -14,6 +14,7 @@ _mvit = partial(
     preset={"crop_size": (224, 224), "resize_size": (256,), "mean": (0.45, 0.45, 0.45), "std": (0.225, 0.225, 0.225)},
     min_size=(224, 224),
     min_temporal_size=16,
+    clips=(16, 7.5, 5),
     docs="Converted from the authors' weights. Accuracy is that of five clips of 16 frames at 7.5 Hz.",
 )
 

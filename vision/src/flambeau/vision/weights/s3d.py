@@ -19,6 +19,7 @@ class S3D_Weights(WeightsEnum):
         preset={"crop_size": (224, 224), "resize_size": (256, 256)},
         min_size=(224, 224),
         min_temporal_size=14,
+        clips=(128, 15.0, 1),
         gflops=17.979,
         mebibytes=31.972,
         recipe=UPSTREAM + "tree/main/references/video_classification#s3d",

@@ -14,6 +14,7 @@ _video = partial(
     kinetics,
     preset={"crop_size": (112, 112), "resize_size": (128, 171)},
     min_size=(1, 1),
+    clips=(16, 15.0, 5),
     recipe=UPSTREAM + "tree/main/references/video_classification",
     docs="Close to the results of the paper, by a plain recipe. Accuracy is of five clips of 16 frames at 15 Hz.",
 )

@@ -19,6 +19,7 @@ _swin = partial(
     },
     min_size=(1, 1),
     min_temporal_size=1,
+    clips=(32, 15.0, 12),
     recipe="https://github.com/SwinTransformer/Video-Swin-Transformer#kinetics-400",
     docs="Converted from the authors' weights, whose backbone was first trained on pictures of ImageNet-1K.",
 )
