@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from flambeau.data.nodes.types import Stateful
+from flambeau.data._stateful import Stateful
 
 SCHEMA = 1
 
@@ -31,8 +31,11 @@ class SamplerCursor:
 
     def __init__(self, sampler: Iterable[Any]) -> None:
         self._sampler = sampler
-        self._random = _with_generator(sampler)
-        self._stateful = isinstance(sampler, Stateful)
+        # A batch sampler takes exactly its batch from the sampler inside, whose state then is that of the batch.
+        inner = getattr(sampler, "sampler", None)
+        self._keeper: Any = next((one for one in (sampler, inner) if isinstance(one, Stateful)), None)
+        self.stateful = self._keeper is not None
+        self._random = None if self.stateful else _with_generator(sampler)
         self._seed: int | None = None
         self._start: dict[str, Any] | None = None  # the generator, or the sampler, as the pass began
         self._iterator: Iterator[Any] = iter(())
@@ -48,6 +51,8 @@ class SamplerCursor:
             else:
                 source = torch.Generator().manual_seed(self._seed ^ 0x5DEECE66D)
             self._seed = int(torch.empty((), dtype=torch.int64).random_(generator=source).item())
+        if hasattr(self._keeper, "new_pass"):
+            self._keeper.new_pass()
         self._begin(None)
 
     def load(self, state: dict[str, Any]) -> None:
@@ -55,11 +60,15 @@ class SamplerCursor:
         self._seed = state["seed"]
         if self._random is not None and self._random.generator is not None and state["generator"] is not None:
             self._random.generator.set_state(decode_tensor(state["generator"]))
-        if state["epoch"] is not None and hasattr(self._sampler, "set_epoch"):
-            self._sampler.set_epoch(state["epoch"])
-        if self._stateful:
-            self._sampler.load_state_dict(state["sampler"])  # type: ignore[attr-defined]
+        for candidate in (self._sampler, getattr(self._sampler, "sampler", None)):
+            if state["epoch"] is not None and hasattr(candidate, "set_epoch"):
+                candidate.set_epoch(state["epoch"])
+        if self.stateful:
+            self._keeper.load_state_dict(state["sampler"])
         self._begin(state)
+
+    def __iter__(self) -> SamplerCursor:
+        return self
 
     def __next__(self) -> Any:
         item = self._first() if self._fresh else next(self._iterator)
@@ -68,31 +77,31 @@ class SamplerCursor:
 
     def mark(self) -> Any:
         """What `state` needs to describe the present place later."""
-        return (self.taken, self._sampler_state()) if self._stateful else self.taken
+        return (self.taken, self._sampler_state()) if self.stateful else self.taken
 
     def state(self, mark: Any = None) -> dict[str, Any]:
         """The present place, or that of a mark, in plain values."""
         mark = self.mark() if mark is None else mark
-        taken, sampler = mark if self._stateful else (mark, None)
+        taken, sampler = mark if self.stateful else (mark, None)
         return {"taken": taken, "seed": self._seed, "sampler": sampler, **(self._start or {})}
 
     def _sampler_state(self) -> Any:
         if isinstance(self._iterator, Stateful):
             return self._iterator.state_dict()
-        return self._sampler.state_dict()  # type: ignore[attr-defined]
+        return self._keeper.state_dict()
 
     def _begin(self, state: dict[str, Any] | None) -> None:
         generator = self._random.generator if self._random is not None else None
         self._start = {
             "generator": None if generator is None else encode_tensor(generator.get_state()),
-            "epoch": epoch if isinstance(epoch := getattr(self._sampler, "epoch", None), int) else None,
+            "epoch": _epoch_of(self._sampler),
         }
         self._fresh = True
         self._iterator = iter(self._sampler)
         self.taken = 0
         if state is None:
             return
-        if self._stateful:
+        if self.stateful:
             self.taken = state["taken"]
             if isinstance(self._iterator, Stateful) and self._iterator is not self._sampler:
                 self._iterator.load_state_dict(state["sampler"])
@@ -121,6 +130,13 @@ def _with_generator(sampler: Any) -> Any:
     for candidate in (sampler, getattr(sampler, "sampler", None)):
         if hasattr(candidate, "generator"):
             return candidate
+    return None
+
+
+def _epoch_of(sampler: Any) -> int | None:
+    for candidate in (sampler, getattr(sampler, "sampler", None)):
+        if isinstance(epoch := getattr(candidate, "epoch", None), int):
+            return epoch
     return None
 
 

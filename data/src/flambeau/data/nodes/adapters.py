@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from torch.utils.data import Sampler
 
 from flambeau.data._cursor import SamplerCursor
+from flambeau.data._stateful import Stateful
 from flambeau.data.nodes.base_node import BaseNode, T
 from flambeau.data.nodes.map import Mapper
-from flambeau.data.nodes.types import Stateful
 
 K = TypeVar("K")
 

@@ -1,0 +1,172 @@
+"""Iterable data sets in workers: logical shards, whatever number of workers reads them.
+
+An epoch of an iterable data set is cut by the number of workers it began with: each reads what `get_worker_info()` says
+is its own. When it is resumed with another number of workers, those shards stay what they are until the epoch ends, and
+the workers there are share them. So no data set has to know how to be cut anew.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch.utils.data._utils.worker as torch_worker
+from torch.utils.data import IterableDataset, IterDataPipe, get_worker_info
+from torch.utils.data.graph_settings import apply_random_seed, apply_sharding
+
+from flambeau.data._deltas import Encoder
+from flambeau.data._stateful import Stateful
+from flambeau.data.stateful_dataloader._batches import Traced
+
+
+@dataclass
+class Plan:
+    """How an epoch is read.
+
+    Attributes:
+        count: logical shards; 0: one that knows of no workers.
+        turn: the shard whose batch comes first.
+        states: shard -> where it stands.
+        batch_size: None: the data set's items are batches.
+        pipe_seed: of torch's data pipes, common to all shards.
+        ranks: number of ranks and this one's, for torch's data pipes.
+    """
+
+    count: int
+    batch_size: int | None
+    drop_last: bool
+    collate_fn: Callable[[Any], Any]
+    every: int
+    turn: int = 0
+    states: dict[int, Any] = field(default_factory=dict)
+    pipe_seed: int | None = None
+    ranks: tuple[int, int] = (1, 0)
+
+
+class ShardedIterable(IterableDataset):
+    """The batches of a data set, each with the state behind it; what DataLoader's workers are given."""
+
+    def __init__(self, dataset: Any, plan: Plan, workers: int) -> None:
+        self._dataset = dataset
+        self._plan = plan
+        self._workers = workers
+
+    def __iter__(self) -> Iterator[Traced]:
+        plan = self._plan
+        # Workers that are kept read the next epoch with a fresh plan, cut by their own number.
+        fresh = {"count": self._workers, "turn": 0, "states": {}}
+        self._plan = Plan(**{**vars(plan), **fresh})
+        info = get_worker_info()
+        place, workers = (0, 1) if info is None else (info.id, info.num_workers)
+        count = max(1, plan.count)
+        in_turn = [(plan.turn + step) % count for step in range(count)]
+        own = in_turn[place::workers]
+        datasets = itertools.chain([self._dataset], (copy.deepcopy(self._dataset) for _ in own[1:]))
+        shards = [_Shard(dataset, shard, plan) for shard, dataset in zip(own, datasets, strict=False)]
+        return _in_turn(shards)
+
+
+def _in_turn(shards: list[_Shard]) -> Iterator[Traced]:
+    while shards:
+        for shard in list(shards):
+            traced = shard.next_batch()
+            if traced is None:
+                shards.remove(shard)
+            else:
+                yield traced
+
+
+class _Shard:
+    """One logical shard: the data set as the worker of this number would read it."""
+
+    def __init__(self, dataset: Any, number: int, plan: Plan) -> None:
+        self._dataset = dataset
+        self._number = number
+        self._plan = plan
+        self._encoder = Encoder()
+        self._since = 0
+        self._items = 0
+        self._ended = False
+        self._as_worker(self._open)
+
+    def next_batch(self) -> Traced | None:
+        """A batch with its state, None at the end."""
+        found, batch = self._as_worker(self._read)
+        if not found:
+            return None
+        self._since += 1
+        message = None
+        if self._since >= self._plan.every:
+            message, self._since = self._encoder.encode(self._state()), 0
+        return Traced(batch, self._number, message)
+
+    def _open(self) -> None:
+        state = self._plan.states.get(self._number) or {}
+        self._prepare_pipe()
+        if state.get("dataset") is not None:
+            self._dataset.load_state_dict(state["dataset"])
+        self._iterator = iter(self._dataset)
+        self._stateful_iterator = isinstance(self._iterator, Stateful)
+        self._stateful_dataset = not self._stateful_iterator and isinstance(self._dataset, Stateful)
+        if self._stateful_iterator and state.get("iterator") is not None:
+            self._iterator.load_state_dict(state["iterator"])  # type: ignore[attr-defined]
+        elif state.get("dataset") is None and state.get("items", 0) > 0:
+            next(itertools.islice(self._iterator, state["items"] - 1, state["items"]), None)
+        self._items = state.get("items", 0)
+        self._ended = state.get("ended", False)
+        for _ in range(state.get("batches", 0)):  # given since the snapshot
+            self._read_samples()
+
+    def _prepare_pipe(self) -> None:
+        if isinstance(self._dataset, IterDataPipe):
+            import torch
+
+            generator = torch.Generator()
+            generator.manual_seed(self._plan.pipe_seed or 0)
+            apply_random_seed(self._dataset, generator)
+            ranks, rank = self._plan.ranks
+            apply_sharding(self._dataset, max(1, self._plan.count) * ranks, self._number * ranks + rank)
+
+    def _read(self) -> tuple[bool, Any]:
+        found, samples = self._read_samples()
+        return found, self._plan.collate_fn(samples) if found else None
+
+    def _read_samples(self) -> tuple[bool, Any]:
+        if self._ended:
+            return False, None
+        size = self._plan.batch_size
+        samples = list(itertools.islice(self._iterator, 1 if size is None else size))
+        self._items += len(samples)
+        self._ended = len(samples) < (size or 1)
+        if size is None:
+            return (True, samples[0]) if samples else (False, None)
+        return bool(samples) and not (self._ended and self._plan.drop_last), samples
+
+    def _state(self) -> dict[str, Any]:
+        state: dict[str, Any] = {"items": self._items, "ended": self._ended, "batches": 0}
+        if self._stateful_iterator:
+            state["iterator"] = self._iterator.state_dict()  # type: ignore[attr-defined]
+        elif self._stateful_dataset:
+            state["dataset"] = self._dataset.state_dict()
+        return state
+
+    def _as_worker(self, action: Callable[[], Any]) -> Any:
+        """Run something with `get_worker_info()` saying what it said when the epoch began."""
+        info = torch_worker._worker_info
+        if self._plan.count == 0:
+            pretended = None
+        elif info is not None and (info.id, info.num_workers) == (self._number, self._plan.count):
+            return action()
+        else:
+            seed = 0 if info is None else info.seed
+            pretended = torch_worker.WorkerInfo(
+                id=self._number, num_workers=self._plan.count, seed=seed, dataset=self._dataset
+            )
+        torch_worker._worker_info = pretended
+        try:
+            return action()
+        finally:
+            torch_worker._worker_info = info

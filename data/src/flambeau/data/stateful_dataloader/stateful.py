@@ -1,0 +1,5 @@
+"""The protocol of what has a state."""
+
+from flambeau.data._stateful import Stateful
+
+__all__ = ["Stateful"]
