@@ -33,6 +33,7 @@ _stack_of _cat_of _combine_rank
 _WHOLE_NAMES = """
 memmap memmap_ memmap_like save dumps load_memmap load load_memmap_ load_ memmap_refresh_ saved_path _saved
 consolidate from_consolidated is_consolidated _consolidated
+send recv isend irecv init_remote from_remote_init remote_init gather_and_stack all_gather reduce all_reduce
 """
 
 _BARE, _OWN, _WHOLE = (frozenset(names.split()) for names in (_BARE_NAMES, _OWN_NAMES, _WHOLE_NAMES))

@@ -18,6 +18,7 @@ from flambeau.data.tensordict._context_methods import ContextMethods
 from flambeau.data.tensordict._conversion_methods import ConversionMethods
 from flambeau.data.tensordict._copy_methods import CopyMethods
 from flambeau.data.tensordict._device_methods import DeviceMethods
+from flambeau.data.tensordict._distributed_methods import DistributedMethods
 from flambeau.data.tensordict._lock_methods import LockMethods
 from flambeau.data.tensordict._mask_methods import MaskMethods
 from flambeau.data.tensordict._memmap_methods import MemmapMethods
@@ -64,6 +65,7 @@ class TensorDictBase(
     MemmapMethods,
     NonTensorMethods,
     ConversionMethods,
+    DistributedMethods,
     TensorCollection,
 ):
     """The root of `TensorDict`, `LazyStackedTensorDict`, `PersistentTensorDict` and `TensorDictParams`."""
