@@ -1,0 +1,243 @@
+"""The main function of a worker process."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from flambeau.data.dataloader2.communication.messages import (
+    Begin,
+    End,
+    Failure,
+    Fetch,
+    More,
+    Sample,
+    ShardPlan,
+    State,
+    Stop,
+    TellState,
+)
+from flambeau.data.dataloader2.communication.shard import Shard
+from flambeau.data.dataloader2.graph import clone, deserialize_datapipe, serialize_datapipe, set_graph_random_seed
+from flambeau.data.dataloader2.random import SeedGenerator
+from flambeau.data.datapipes._graph import upstream
+from flambeau.data.datapipes.datapipe import IterDataPipe
+from flambeau.data.datapipes.iter.sharding import SHARDING_PRIORITIES, is_sharding
+
+_FETCH = 8
+
+
+class WorkerInfo(NamedTuple):
+    """Which worker a function runs in."""
+
+    num_workers: int
+    worker_id: int
+
+
+class Pipeline:
+    """A pipeline on its way to another process: handed over by fork, or pickled (with cloudpickle where needed)."""
+
+    def __init__(self, pipe: Any, *functions: Callable[..., Any] | None) -> None:
+        self.pipe = pipe
+        self.functions = functions
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes]]:
+        return _unpacked, (serialize_datapipe((self.pipe, self.functions)),)
+
+
+def _unpacked(data: bytes) -> Pipeline:
+    pipe, functions = deserialize_datapipe(data)
+    return Pipeline(pipe, *functions)
+
+
+def end_with_parent(parent: int) -> None:
+    """Let the system end this process when the parent is gone (Linux; elsewhere a closed connection tells)."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    def check(*_: object) -> None:
+        # The signal also comes when only the thread ends that made this process.
+        if os.getppid() != parent:
+            os._exit(1)
+
+    signal.signal(signal.SIGHUP, check)
+    set_death_signal = 1
+    ctypes.CDLL(None, use_errno=True).prctl(set_death_signal, signal.SIGHUP)
+    check()
+
+
+def seed_libraries(seeds: SeedGenerator, shared: bool = False) -> None:
+    """Seed Python's, torch's and, where it is loaded, numpy's generator."""
+    import torch
+
+    draw = seeds.generate_shared_seed if shared else seeds.generate_seed
+    random.seed(draw())
+    torch.manual_seed(draw())
+    number = draw()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(number >> 32)
+
+
+class FromDispatcherIterDataPipe(IterDataPipe[Any]):
+    """In a worker: the samples that the dispatching process has for a shard.
+
+    Args:
+        length: what `len()` says; None where it is not known.
+    """
+
+    state_fields = ("count",)
+    transient = ("connection", "shard", "epoch")
+
+    def __init__(self, length: int | None = None) -> None:
+        self.length = length
+        self.count = 0
+
+    def reset(self) -> None:
+        """Go back to the beginning."""
+        self.count = 0
+
+    def __iter__(self) -> Any:
+        while True:
+            self.connection.send(Fetch(self.epoch, self.shard, _FETCH))
+            answer = self.connection.recv()
+            if isinstance(answer, Failure):
+                answer.raise_()
+            for sample in answer:
+                self.count += 1
+                yield sample
+            if len(answer) < _FETCH:
+                return
+
+    def __len__(self) -> int:
+        if self.length is None:
+            raise TypeError("the length of the dispatched part is not known.")
+        return self.length
+
+
+class _Worker:
+    def __init__(self, connection: Any, dispatcher: Any, pipeline: Pipeline, info: WorkerInfo) -> None:
+        self.connection = connection
+        self.dispatcher = dispatcher
+        self.info = info
+        init_fn, self.reset_fn = pipeline.functions
+        self.pipe = pipeline.pipe if init_fn is None else init_fn(pipeline.pipe, info)
+        self.shards: dict[int, Shard] = {}
+        self.epoch = 0
+        self.turn = 0
+
+    def run(self) -> None:
+        while True:
+            shard = self._next_shard()
+            if shard is None or self.connection.poll():
+                message = self.connection.recv()
+                if isinstance(message, Stop):
+                    return
+                self._answer(message)
+            else:
+                self._produce(shard)
+
+    def _next_shard(self) -> Shard | None:
+        shards = list(self.shards.values())
+        for offset in range(len(shards)):
+            shard = shards[(self.turn + offset) % len(shards)]
+            if shard.ready:
+                self.turn = (self.turn + offset + 1) % len(shards)
+                return shard
+        return None
+
+    def _produce(self, shard: Shard) -> None:
+        try:
+            sample = shard.produce()
+        except StopIteration:
+            shard.ended = True
+            self.connection.send(End(self.epoch, shard.number))
+            return
+        except Exception as error:  # every exception is raised again in the main process
+            shard.ended = True
+            self.connection.send(Failure.of(self.epoch, shard.number, error, self._name()))
+            return
+        self.connection.send(Sample(self.epoch, shard.number, sample))
+
+    def _name(self) -> str:
+        return f"worker {self.info.worker_id} of {self.info.num_workers} (process {os.getpid()})"
+
+    def _answer(self, message: Any) -> None:
+        if isinstance(message, Begin):
+            self._begin(message)
+        elif isinstance(message, More):
+            shard = self.shards[message.shard]
+            shard.credit += message.count
+            shard.taken(message.taken)
+        elif isinstance(message, TellState):
+            try:
+                state, skip = self.shards[message.shard].state(message.taken)
+                answer: Any = State(self.epoch, message.shard, state, skip)
+            except Exception as error:  # raised again in the main process
+                answer = Failure.of(self.epoch, message.shard, error, self._name())
+            self.connection.send(answer)
+
+    def _begin(self, message: Begin) -> None:
+        self.shards.clear()
+        self.epoch = message.epoch
+        for plan in message.shards:
+            try:
+                pipe = self._prepared(plan, message)
+                self.shards[plan.number] = Shard(plan.number, pipe, plan.skip, message.credit)
+            except Exception as error:  # raised again in the main process
+                self.connection.send(Failure.of(self.epoch, plan.number, error, self._name()))
+
+    def _prepared(self, plan: ShardPlan, message: Begin) -> Any:
+        pipe = clone(self.pipe)
+        for one in upstream(pipe):
+            if is_sharding(one):
+                for group, count, index in plan.groups:
+                    one.apply_sharding(count, index, sharding_group=SHARDING_PRIORITIES(group))
+            if isinstance(one, FromDispatcherIterDataPipe):
+                one.connection, one.shard, one.epoch = self.dispatcher, plan.number, message.epoch
+        if plan.seeds is not None:
+            seeds = SeedGenerator(0)
+            seeds.load_state_dict(plan.seeds)
+            seed_libraries(seeds)
+            set_graph_random_seed(pipe, seeds)
+            info = WorkerInfo(message.shard_count, plan.number)
+            for function in (self.reset_fn, message.reset_fn):
+                if function is not None:
+                    pipe = function(pipe, info, seeds) if function is self.reset_fn else function(pipe)
+        if plan.state is not None:
+            pipe.load_state_dict(plan.state)
+        return pipe
+
+
+def work(
+    connection: Any, dispatcher: Any, others: list[Any], pipeline: Pipeline, info: WorkerInfo, parent: int
+) -> None:
+    """Read shards as the main process says, until it says stop or is gone.
+
+    Args:
+        connection: to the main process.
+        dispatcher: to the dispatching process, or None.
+        others: connections of other processes that a fork has left open here.
+        pipeline: the last pipe, the function that is called once, and the one that is called for each pass.
+        info: which worker this is.
+        parent: number of the main process.
+    """
+    import torch
+
+    end_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process tells when to end
+    for other in others:
+        other.close()
+    torch.set_num_threads(1)
+    try:
+        _Worker(connection, dispatcher, pipeline, info).run()
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return  # the main process is gone
+    except Exception as error:  # of the function that is called once: raised again in the main process
+        connection.send(
+            Failure.of(-1, -1, error, f"worker {info.worker_id} of {info.num_workers} (process {os.getpid()})")
+        )

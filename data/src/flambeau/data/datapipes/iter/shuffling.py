@@ -1,0 +1,254 @@
+"""Pipes that change the order of samples, by seeds that a data loader or the user sets."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any, Self, TypeVar
+
+import torch
+
+from flambeau.data.datapipes._columns import check_function, check_positional
+from flambeau.data.datapipes.datapipe import DataChunk, IterDataPipe, functional_datapipe
+
+T_co = TypeVar("T_co", covariant=True)
+_MIX = 0x9E3779B97F4A7C15
+_MASK = (1 << 64) - 1
+
+
+class Seeded(IterDataPipe[T_co]):
+    """Base of random pipes: `_rng` begins each pass with the seed that was set, and is part of the state.
+
+    Without a seed one is drawn from torch's generator. After a seeded pass, a pass without a new seed has one that
+    follows from the last, so that all ranks and workers go on with the same order.
+    """
+
+    state_fields: tuple[str, ...] | None = ("_rng", "_seed", "_pass_seed", "_chained")
+
+    def __init__(self) -> None:
+        self._rng = random.Random()
+        self._seed: int | None = None
+        self._pass_seed: int | None = None
+        self._chained = False
+
+    def set_seed(self, seed: int) -> Self:
+        """Begin the next pass with this seed; returns the pipe itself."""
+        self._seed = seed
+        return self
+
+    def reset(self) -> None:
+        """Go back to the beginning."""
+        if self._seed is not None:
+            self._pass_seed, self._seed, self._chained = self._seed, None, True
+        elif self._chained and self._pass_seed is not None:
+            self._pass_seed = _next(self._pass_seed)
+        else:
+            self._pass_seed = int(torch.empty((), dtype=torch.int64).random_().item())
+        self._rng.seed(self._pass_seed)
+
+    def get_origin(self, begun: bool) -> dict[str, Any] | None:
+        """The seed of this pass, or of the next one."""
+        seed = self._pass_seed if begun else self._seed
+        return None if seed is None else {"seed": seed}
+
+    def load_origin(self, origin: dict[str, Any]) -> None:
+        """Take over a seed."""
+        self._seed = origin["seed"]
+
+    def _configuration(self) -> dict[str, Any]:
+        # A copy begins a pass of its own, as the next one here would begin.
+        kept = {"_rng": random.Random(0), "_seed": self._seed, "_pass_seed": self._pass_seed, "_chained": self._chained}
+        return super()._configuration() | kept
+
+
+def _next(seed: int) -> int:
+    """A seed that follows from a seed (the finaliser of SplitMix64; Steele, Lea and Flood 2014)."""
+    mixed = (seed + _MIX) & _MASK
+    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+    return mixed ^ (mixed >> 31)
+
+
+def below(bits: Callable[[int], int], count: int) -> int:
+    """`rng.randint(0, count - 1)` without its cost; `bits` is `rng.getrandbits`. The draws are the same."""
+    width = count.bit_length()
+    drawn = bits(width)
+    while drawn >= count:
+        drawn = bits(width)
+    return drawn
+
+
+@functional_datapipe("shuffle")
+class ShufflerIterDataPipe(Seeded[T_co]):
+    """Yields samples in random order, from a buffer that is kept full (functional name: `shuffle`).
+
+    Args:
+        datapipe: source.
+        buffer_size: samples in the buffer; the order is uniformly random when all fit.
+        unbatch_level: take batches apart first, that many levels deep; -1 for all.
+
+    Note:
+        torch's `DataLoader(shuffle=...)` turns it on and off and seeds it with a seed that all workers and ranks share:
+        put it before `sharding_filter`.
+    """
+
+    state_fields = ("_rng", "_seed", "_pass_seed", "_chained", "_buffer")
+    _buffer: list[Any]
+
+    def __init__(self, datapipe: IterDataPipe[T_co], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
+        if buffer_size <= 0:
+            raise ValueError(f"buffer_size has to be > 0, got {buffer_size}.")
+        super().__init__()
+        self.datapipe = datapipe if unbatch_level == 0 else datapipe.unbatch(unbatch_level=unbatch_level)
+        self.buffer_size = buffer_size
+        self._enabled = True
+
+    def set_shuffle(self, shuffle: bool = True) -> Self:
+        """Turn shuffling on or off; returns the pipe itself."""
+        self._enabled = shuffle
+        return self
+
+    def reset(self) -> None:
+        """Go back to the beginning."""
+        self._buffer = []
+        if self._enabled:
+            super().reset()
+
+    def __iter__(self) -> Iterator[T_co]:
+        return self._shuffled() if self._enabled else self._straight()
+
+    def _shuffled(self) -> Iterator[T_co]:
+        buffer, size, bits = self._buffer, self.buffer_size, self._rng.getrandbits
+        for item in self.datapipe:
+            if len(buffer) < size:
+                buffer.append(item)
+                continue
+            index = below(bits, size)
+            chosen, buffer[index] = buffer[index], item
+            yield chosen
+        while buffer:
+            yield buffer.pop(below(bits, len(buffer)))
+
+    def _straight(self) -> Iterator[T_co]:
+        while self._buffer:  # left by a state that was taken while shuffling was on
+            yield self._buffer.pop()
+        yield from self.datapipe
+
+    def __len__(self) -> int:
+        return len(self.datapipe)  # type: ignore[arg-type]
+
+
+@functional_datapipe("in_batch_shuffle")
+class InBatchShufflerIterDataPipe(Seeded[DataChunk[Any]]):
+    """Shuffles the samples of each batch (functional name: `in_batch_shuffle`).
+
+    Args:
+        datapipe: source of batches.
+    """
+
+    def __init__(self, datapipe: IterDataPipe[DataChunk[Any]]) -> None:
+        super().__init__()
+        self.datapipe = datapipe
+        self._enabled = True
+
+    def set_shuffle(self, shuffle: bool = True) -> Self:
+        """Turn shuffling on or off; returns the pipe itself."""
+        self._enabled = shuffle
+        return self
+
+    def __iter__(self) -> Iterator[DataChunk[Any]]:
+        for batch in self.datapipe:
+            yield DataChunk(self._rng.sample(list(batch), len(batch))) if self._enabled else batch
+
+    def __len__(self) -> int:
+        return len(self.datapipe)  # type: ignore[arg-type]
+
+
+@functional_datapipe("shuffled_flatmap")
+class ShuffledFlatMapperIterDataPipe(Seeded[T_co]):
+    """Expands several items at the same time and takes the next sample from a random one (name: `shuffled_flatmap`).
+
+    Args:
+        datapipe: source.
+        fn: from an item to an iterable; the item itself when None.
+        input_col: as for `map`.
+        buffer_size: how many items are expanded at the same time.
+    """
+
+    state_fields = ("_rng", "_seed", "_pass_seed", "_chained", "_items", "_taken", "_ended")
+    transient = ("_open",)
+
+    def __init__(
+        self,
+        datapipe: IterDataPipe[Any],
+        fn: Callable[..., Any] | None = None,
+        input_col: Any = None,
+        buffer_size: int = 100,
+    ) -> None:
+        if buffer_size <= 0:
+            raise ValueError(f"buffer_size has to be > 0, got {buffer_size}.")
+        super().__init__()
+        self.datapipe = datapipe
+        self.fn = fn
+        self.input_col = input_col
+        self.buffer_size = buffer_size
+        self._enabled = True
+        if fn is not None:
+            check_function(fn)
+            check_positional(fn, input_col)
+
+    def set_shuffle(self, shuffle: bool = True) -> Self:
+        """Turn shuffling on or off; off, it is `flatmap`. Returns the pipe itself."""
+        self._enabled = shuffle
+        return self
+
+    def reset(self) -> None:
+        """Go back to the beginning."""
+        super().reset()
+        self._items: list[Any] = []
+        self._taken: list[int] = []
+        self._ended = False
+
+    def __iter__(self) -> Iterator[T_co]:
+        open_items = [_skipped(self._expand(item), count) for item, count in zip(self._items, self._taken, strict=True)]
+        source = iter(self.datapipe)
+        most = self.buffer_size if self._enabled else 1
+        while True:
+            while not self._ended and len(open_items) < most:
+                try:
+                    item = next(source)
+                except StopIteration:
+                    self._ended = True
+                    break
+                self._items.append(item)
+                self._taken.append(0)
+                open_items.append(iter(self._expand(item)))
+            if not open_items:
+                return
+            index = self._rng.randrange(len(open_items)) if self._enabled else 0
+            try:
+                sample = next(open_items[index])
+            except StopIteration:
+                for held in (open_items, self._items, self._taken):
+                    del held[index]
+                continue
+            self._taken[index] += 1
+            yield sample
+
+    def _expand(self, item: Any) -> Any:
+        from flambeau.data.datapipes._columns import argument_getter
+
+        arguments = argument_getter(self.input_col)(item)
+        if self.fn is None:
+            return arguments
+        return self.fn(*arguments) if isinstance(self.input_col, (list, tuple)) else self.fn(arguments)
+
+    def __len__(self) -> int:
+        raise TypeError(f"{type(self).__name__} has no length: how many samples the function gives is not known.")
+
+
+def _skipped(samples: Any, count: int) -> Iterator[Any]:
+    iterator = iter(samples)
+    for _ in range(count):
+        next(iterator)
+    return iterator
