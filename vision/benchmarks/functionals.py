@@ -2,7 +2,7 @@
 
     python vision/benchmarks/functionals.py [--threads 1 2] [--only NAME] [--seconds 0.05]
 
-Product and peer run in turn on the same values: uint8 and float32 images, as plain tensors and as `Image`, videos, masks,
+Product and peer run in turn on the same values: uint8 and float32 images, plain and as `Image`, videos, masks,
 boxes and key points. Times are CPU time on one thread, wall time on more, the best of many. A line below 1 is marked.
 The peer is torchvision, which `tools/peers.py` installs.
 """

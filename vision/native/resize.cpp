@@ -218,6 +218,34 @@ void resize_normalize(fb::Call& call, const fb::Tensor& image, int64_t height, i
     finish(call, op, given, result);
 }
 
+// Channels last without gaps: of the last three dimensions, with at most one before them.
+bool is_packed_last(const fb::Tensor& image) noexcept {
+    if (image.dim < 3 || image.dim > 4 || image.contiguous()) return false;
+    const int64_t* sizes = image.sizes + image.dim - 3;
+    const int64_t* strides = image.strides + image.dim - 3;
+    return strides[0] == 1 && strides[2] == sizes[0] && strides[1] == sizes[0] * sizes[2] &&
+           (image.dim == 3 || image.strides[0] == sizes[0] * sizes[1] * sizes[2]);
+}
+
+void scale_levels(fb::Call& call, const fb::Tensor& image) noexcept {
+    const char* op = "_scale_levels";
+    if (image.dtype != fb::DType::UInt8)
+        return call.fail("%s: image has dtype %s, expected torch.uint8; convert it.", op, fb::name(image.dtype));
+    const bool last = is_packed_last(image);
+    const fb::Tensor source = last ? call.borrow(image) : call.contiguous(image);
+    if (!source.defined()) return;
+    fb::Tensor result = last ? call.empty(fb::DType::Float32, image.sizes, image.strides, image.dim)
+                             : call.empty(fb::DType::Float32, image.sizes, image.dim);
+    if (!result.defined()) return;
+    const int64_t count = image.numel();
+    const auto convert = vision::conversion(false);
+    fb::parallel_for(0, count, 4096, fb::threads(count / 4), [&](int64_t begin, int64_t end) noexcept {
+        convert(source.as<uint8_t>() + begin, 1, end - begin, false, 0, 1, result.as<float>() + begin);
+    });
+    call.give(result);
+}
+
+FB_OPERATOR("_scale_levels", scale_levels);
 FB_OPERATOR("_resize", resize);
 FB_OPERATOR("_resize_normalize", resize_normalize);
 

@@ -72,6 +72,15 @@ def resize_normalize(
     return call(image, *size, *part, cubic, antialias, flip, mean, std)  # type: ignore[no-any-return]
 
 
+def scale_levels(image: Tensor) -> Tensor:
+    """Levels of uint8, in any shape, as float32 in [0, 1]; channels last where those of `image` are.
+
+    Raises:
+        RuntimeError: another dtype.
+    """
+    return torch.ops.flambeau_vision._scale_levels(image)  # type: ignore[no-any-return]
+
+
 # --- shape-only twins -----------------------------------------------------------------------------
 
 
@@ -122,6 +131,25 @@ def _fake_normalize(
     _check(_NORMALIZE, image, height, width)
     _check_part(image, (height, width), (top, left, out_height, out_width), mean, std)
     return image.new_empty((*image.shape[:2], out_height, out_width), dtype=torch.float32)
+
+
+def _fake_scale(image: Tensor) -> Tensor:
+    if image.dtype != torch.uint8:
+        raise RuntimeError(f"_scale_levels: image has dtype {image.dtype}, expected torch.uint8; convert it.")
+    if not is_packed_last(image):
+        return image.new_empty(image.shape, dtype=torch.float32)
+    channels, height, width = image.shape[-3:]
+    return image.new_empty((*image.shape[:-3], height, width, channels), dtype=torch.float32).movedim(-1, -3)
+
+
+def is_packed_last(image: Tensor) -> bool:
+    """Whether [C, H, W] or [N, C, H, W] has channels last, without gaps; as `is_packed_last` in native/resize.cpp."""
+    if image.dim() not in (3, 4) or image.is_contiguous():
+        return False
+    channels, height, width = image.shape[-3:]
+    strides = image.stride()
+    packed = strides[-3:] == (1, channels * width, channels)
+    return packed and (image.dim() == 3 or strides[0] == channels * height * width)
 
 
 # --- reference ------------------------------------------------------------------------------------
@@ -181,6 +209,10 @@ def _reference_normalize(
     levels = levels.narrow(2, top, out_height).narrow(3, left, out_width)
     levels = levels.flip(3) if flip else levels
     return levels.div_(255).sub_(mean[:, None, None]).div_(std[:, None, None]).contiguous()
+
+
+def _reference_scale(image: Tensor) -> Tensor:
+    return _fake_scale(image).copy_(image).div_(255)
 
 
 # --- native kernel through ctypes -----------------------------------------------------------------
@@ -255,4 +287,10 @@ register_op(
     symbol=_native_normalize,
     fake=_fake_normalize,
     python=_reference_normalize,
+)
+register_op(
+    "_scale_levels(Tensor image) -> Tensor",
+    library=LIBRARY,
+    fake=_fake_scale,
+    python=_reference_scale,
 )

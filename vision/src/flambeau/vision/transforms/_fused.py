@@ -7,7 +7,6 @@ steps.
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -64,11 +63,6 @@ def levels_of(image: Image.Image) -> Tensor:
     return torch.from_numpy(array[None] if array.ndim == 2 else array.transpose(2, 0, 1))
 
 
-@functools.lru_cache(maxsize=64)
-def _of_channels(mean: tuple[float, ...], std: tuple[float, ...], channels: int) -> tuple[Tensor, Tensor]:
-    return torch.tensor(mean).expand(channels).contiguous(), torch.tensor(std).expand(channels).contiguous()
-
-
 def fits(mean: Sequence[float], std: Sequence[float], channels: int) -> bool:
     """Whether a picture of so many channels can be normalized with these; if not, the single step says why."""
     return all(std) and len(mean) in (1, channels) and len(std) in (1, channels)
@@ -101,7 +95,8 @@ def normalized(
         [..., C, height, width], float32, contiguous.
     """
     channels = image.shape[-3]
-    shift, scale = _of_channels(tuple(map(float, mean)), tuple(map(float, std)), channels)
+    shift = torch.tensor(mean, dtype=torch.float32, device="cpu").expand(channels)
+    scale = torch.tensor(std, dtype=torch.float32, device="cpu").expand(channels)
     flat = image.reshape(-1, *image.shape[-3:])
     cubic = mode is InterpolationMode.BICUBIC
     out = resize_normalize(flat, size, part, shift, scale, cubic=cubic, antialias=antialias, flip=flip)

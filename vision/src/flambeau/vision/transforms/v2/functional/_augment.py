@@ -40,6 +40,17 @@ def erase_image(image: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplac
     if inplace:
         image[..., i : i + h, j : j + w] = v
         return image
+    height, width = image.shape[-2:]
+    if (
+        0 <= i <= height - h
+        and 0 <= j <= width - w
+        and h >= 0 <= w
+        and v.ndim >= 2
+        and v.shape[-2:] in ((1, 1), (h, w))
+    ):
+        out = image.clone()
+        out[..., i : i + h, j : j + w] = v
+        return out
     rows = torch.arange(image.shape[-2], device=image.device)[:, None]
     columns = torch.arange(image.shape[-1], device=image.device)
     inside = (rows >= i) & (rows < i + h) & (columns >= j) & (columns < j + w)

@@ -11,6 +11,8 @@ from torch.nn.functional import conv2d
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
+from flambeau.vision.ops import _blur as kernels
+from flambeau.vision.ops._color import recolored, serves
 from flambeau.vision.transforms.v2.functional._dtype import max_value
 from flambeau.vision.transforms.v2.functional._levels import narrowed, widened
 from flambeau.vision.transforms.v2.functional._pad import extended
@@ -47,6 +49,11 @@ def gaussian_blur_image(
     (width, height), (sigma_x, sigma_y) = _sizes(kernel_size), _deviations(kernel_size, sigma)
     if image.numel() == 0:
         return image
+    if serves(image) and width // 2 < image.shape[-1] and height // 2 < image.shape[-2]:
+        like = image.new_empty((), dtype=torch.float32)
+        flat = image.reshape(-1, *image.shape[-3:])
+        row, column = _gaussian(width, sigma_x, like), _gaussian(height, sigma_y, like)
+        return kernels.blur(flat, row, column).reshape(image.shape)
     values = _computable(image)
     values = extended(values, (width // 2, height // 2, width // 2, height // 2), "reflect")
     planes = values.reshape(-1, 1, *values.shape[-2:])
@@ -128,13 +135,19 @@ def adjust_sharpness_image(image: Tensor, sharpness_factor: float) -> Tensor:
     height, width = image.shape[-2:]
     if image.numel() == 0 or height <= 2 or width <= 2:
         return image
+    return recolored("sharpness", image, sharpness_factor) if serves(image) else sharpened(image, sharpness_factor)
+
+
+def sharpened(image: Tensor, factor: float) -> Tensor:
+    """The formula."""
+    height, width = image.shape[-2:]
     values = _computable(image)
     kernel = values.new_full((1, 1, 3, 3), 1 / 13)
     kernel[..., 1, 1] = 5 / 13
     smooth = conv2d(values.reshape(-1, 1, height, width), kernel).reshape(*values.shape[:-2], height - 2, width - 2)
     if not image.is_floating_point():
         smooth = smooth.round()
-    difference = (smooth - values[..., 1:-1, 1:-1]) * (1.0 - sharpness_factor)
+    difference = (smooth - values[..., 1:-1, 1:-1]) * (1.0 - factor)
     return narrowed(values + constant_pad_nd(difference, [1, 1, 1, 1]), image.dtype)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
+from flambeau.vision.ops._color import recolored, recurved, serves
 from flambeau.vision.transforms.v2.functional._dtype import to_dtype_image
 from flambeau.vision.transforms.v2.functional._levels import blended, channels_of, narrowed, widened
 
@@ -38,7 +39,14 @@ def adjust_brightness(inpt: Tensor, brightness_factor: float) -> Tensor:
 def adjust_brightness_image(image: Tensor, brightness_factor: float) -> Tensor:
     """`adjust_brightness` of a tensor."""
     _check_factor("brightness", brightness_factor)
-    return narrowed(widened(image) * brightness_factor, image.dtype)
+    if serves(image):
+        return recolored("brightness", image, brightness_factor)
+    return brightened(image, brightness_factor)
+
+
+def brightened(image: Tensor, factor: float) -> Tensor:
+    """The formula."""
+    return narrowed(widened(image) * factor, image.dtype)
 
 
 @register_kernel(adjust_brightness, tv_tensors.Video)
@@ -80,7 +88,15 @@ def adjust_contrast_image(image: Tensor, contrast_factor: float) -> Tensor:
     _check_factor("contrast", contrast_factor)
     if image.numel() == 0:
         return image
-    return blended(image, _gray("adjust_contrast", image).mean((-3, -2, -1), keepdim=True), contrast_factor)
+    channels_of("adjust_contrast", image)
+    if serves(image):
+        return recolored("contrast", image, contrast_factor)
+    return contrasted(image, contrast_factor)
+
+
+def contrasted(image: Tensor, factor: float) -> Tensor:
+    """The formula."""
+    return blended(image, _gray(image).mean((-3, -2, -1), keepdim=True), factor)
 
 
 @register_kernel(adjust_contrast, tv_tensors.Video)
@@ -121,7 +137,14 @@ def adjust_saturation_image(image: Tensor, saturation_factor: float) -> Tensor:
     _check_factor("saturation", saturation_factor)
     if channels_of("adjust_saturation", image) == 1:
         return image
-    return blended(image, _gray("adjust_saturation", image), saturation_factor)
+    if serves(image):
+        return recolored("saturation", image, saturation_factor)
+    return saturated(image, saturation_factor)
+
+
+def saturated(image: Tensor, factor: float) -> Tensor:
+    """The formula."""
+    return blended(image, _gray(image), factor)
 
 
 @register_kernel(adjust_saturation, tv_tensors.Video)
@@ -165,10 +188,17 @@ def adjust_hue_image(image: Tensor, hue_factor: float) -> Tensor:
     _check_hue(hue_factor)
     if channels_of("adjust_hue", image) == 1 or image.numel() == 0:
         return image
+    if serves(image):
+        return recolored("hue", image, hue_factor)
+    return hue_turned(image, hue_factor)
+
+
+def hue_turned(image: Tensor, turns: float) -> Tensor:
+    """The formula."""
     wide = image.dtype in (torch.int32, torch.int64, torch.float64)
     values = to_dtype_image(image, torch.float64 if wide else torch.float32, scale=True)
     hue, saturation, value = _to_hsv(values)
-    shifted = _to_rgb((hue + hue_factor).remainder(1.0), saturation, value)
+    shifted = _to_rgb((hue + turns).remainder(1.0), saturation, value)
     return to_dtype_image(shifted.clamp(0, 1), image.dtype, scale=True)
 
 
@@ -238,10 +268,18 @@ def adjust_gamma(inpt: Tensor, gamma: float, gain: float = 1) -> Tensor:
 def adjust_gamma_image(image: Tensor, gamma: float, gain: float = 1.0) -> Tensor:
     """`adjust_gamma` of a tensor."""
     _check_gamma(gamma)
+    if image.dtype == torch.uint8 and serves(image):
+        curve = gamma_curved(torch.arange(256, dtype=torch.uint8, device=image.device), gamma, gain)
+        return recurved(image, curve)
+    return gamma_curved(image, gamma, gain)
+
+
+def gamma_curved(image: Tensor, gamma: float, gain: float) -> Tensor:
+    """The formula."""
     if image.is_floating_point():
-        return (image**gamma * gain).clamp(0, 1)
+        return (image**gamma).mul_(gain).clamp(0, 1)
     values = to_dtype_image(image, widened(image[..., :0]).dtype, scale=True)
-    return to_dtype_image((values**gamma * gain).clamp(0, 1), image.dtype, scale=True)
+    return to_dtype_image((values**gamma).mul_(gain).clamp(0, 1), image.dtype, scale=True)
 
 
 @register_kernel(adjust_gamma, tv_tensors.Video)
@@ -295,12 +333,12 @@ def _permute_channels_image_pil(image: Image.Image, permutation: Sequence[int]) 
     return same_mode(image, lambda tensor: permute_channels_image(tensor, permutation))
 
 
-def _gray(op: str, image: Tensor) -> Tensor:
+def _gray(image: Tensor) -> Tensor:
     """The grayscale image [..., 1, H, W] to blend with; of integers its values are integers."""
     from flambeau.vision.transforms.v2.functional._grayscale import luma
 
     values = widened(image)
-    if channels_of(op, image) == 1:
+    if image.ndim < 3 or image.shape[-3] == 1:
         return values
     return luma(values) if image.is_floating_point() else luma(values).floor()
 

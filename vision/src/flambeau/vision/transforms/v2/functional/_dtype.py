@@ -7,6 +7,8 @@ from torch import Tensor
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
+from flambeau.vision.ops._color import serves
+from flambeau.vision.ops._resize import scale_levels
 
 # Bits that hold a value's magnitude: the largest value of the dtype is 2**bits - 1.
 _VALUE_BITS = {
@@ -56,6 +58,8 @@ def to_dtype_image(image: Tensor, dtype: torch.dtype = torch.float32, scale: boo
     if image.is_floating_point():
         return image.to(dtype) if dtype.is_floating_point else _quantized(image, dtype)
     if dtype.is_floating_point:
+        if image.dtype == torch.uint8 and dtype == torch.float32 and serves(image):
+            return scale_levels(image)
         # Upstream: a division, whose last bit differs from a multiplication by the reciprocal.
         return image.to(dtype).div_(max_value(image.dtype))
     return _shifted(image, dtype)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
+from flambeau.vision.ops._color import recolored, serves
 from flambeau.vision.transforms.v2.functional._levels import channels_of, widened
 
 if TYPE_CHECKING:
@@ -43,12 +44,18 @@ def rgb_to_grayscale_image(image: Tensor, num_output_channels: int = 1) -> Tenso
     """`rgb_to_grayscale` of a tensor [..., C, H, W]."""
     _check(num_output_channels)
     channels = image.shape[-3] if image.ndim >= 3 else 0
-    if channels == 1:
-        gray = image
-    elif channels == 3:
-        gray = luma(image if image.dtype == torch.uint8 else widened(image)).to(image.dtype)
-    else:
+    if channels not in (1, 3):
         raise ValueError(f"Expected an image [..., 1 or 3, H, W]. Got {list(image.shape)}.")
+    if channels == 3 and serves(image):
+        return recolored("gray", image, num_output_channels)
+    return grayed(image, num_output_channels)
+
+
+def grayed(image: Tensor, num_output_channels: float) -> Tensor:
+    """The formula."""
+    gray = image
+    if image.shape[-3] == 3:
+        gray = luma(image if image.dtype == torch.uint8 else widened(image)).to(image.dtype)
     return gray.expand(*gray.shape[:-3], 3, *gray.shape[-2:]).contiguous() if num_output_channels == 3 else gray
 
 

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
+from flambeau.vision.ops import _blur as kernels
+from flambeau.vision.ops._color import serves
 
 
 @functional(fallback=False)
@@ -44,8 +46,13 @@ def normalize_image(image: Tensor, mean: Sequence[float], std: Sequence[float], 
         raise ValueError(f"std evaluated to zero, leading to division by zero: {std}.")
     if any(len(numbers) != 1 and len(numbers) != image.shape[-3] for numbers in (mean, std)):
         raise ValueError(f"mean {mean} and std {std} need one number for all channels, or {image.shape[-3]}.")
-    shift = torch.tensor(mean, dtype=image.dtype, device=image.device).view(-1, 1, 1)
-    scale = torch.tensor(std, dtype=image.dtype, device=image.device).view(-1, 1, 1)
+    shift = torch.tensor(mean, dtype=image.dtype, device=image.device)
+    scale = torch.tensor(std, dtype=image.dtype, device=image.device)
+    if not inplace and serves(image):
+        channels = image.shape[-3]
+        flat = image.reshape(-1, *image.shape[-3:])
+        return kernels.normalize(flat, shift.expand(channels), scale.expand(channels)).reshape(image.shape)
+    shift, scale = shift.view(-1, 1, 1), scale.view(-1, 1, 1)
     centred = image.sub_(shift) if inplace else image.sub(shift)
     return centred.div_(scale)
 

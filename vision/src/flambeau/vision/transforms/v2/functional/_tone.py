@@ -9,6 +9,7 @@ from torch import Tensor
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
+from flambeau.vision.ops._color import recolored, serves
 from flambeau.vision.transforms.v2.functional._dtype import _VALUE_BITS, max_value, to_dtype_image
 from flambeau.vision.transforms.v2.functional._levels import narrowed, widened
 
@@ -76,12 +77,17 @@ def posterize_image(image: Tensor, bits: int) -> Tensor:
     _check_bits(bits)
     if image.is_floating_point():
         levels = 1 << bits
-        return (image * levels).floor().clamp(0, levels - 1) / levels
+        return recolored("posterize", image, levels) if serves(image) else posterized(image, levels)
     lost = _VALUE_BITS[image.dtype] - bits
     if lost <= 0:
         return image
     kept = max_value(image.dtype) >> lost << lost
     return (image.int() & kept).to(image.dtype) if image.dtype == torch.uint16 else image & kept
+
+
+def posterized(image: Tensor, levels: float) -> Tensor:
+    """The formula for floating point."""
+    return (image * levels).floor().clamp(0, levels - 1) / levels
 
 
 @register_kernel(posterize, tv_tensors.Video)
@@ -123,6 +129,11 @@ def solarize_image(image: Tensor, threshold: float) -> Tensor:
     full = max_value(image.dtype)
     if threshold > full:
         raise TypeError(f"solarize: threshold is {threshold}, but full intensity of {image.dtype} is {full}.")
+    return recolored("solarize", image, threshold) if serves(image) else solarized(image, threshold)
+
+
+def solarized(image: Tensor, threshold: float) -> Tensor:
+    """The formula."""
     values = widened(image) if image.dtype == torch.uint16 else image  # which torch does not compare
     return torch.where(values >= threshold, invert_image(image), image)
 
@@ -158,6 +169,11 @@ def autocontrast_image(image: Tensor) -> Tensor:
     """`autocontrast` of a tensor."""
     if image.numel() == 0:
         return image
+    return recolored("autocontrast", image) if serves(image) else autocontrasted(image)
+
+
+def autocontrasted(image: Tensor, _: float = 0.0) -> Tensor:
+    """The formula."""
     values = widened(image)
     low, high = values.amin((-2, -1), keepdim=True), values.amax((-2, -1), keepdim=True)
     constant = low == high
@@ -197,15 +213,21 @@ def equalize_image(image: Tensor) -> Tensor:
     """`equalize` of a tensor."""
     if image.numel() == 0:
         return image
-    levels = to_dtype_image(image, torch.uint8, scale=True).long().flatten(-2)
+    levels = to_dtype_image(image, torch.uint8, scale=True)
+    equal = recolored("equalize", levels) if serves(levels) else equalized(levels)
+    return to_dtype_image(equal, image.dtype, scale=True)
+
+
+def equalized(image: Tensor, _: float = 0.0) -> Tensor:
+    """The formula, for uint8."""
+    levels = image.long().flatten(-2)
     counts = torch.zeros(*levels.shape[:-1], 256, dtype=torch.int64, device=image.device)
     counts = counts.scatter_add(-1, levels, torch.ones_like(levels))
     # Pillow's rule: the pixels of the highest level are left out, so that it becomes full intensity.
     step = (levels.shape[-1] - counts.gather(-1, levels.amax(-1, keepdim=True))) // 255
     below = counts.cumsum(-1) - counts
     table = ((below + step // 2) // step.clamp(min=1)).clamp(0, 255)
-    equal = torch.where(step == 0, levels, table.gather(-1, levels)).reshape(image.shape)
-    return to_dtype_image(equal.to(torch.uint8), image.dtype, scale=True)
+    return torch.where(step == 0, levels, table.gather(-1, levels)).reshape(image.shape).to(torch.uint8)
 
 
 @register_kernel(equalize, tv_tensors.Video)

@@ -1,0 +1,163 @@
+"""Training pipelines beside torchvision's, from a JPEG file in memory to what a model takes, pictures per second.
+
+    python vision/benchmarks/pipelines.py [--pictures 32] [--rounds 5] [--threads 1 2]
+
+Product and peer go through the same pictures with the same seeds, in turn, picture by picture; times are CPU time on
+one thread, wall time on more; of each picture the best of all rounds counts. A line below 1 is marked. The peer is
+torchvision, which `tools/peers.py` installs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import sys
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+NUMBERS = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
+KINDS = ("PIL", "tensor", "tv_tensor")
+
+
+def photographs(count: int) -> list[bytes]:
+    """JPEG files of common sizes: smooth shapes with some grain, about as hard to unpack as photographs."""
+    from PIL import Image
+
+    files = []
+    for index in range(count):
+        height, width = ((375, 500), (500, 375), (333, 500), (480, 640))[index % 4]
+        generator = torch.Generator().manual_seed(index)
+        coarse = torch.rand(1, 3, height // 16, width // 16, generator=generator)
+        smooth = torch.nn.functional.interpolate(coarse, (height, width), mode="bicubic")[0] * 255
+        grain = torch.randn(3, height, width, generator=generator) * 4
+        levels = (smooth + grain).clamp(0, 255).to(torch.uint8)
+        file = io.BytesIO()
+        Image.fromarray(levels.permute(1, 2, 0).contiguous().numpy()).save(file, "JPEG", quality=90)
+        files.append(file.getvalue())
+    return files
+
+
+def opener(library: ModuleType, kind: str) -> Callable[[bytes], Any]:
+    """From a file to a picture of a kind."""
+    if kind == "PIL":
+        from PIL import Image
+
+        return lambda file: Image.open(io.BytesIO(file)).convert("RGB")
+    codecs = importlib.import_module(f"{library.__name__}.io")
+    types = importlib.import_module(f"{library.__name__}.tv_tensors")
+
+    def decode(file: bytes) -> Tensor:
+        return codecs.decode_jpeg(torch.frombuffer(bytearray(file), dtype=torch.uint8))  # type: ignore[no-any-return]
+
+    return decode if kind == "tensor" else lambda file: types.Image(decode(file))
+
+
+def classification(library: ModuleType, kind: str, *, augment: bool) -> Callable[[bytes], object]:
+    """Decode, random resized crop, flip, TrivialAugment, float, normalize."""
+    v2 = importlib.import_module(f"{library.__name__}.transforms.v2")
+    steps = [v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip()]
+    steps += [v2.TrivialAugmentWide()] if augment else []
+    steps += [v2.PILToTensor()] if kind == "PIL" else []
+    steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize(**NUMBERS)]
+    transform, open_picture = v2.Compose(steps), opener(library, kind)
+    return lambda file: transform(open_picture(file))
+
+
+def evaluation(library: ModuleType, kind: str) -> Callable[[bytes], object]:
+    """Decode, resize, centre crop, float, normalize."""
+    presets = importlib.import_module(f"{library.__name__}.transforms._presets")
+    transform, open_picture = presets.ImageClassification(crop_size=224), opener(library, kind)
+    return lambda file: transform(open_picture(file))
+
+
+def detection(library: ModuleType, kind: str) -> Callable[[bytes], object]:
+    """Decode, distort colours, zoom out, crop around boxes, flip, float, sanitize: the recipe of SSD."""
+    v2 = importlib.import_module(f"{library.__name__}.transforms.v2")
+    types = importlib.import_module(f"{library.__name__}.tv_tensors")
+    steps = [
+        v2.RandomPhotometricDistort(),
+        v2.RandomZoomOut(fill={types.Image: [123, 117, 104], "others": 0}),
+        v2.RandomIoUCrop(),
+        v2.RandomHorizontalFlip(),
+        v2.ToImage(),
+        v2.ToDtype(torch.float32, scale=True),
+        v2.SanitizeBoundingBoxes(),
+        v2.ToPureTensor(),
+    ]
+    if kind == "PIL":
+        steps[1] = v2.RandomZoomOut(fill=[123, 117, 104])
+    transform, open_picture = v2.Compose(steps), opener(library, kind)
+    corner = torch.rand(12, 2, generator=torch.Generator().manual_seed(0)) * 200
+    boxes, labels = torch.cat([corner, corner + 20 + corner.flip(0) / 2], 1), torch.arange(12)
+
+    def run(file: bytes) -> object:
+        picture = open_picture(file)
+        size = (picture.height, picture.width) if kind == "PIL" else tuple(picture.shape[-2:])
+        target = {
+            "boxes": types.BoundingBoxes(boxes.clone(), format="XYXY", canvas_size=size),
+            "labels": labels,
+        }
+        return transform(picture, target)
+
+    return run
+
+
+def rates(works: list[Callable[[bytes], object]], files: list[bytes], rounds: int) -> list[float]:
+    """Pictures per second of each work."""
+    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+    best = [[float("inf")] * len(files) for _ in works]
+    for _ in range(rounds):
+        for number, file in enumerate(files):
+            for index, work in enumerate(works):
+                torch.manual_seed(number)
+                start = clock()
+                work(file)
+                best[index][number] = min(best[index][number], clock() - start)
+    return [len(files) / sum(times) for times in best]
+
+
+def main() -> int:
+    """Print the table; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pictures", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    given = parser.parse_args()
+    libraries = [importlib.import_module("flambeau.vision")]
+    try:
+        libraries.append(importlib.import_module("torchvision"))
+    except ImportError:
+        print("There is nothing to compare with; tools/peers.py installs it.")
+    files = photographs(given.pictures)
+    print(f"torch {torch.__version__}; pictures per second")
+    print(f"{'':<58} {'threads':>7} {'ours':>9} {'peer':>9} {'ratio':>7}")
+    for threads in given.threads:
+        torch.set_num_threads(threads)
+        for kind in KINDS:
+            pipelines: dict[str, Callable[[ModuleType], Callable[[bytes], object]]] = {
+                "classification": lambda library, kind=kind: classification(library, kind, augment=True),
+                "classification without TrivialAugment": lambda library, kind=kind: classification(
+                    library, kind, augment=False
+                ),
+                "evaluation preset": lambda library, kind=kind: evaluation(library, kind),
+            }
+            if kind != "tensor":  # boxes need a picture with a type beside them
+                pipelines["detection"] = lambda library, kind=kind: detection(library, kind)
+            for name, make in pipelines.items():
+                if name == "evaluation preset" and kind == "tv_tensor":
+                    continue  # presets take tensors
+                speeds = rates([make(library) for library in libraries], files, given.rounds)
+                cells = f"{speeds[1]:>9.1f} {speeds[0] / speeds[1]:>7.2f}" if len(speeds) > 1 else f"{'-':>9} {'-':>7}"
+                mark = "  BEHIND" if len(speeds) > 1 and speeds[0] < speeds[1] else ""
+                print(f"{f'{name}, {kind}':<58} {threads:>7} {speeds[0]:>9.1f} {cells}{mark}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
