@@ -111,6 +111,8 @@ class ApplyMethods:
 
     def _apply_nest(self, call: ApplyCall, others: Sequence[Any], prefix: tuple[str, ...] = ()) -> Any:
         """Run a call on this level and below; None where nothing came of it."""
+        if not others and not call.inplace and call.is_leaf is None and not (call.named or call.call_on_nested):
+            return self._apply_plainly(call)
         results: dict[str, Any] = {}
         size = self.batch_size if call.batch_size is None else call.batch_size
         was_empty = True
@@ -132,6 +134,22 @@ class ApplyMethods:
         if not results and (call.filter_empty or (call.filter_empty is None and not was_empty)):
             return None
         return self._apply_result(call, results, size)
+
+    def _apply_plainly(self, call: ApplyCall) -> Any:
+        """The common case, with as little as possible around the calls of the function."""
+        results: dict[str, Any] = {}
+        function, was_empty = call.fn, True
+        for key, item in self._items():
+            was_empty = False
+            if type(item) is Tensor or not isinstance(item, TensorCollection):
+                value = function(item)
+            else:
+                value = item if item._is_non_tensor else item._apply_nest(call, ())
+            if value is not None:
+                results[key] = value
+        if not results and (call.filter_empty or (call.filter_empty is None and not was_empty)):
+            return None
+        return self._apply_result(call, results, self.batch_size if call.batch_size is None else call.batch_size)
 
     def _apply_missing(self, call: ApplyCall, others: Sequence[Any], results: dict[str, Any], prefix: Any) -> None:
         """Entries that only some of the others have."""
@@ -159,8 +177,9 @@ class ApplyMethods:
             names = self._names_or_none() if call.batch_size is None else None
         result = make_td(results, size, torch.device(device) if isinstance(device, str) else device, names)
         if not call.checked:
+            width = len(size)
             for key, value in results.items():
-                if type(value) is not Tensor or value.shape[: len(size)] != size:
+                if type(value) is not Tensor or (width and value.shape[:width] != size):
                     results[key] = result._validated(key, value)
         if call.propagate_lock and self.is_locked:
             result._propagate_lock()

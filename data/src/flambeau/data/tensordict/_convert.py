@@ -29,6 +29,10 @@ def convert(value: Any, batch_size: torch.Size, device: torch.device | None) -> 
     """
     if isinstance(value, (Tensor, TensorCollection)):
         return value
+    if type(value) is dict:
+        from flambeau.data.tensordict._td import TensorDict
+
+        return TensorDict(value, batch_size=batch_size, device=device)
     if isinstance(value, (bool, numbers.Number)) or (isinstance(value, np.generic) and _is_numeric(value.dtype)):
         return torch.as_tensor(value, device=device)
     if isinstance(value, dict):

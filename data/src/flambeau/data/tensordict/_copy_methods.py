@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import torch
 
+from flambeau.data.tensordict._fusing import fusible
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -55,7 +56,11 @@ class CopyMethods:
         from flambeau.data.tensordict._td import make_td
 
         if recurse:
-            data = {key: value.clone(**kwargs) for key, value in self._items()}
+            values = [value for _, value in self._items()]
+            if not kwargs and len(values) > 8 and fusible(values):
+                data = dict(zip(self._key_names(), torch._foreach_clone(values), strict=True))
+            else:
+                data = {key: value.clone(**kwargs) for key, value in self._items()}
         else:
             data = {
                 key: value.clone(recurse=False) if isinstance(value, TensorCollection) else value

@@ -19,8 +19,11 @@ def normal_index(index: Any, batch_dims: int) -> Any:
     Raises:
         IndexError: it consumes more, or has a part of a type that indexes nothing.
     """
-    parts = index if type(index) is tuple else (index,)
-    consumed, ellipsis, changed = 0, -1, type(index) is not tuple
+    kind = type(index)
+    if batch_dims and (kind is int or kind is slice):
+        return index
+    parts = index if kind is tuple else (index,)
+    consumed, ellipsis, changed = 0, -1, kind is not tuple
     out = []
     for position, part in enumerate(parts):
         kind = type(part)
@@ -64,7 +67,12 @@ def _array_part(part: Any) -> tuple[Any, int]:
 
 
 def indexed_size(batch_size: torch.Size, index: Any) -> torch.Size:
-    """The batch size that a normal index leaves, found on a tensor without memory of its own."""
+    """The batch size that a normal index leaves; but for the simplest, found on a tensor without memory of its own."""
+    kind = type(index)
+    if kind is int:
+        return batch_size[1:]
+    if kind is slice and type(batch_size[0]) is int:
+        return torch.Size((len(range(*index.indices(batch_size[0]))), *batch_size[1:]))
     return torch.zeros((), dtype=torch.bool).expand(batch_size)[index].shape
 
 

@@ -11,9 +11,9 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
 from flambeau.data.tensordict._alignment import aligned_leaves, with_default
+from flambeau.data.tensordict._fusing import fusible
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 _UNARY = (
@@ -28,7 +28,6 @@ _BINARY = {
     "clamp_max": True, "clamp_min": True,
     "bitwise_and": False, "bitwise_or": False, "bitwise_xor": False, "logical_and": False, "remainder": False,
 }  # fmt: skip
-_PLAIN = frozenset({Tensor, Parameter})
 
 
 def run(name: str, leaves: list[Tensor], *others: Any, **kwargs: Any) -> list[Tensor]:
@@ -42,7 +41,7 @@ def run(name: str, leaves: list[Tensor], *others: Any, **kwargs: Any) -> list[Te
     """
     if not leaves:
         return []
-    if _PLAIN.issuperset([type(leaf) for leaf in leaves]) and _fuses(leaves):
+    if fusible(leaves):
         result = getattr(torch, "_foreach_" + name)(leaves, *others, **kwargs)
         return leaves if result is None else list(result)
     function = getattr(Tensor, name)
@@ -50,17 +49,6 @@ def run(name: str, leaves: list[Tensor], *others: Any, **kwargs: Any) -> list[Te
         function(leaf, *[other[place] if isinstance(other, (list, tuple)) else other for other in others], **kwargs)
         for place, leaf in enumerate(leaves)
     ]
-
-
-def _fuses(leaves: list[Tensor]) -> bool:
-    """Whether the multi-tensor functions take these: no functorch transform, and no integers beside gradients."""
-    if torch.compiler.is_compiling():
-        return True
-    if torch._C._functorch.peek_interpreter_stack() is not None:
-        return False
-    if not torch.is_grad_enabled() or not any(leaf.requires_grad for leaf in leaves):
-        return True
-    return all(leaf.is_floating_point() for leaf in leaves)
 
 
 class PointwiseMethods:

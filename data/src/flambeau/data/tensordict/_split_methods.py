@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Self
@@ -38,7 +39,9 @@ class SplitMethods:
         head, tail = size[:where], size[where + 1 :]
         shared = {length: torch.Size((*head, length, *tail)) for length in set(sizes)}
         parts = self._cut(
-            lambda value: value.split(split_size, where), [shared[length] for length in sizes], self._names_or_none()
+            lambda value: split_entry(value, split_size, where, len(sizes)),
+            [shared[length] for length in sizes],
+            self._names_or_none(),
         )
         if self.is_locked:
             for part in parts:
@@ -74,23 +77,27 @@ class SplitMethods:
 
     def _cut(self, cut: Any, sizes: Sequence[torch.Size], names: Any) -> tuple[Any, ...]:
         """Cut every entry in as many parts as there are sizes, and group them."""
+        if len(self._key_names()) * len(sizes) < 1000 or not gc.isenabled() or torch.compiler.is_compiling():
+            return self._cut_now(cut, sizes, names)
+        # So many objects at once, all of which stay, would have the collector look them through in vain.
+        gc.disable()
+        try:
+            return self._cut_now(cut, sizes, names)
+        finally:
+            gc.enable()
+
+    def _cut_now(self, cut: Any, sizes: Sequence[torch.Size], names: Any) -> tuple[Any, ...]:
         from flambeau.data.tensordict._td import make_td
 
+        rows: list[dict[str, Any]] = [{} for _ in sizes]
+        for key, value in self._items():
+            column = [value._within(size) for size in sizes] if isinstance(value, UnbatchedTensor) else cut(value)
+            for row, part in zip(rows, column, strict=True):
+                row[key] = part
         device = self.device
-        keys = list(self._key_names())
-        if not keys:
-            return tuple([make_td({}, size, device, names and list(names)) for size in sizes])
-        columns = [
-            [value._within(size) for size in sizes] if isinstance(value, UnbatchedTensor) else cut(value)
-            for _, value in self._items()
-        ]
-        rows = zip(*columns, strict=True)
         if names is None:
-            return tuple([make_td(dict(zip(keys, row)), size, device) for row, size in zip(rows, sizes)])  # noqa: B905 hot
-        return tuple(
-            make_td(dict(zip(keys, row, strict=True)), size, device, list(names))
-            for row, size in zip(rows, sizes, strict=True)
-        )
+            return tuple([make_td(row, size, device) for row, size in zip(rows, sizes, strict=True)])
+        return tuple([make_td(row, size, device, list(names)) for row, size in zip(rows, sizes, strict=True)])
 
     @classmethod
     def fromkeys(cls, keys: Any, value: Any = 0) -> Any:
@@ -128,6 +135,15 @@ class SplitMethods:
         from flambeau.data.tensordict._lazy import LazyStackedTensorDict
 
         return LazyStackedTensorDict.maybe_dense_stack(input, dim, out=out, **kwargs)
+
+
+def split_entry(value: Any, split_size: Any, dim: int, parts: int) -> Any:
+    """`value.split`; equal parts of a tensor through `unbind` of a view, which is cheaper by a third for each part."""
+    if type(value) is not Tensor or type(split_size) is not int or value.shape[dim] != parts * split_size:
+        return value.split(split_size, dim)
+    if split_size == 1:
+        return value.unsqueeze(dim + 1).unbind(dim)
+    return torch.unflatten(value, dim, (parts, split_size)).unbind(dim)
 
 
 def _part_sizes(split_size: Any, length: int) -> list[int]:

@@ -74,7 +74,7 @@ class StructureMethods:
         """
         wanted: dict[str, list[tuple[str, ...]] | None] = {}
         for key in keys:
-            path = key_path(key)
+            path = (key,) if type(key) is str else key_path(key)
             if self._get_path(path) is None:
                 if strict:
                     raise missing_key(key, self._key_names())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -79,15 +79,12 @@ class TensorDict(TensorDictBase):
         plain = device is None
         width = len(size)
         for key, value in source.items():
-            if (
-                plain
-                and type(value) is Tensor
-                and type(key) is str
-                and (not width or leading_shape(value, width) == size)
-            ):
+            if type(key) is not str:
+                self._set_path(key_path(key), value, non_blocking=bool(non_blocking))
+            elif plain and type(value) is Tensor and (not width or leading_shape(value, width) == size):
                 entries[key] = value
             else:
-                self._set_path(key_path(key), value, non_blocking=bool(non_blocking))
+                entries[key] = self._validated(key, value, bool(non_blocking))
         if lock:
             self._lock_below(None)
 
@@ -158,7 +155,10 @@ class TensorDict(TensorDictBase):
     def _validated(self, key: str, value: Any, non_blocking: bool = False) -> Any:
         """The entry for a value: converted, on the device, its shape checked."""
         size, device = self._batch_size, self._device
-        if not isinstance(value, Tensor):
+        if type(value) is Tensor and device is None:
+            if not size or leading_shape(value, len(size)) == size:
+                return value
+        elif not isinstance(value, Tensor):
             value = convert(value, size, device)
             if isinstance(value, TensorCollection):
                 return self._validated_collection(key, value)
@@ -228,6 +228,23 @@ class TensorDict(TensorDictBase):
         if value is None:
             raise missing_key(index, self._tensordict)
         return value if isinstance(value, Tensor) else value._unwrap()
+
+    def set(
+        self, key: NestedKey, item: Any, inplace: bool = False, *, non_blocking: bool = False, **kwargs: Any
+    ) -> Self:
+        """Put an entry; see `TensorDictBase.set`."""
+        if type(key) is str:
+            self._set_str(key, item, inplace=inplace, non_blocking=non_blocking)
+            return self
+        path = key_path(key)
+        holder = self
+        for part in path[:-1]:
+            holder = holder._tensordict.get(part)
+            if type(holder) is not TensorDict:  # absent, or of another kind
+                self._set_path(path, item, inplace=inplace, non_blocking=non_blocking)
+                return self
+        holder._set_str(path[-1], item, inplace=inplace, non_blocking=non_blocking)
+        return self
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if type(index) is str:
