@@ -206,7 +206,7 @@ class TestWhole:
         with pytest.raises(TypeError, match=r"targets\[0\]\['labels'\] has dtype torch.int32, expected int64"):
             tiny("faster_rcnn")(pictures(), wrong)
 
-    @pytest.mark.parametrize("kind", ["faster_rcnn", "mask_rcnn", "retinanet", "fcos", "ssd"])
+    @pytest.mark.parametrize("kind", KINDS)
     def test_inference_exports_for_pictures_of_other_sizes(self, kind):
         model, picture = tiny(kind).eval(), torch.rand(3, 48, 64)
         height, width = torch.export.Dim("height", min=32, max=512), torch.export.Dim("width", min=32, max=512)
@@ -394,6 +394,21 @@ class TestKeypoints:
         points, scores = roi_heads.heatmaps_to_keypoints(maps, torch.tensor([[100.0, 200.0, 104.0, 204.0]]))
         assert points.tolist() == [[[102.5, 201.5, 1.0]]]
         assert scores.item() == 5.0
+
+    @pytest.mark.parametrize("count", [0, 3])
+    def test_a_compiled_program_finds_the_same_points(self, count):
+        maps = torch.rand(count, 2, 7, 7, generator=torch.Generator().manual_seed(0))
+        corners = torch.rand(count, 2, generator=torch.Generator().manual_seed(1)) * 20
+        rois = torch.cat([corners, corners + 3.3], 1)
+        compiled = torch.compile(roi_heads.heatmaps_to_keypoints, fullgraph=True, backend="eager")
+        for found, expected in zip(compiled(maps, rois), roi_heads.heatmaps_to_keypoints(maps, rois), strict=True):
+            assert torch.equal(found, expected)
+
+    def test_the_operator_is_all_that_torch_asks_of_one(self):
+        boxes = torch.tensor([[1.0, 2.0, 9.5, 7.0], [0.0, 0.0, 3.0, 3.0]])
+        torch.library.opcheck(torch.ops.flambeau_vision._heatmap_peaks.default, (torch.rand(2, 3, 5, 5), boxes))
+        with pytest.raises(RuntimeError, match="maps are of 2 boxes and rois of 1"):
+            torch.ops.flambeau_vision._heatmap_peaks(torch.rand(2, 3, 5, 5), boxes[:1])
 
 
 class TestBackbones:

@@ -18,6 +18,7 @@ from flambeau.vision._miniatures import write_miniature
 from flambeau.vision.datasets import CIFAR10, CIFAR100
 from flambeau.vision.io import write_png
 from flambeau.vision.ops import batched_nms, nms
+from flambeau.vision.ops._heatmaps import heatmap_peaks
 from flambeau.vision.ops.box_iou_rotated import box_iou_rotated
 from flambeau.vision.transforms import v2
 from flambeau.vision.transforms._presets import HandwrittenDigit, ImageClassification
@@ -201,6 +202,8 @@ def _region_samples(boxes: Tensor) -> Iterator[Sample]:
     yield Sample(
         "jpeg-schema", registered.jpeg_there_and_back, (_picture(16, 24), 75), operator=operator, dtypes=("uint8",)
     )
+    heat = torch.rand(len(boxes), 2, 5, 5, generator=torch.Generator().manual_seed(5))
+    yield Sample("heatmap_peaks", heatmap_peaks, (heat, boxes), operator="flambeau_vision::_heatmap_peaks")
     turned = torch.cat([boxes, boxes[:, :1] * 9], 1)
     yield Sample("box_iou_rotated", box_iou_rotated, (turned, turned), operator="flambeau_vision::box_iou_rotated")
 

@@ -22,6 +22,7 @@ from flambeau.vision.models.detection._masks import (
     paste_masks_in_image,
 )
 from flambeau.vision.models.detection._utils import BalancedPositiveNegativeSampler, BoxCoder, Matcher
+from flambeau.vision.ops._heatmaps import heatmap_peaks
 from flambeau.vision.ops.boxes import batched_nms, box_iou, clip_boxes_to_image
 from flambeau.vision.ops.roi_align import roi_align
 
@@ -172,18 +173,7 @@ def heatmaps_to_keypoints(maps: Tensor, rois: Tensor) -> tuple[Tensor, Tensor]:
     Returns:
         (N, K, 3): x, y and 1; and (N, K): the logits there.
     """
-    if maps.shape[0] == 0:
-        return maps.new_zeros(0, maps.shape[1], 3), maps.new_zeros(0, maps.shape[1])
-    sides = (rois[:, 2:] - rois[:, :2]).clamp(min=1)
-    pixels = sides.ceil()
-    points, scores = [], []
-    for heat, (width, height) in zip(maps, pixels.long().tolist(), strict=True):
-        enlarged = F.interpolate(heat[None], size=(height, width), mode="bicubic", align_corners=False)[0]
-        score, position = enlarged.flatten(1).max(1)
-        points.append(torch.stack([position % width, position // width], 1))
-        scores.append(score)
-    places = (torch.stack(points) + 0.5) * (sides / pixels)[:, None] + rois[:, None, :2]
-    return torch.cat([places.to(maps.dtype), maps.new_ones(*places.shape[:2], 1)], 2), torch.stack(scores)
+    return heatmap_peaks(maps, rois)
 
 
 def keypointrcnn_loss(
