@@ -302,7 +302,7 @@ def test_memory_that_is_not_there_is_an_image_error(monkeypatch):
     def refuse(*arguments: object, **options: object):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(torch, "empty", refuse)
+    monkeypatch.setattr(torch, "empty_strided", refuse)
     with pytest.raises(ImageError, match="no memory for an image"):
         decode_image(CORPUS["png RGB"])
 

@@ -98,14 +98,13 @@ class NativeCodec:
         number = _NUMBERS.get(format)
         if number is None:
             return self._other.decode(files, format, mode, max_pixels, min_size)
-        pictures = (_Picture * len(files))()
-        for picture, data in zip(pictures, files, strict=True):
-            picture.data, picture.bytes = data.data_ptr(), data.numel()
-            picture.format, picture.mode = number, mode.value
+        heads: list[Any] = [(data.data_ptr(), data.numel(), number, mode.value) for data in files]
+        pictures = (_Picture * len(files))(*heads)
         self._describe(pictures, len(files))
-        pixels = [_room(picture, format, max_pixels, min_size) for picture in pictures]
+        items = list(pictures)
+        pixels = [_room(picture, format, max_pixels, min_size) for picture in items]
         self._decode(pictures, len(files))
-        for index, picture in enumerate(pictures):
+        for index, picture in enumerate(items):
             if picture.status == _UNSUPPORTED:
                 pixels[index] = self._other.decode([files[index]], format, mode, max_pixels, min_size)[0]
             elif picture.status != _DONE:
@@ -122,14 +121,12 @@ class NativeCodec:
 
     def _encoded(self, images: Sequence[Tensor], format: Format, level: int) -> list[Tensor]:
         number = _NUMBERS[format]
+        capacities = [self._bound(number, image.size(1), image.size(2), image.size(0)) for image in images]
+        files = [_empty((capacity,), (1,), torch.uint8) for capacity in capacities]
         encodings = (_Encoding * len(images))()
-        files: list[Tensor] = []
-        for encoding, image in zip(encodings, images, strict=True):
-            channels, height, width = image.shape
-            capacity = self._bound(number, height, width, channels)
-            files.append(_empty((capacity,), torch.uint8))
-            encoding.pixels, encoding.file, encoding.capacity = image.data_ptr(), files[-1].data_ptr(), capacity
-            encoding.channels, encoding.height, encoding.width = channels, height, width
+        for encoding, image, file, capacity in zip(encodings, images, files, capacities, strict=True):
+            encoding.pixels, encoding.file, encoding.capacity = image.data_ptr(), file.data_ptr(), capacity
+            encoding.channels, encoding.height, encoding.width = image.shape
             encoding.channel_stride, encoding.row_stride, encoding.column_stride = image.stride()
             encoding.format, encoding.level = number, level
         self._encode(encodings, len(images))
@@ -149,15 +146,16 @@ def _room(picture: Any, format: Format, max_pixels: int, min_size: int | None) -
         raise damaged(format, picture.message.decode())
     by = reduction(height, width, min_size) if format == "jpeg" else 1
     picture.denominator = by
-    shape = (-(-height // by), -(-width // by), picture.channels)
-    pixels = _empty(shape, torch.uint8 if picture.sample_bytes == 1 else torch.uint16)
+    height, width, channels = -(-height // by), -(-width // by), picture.channels
+    dtype = torch.uint8 if picture.sample_bytes == 1 else torch.uint16
+    pixels = _empty((channels, height, width), (1, width * channels, channels), dtype)
     picture.pixels = pixels.data_ptr()
-    return pixels.permute(2, 0, 1)
+    return pixels
 
 
-def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+def _empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     try:
-        return torch.empty(shape, dtype=dtype, device="cpu")
+        return torch.empty_strided(shape, strides, dtype=dtype, device="cpu")
     except RuntimeError as error:
         raise ImageError(f"There is no memory for an image of {list(shape)}: {error}") from error
 

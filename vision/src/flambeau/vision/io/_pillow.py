@@ -106,9 +106,7 @@ def _decode(data: Tensor, format: Format, mode: ImageReadMode, max_pixels: int, 
         raise
     except _DAMAGE as error:
         raise _damaged(format, error) from error
-    if (
-        len({frame.shape for frame in frames}) > 1
-    ):  # a frame that is larger enlarges the picture
+    if len({frame.shape for frame in frames}) > 1:  # a frame that is larger enlarges the picture
         raise damaged(format, "its frames differ in size")
     pixels = np.stack(frames) if len(frames) > 1 else frames[0]
     # [..., H, W, C] in memory; where it is still Pillow's own memory, which may not be written to, it is copied.
@@ -170,14 +168,16 @@ def _frames(
         check_size(image.height, image.width, max_pixels, count + 1)
 
 
-def _pixels(image: Image.Image, format: Format, mode: ImageReadMode) -> NDArray[np.uint8]:
+def _pixels(file: ImageFile.ImageFile, format: Format, mode: ImageReadMode) -> NDArray[np.uint8]:
+    image: Image.Image = file
     target = _PILLOW_MODES.get(mode) or ("RGB" if format == "gif" else _unchanged_mode(image))
     if "transparency" in image.info:
+        layout = str(file.tile[0].args) if file.tile else ""
         if image.mode == "P" or (image.mode, target) == ("RGB", "LA"):
             # The way around a warning of Pillow's, and around its comparing gray values instead of colours.
             image = image.convert("RGBA")
-        elif factor := _FEW_BITS.get(image.tile[0].args if image.tile else None):  # Pillow spreads the pixels alone
-            image.info["transparency"] *= factor
+        elif layout in _FEW_BITS:  # Pillow spreads the pixels alone
+            image.info["transparency"] *= _FEW_BITS[layout]
     image.load()
     pixels = np.asarray(image if image.mode == target else image.convert(target))
     return pixels[..., None] if pixels.ndim == 2 else pixels

@@ -10,6 +10,7 @@ was not built, by Pillow, with the same results; `flambeau doctor` says which on
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Sequence
 from io import FileIO
@@ -219,7 +220,9 @@ def decode_jpeg(
     if (target := torch.device(device)).type != "cpu":
         notice_cpu_decoding(target, "Images")
     files = [input] if isinstance(input, Tensor) else input
-    images = [image.to(device) for image in _decode(files, "jpeg", mode, apply_exif_orientation, min_size)]
+    images = _decode(files, "jpeg", mode, apply_exif_orientation, min_size)
+    if target.type != "cpu":
+        images = [image.to(target) for image in images]
     return images[0] if isinstance(input, Tensor) else images
 
 
@@ -298,17 +301,17 @@ def _decode(
     if not files:
         return []
     files = [_checked_bytes(data) for data in files]
-    formats = [_format_of(data, expected) for data in files]
-    images = codec().decode(files, formats[0], _read_mode(mode), MAX_PIXELS, min_size)
+    (format,) = {_format_of(data, expected) for data in files}
+    images = codec().decode(files, format, _read_mode(mode), MAX_PIXELS, min_size)
     if not apply_exif_orientation:
         return images
-    return [upright(image, orientation(_exif_of(data, formats[0]))) for image, data in zip(images, files, strict=True)]
+    return [upright(image, orientation(_exif_of(data, format))) for image, data in zip(images, files, strict=True)]
 
 
 def _format_of(data: Tensor, expected: Format | None) -> Format:
     if data.numel() == 0:
         raise ImageError("Expected a non empty 1-dimensional tensor of a file's bytes, got an empty one.")
-    head = data[:HEAD_BYTES].numpy().tobytes()
+    head = ctypes.string_at(data.data_ptr(), min(HEAD_BYTES, data.numel()))
     format = recognise(head)
     if format is None or (expected is not None and format != expected):
         wanted = expected.upper() if expected else "JPEG, PNG, GIF, WebP, AVIF or HEIC"
@@ -342,7 +345,7 @@ def _read_mode(mode: ImageReadMode | str) -> ImageReadMode:
 def _checked_bytes(data: object) -> Tensor:
     if not isinstance(data, Tensor) or data.dtype != torch.uint8 or data.ndim != 1:
         raise ImageError(f"Expected a 1-dimensional uint8 tensor of a file's bytes, got {_describe(data)}.")
-    return data.detach().cpu().contiguous()
+    return data if data.is_cpu and data.is_contiguous() else data.cpu().contiguous()
 
 
 def _checked(image: object, channels: tuple[int, ...]) -> Tensor:
