@@ -138,3 +138,8 @@ def held_as(series: pl.Series, dtype: dt.DType) -> pl.Series:
     """A series cast to what holds a column type; itself where it is that already."""
     wanted = physical(dtype)
     return series if series.dtype == wanted else series.cast(wanted)
+
+
+def held_frame(frame: pl.DataFrame, dtype: dt.Struct) -> pl.DataFrame:
+    """The columns of a type, cast to what holds them."""
+    return pl.DataFrame([held_as(frame.get_column(one.name), one.dtype) for one in dtype.fields])

@@ -8,12 +8,15 @@ of the same type, a block at a time. That is how one program serves one machine 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pl
+
+ONE = "value"
+"""Name of the column of rows that have but one, which has no name."""
 
 
 class Term:
@@ -279,3 +282,38 @@ class Stacked(Rows):
         from flambeau.data.frame.running import select
 
         return pl.concat([select(rows, fields) for rows, fields in self.parts])
+
+
+def used_columns(source: Rows, rows: Rows, columns: Mapping[str, Term]) -> dict[str, dt.DType]:
+    """Names and types of the source's columns that a plan reads; one of them where it reads none."""
+    needed = _named(columns.values())
+    while isinstance(rows, Derived) and rows is not source:
+        needed = _named([*_kept(rows, needed).values(), *rows.keys])
+        rows = rows.parent
+    used = {one.name: one.dtype for one in source.dtype.fields if one.name in needed}
+    return used or {one.name: one.dtype for one in source.dtype.fields[:1]}
+
+
+def moved(rows: Rows, columns: Mapping[str, Term], source: Rows, onto: Rows) -> Rows:
+    """The same steps over other rows in the source's place, for some columns and what they need."""
+    return _moved(rows, _named(columns.values()), source, onto)
+
+
+def _moved(rows: Rows, needed: set[str], source: Rows, onto: Rows) -> Rows:
+    if rows is source:
+        return onto
+    assert isinstance(rows, Derived)  # callers move chains of steps
+    fields = _kept(rows, needed)
+    parent = _moved(rows.parent, _named([*fields.values(), *rows.keys]), source, onto)
+    dtype = dt.Struct([one for one in rows.dtype.fields if one.name in fields])
+    return Derived(parent, fields, rows.step, rows.keys, dtype=dtype, rowwise=rows.rowwise, **rows.options)
+
+
+def _kept(rows: Derived, needed: set[str]) -> dict[str, Term]:
+    """The fields that are needed; the first where none is, for there are rows all the same."""
+    kept = {name: one for name, one in rows.fields.items() if name in needed}
+    return kept or dict(list(rows.fields.items())[:1])
+
+
+def _named(terms: Iterable[Term]) -> set[str]:
+    return {one.name for term in terms for one in term.walk() if isinstance(one, Reference)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pl
-from flambeau.data.frame._plan import Apply, Rows, Term
+from flambeau.data.frame._plan import ONE, Apply, Rows, Term
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
 from flambeau.data.frame.functions import Functions
 from flambeau.data.frame.interchange import Interchange
@@ -33,11 +33,11 @@ class Column(Functions, Selection, Interchange, Operators):
     # What a column is made of; frames say otherwise.
 
     def _columns(self) -> dict[str, Term]:
-        return {"": self._term}
+        return {ONE: self._term}
 
     def _over(self, rows: Rows) -> Self:
         """The same column over rows that were derived from `_columns`."""
-        return self._made(rows, rows.references()[""])
+        return self._made(rows, rows.references()[ONE])
 
     def _on_rows(self, rows: Rows) -> Any:
         """The same expression over other rows of the same columns."""

@@ -468,7 +468,9 @@ class DataFrame(Column):
         """The frame for any library that takes Arrow streams; nothing is copied."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
-    __arrow_c_array__ = None  # type: ignore[assignment]  # a table is a stream, not an array
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        """The frame as an Arrow array of records."""
+        return arrow_array(self._series(), self.dtype).__arrow_c_array__(requested_schema)
 
     def to_pandas(self) -> Any:
         """A pandas frame, backed by Arrow, so that whole numbers stay whole where some are missing."""

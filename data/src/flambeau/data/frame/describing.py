@@ -61,11 +61,11 @@ def _with_gap(lines: list[str], size: int) -> list[str]:
 def plan_text(rows: Rows, columns: Mapping[str, Term]) -> str:
     """What is computed, from the source of the rows on."""
     steps: list[str] = []
-    last = ", ".join(f"{name or 'value'} = {one}" for name, one in columns.items())
+    last = ", ".join(f"{name} = {one}" for name, one in columns.items())
     while isinstance(rows, Derived):
         keys = ", ".join(map(str, rows.keys))
         options = "".join(f", {name}={value}" for name, value in rows.options.items())
-        fields = ", ".join(f"{name or 'value'} = {one}" for name, one in rows.fields.items())
+        fields = ", ".join(f"{name} = {one}" for name, one in rows.fields.items())
         steps.append(f"{rows.step}({keys}{options}) of {fields}")
         rows = rows.parent
     return "\n".join([_source(rows), *reversed(steps), last])

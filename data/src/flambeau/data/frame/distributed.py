@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pa, pl
 from flambeau.data.frame._physical import arrow_schema, physical
-from flambeau.data.frame._plan import Derived, Rows, Stacked, Table, Term
+from flambeau.data.frame._plan import ONE, Derived, Rows, Stacked, Table, Term, moved, used_columns
 from flambeau.data.frame.aggregates import Aggregate
 from flambeau.data.frame.errors import FrameError, FrameTypeError, missing
+from flambeau.data.frame.row_groups import groups_of, read_group
 from flambeau.data.frame.running import collect, root, select
-from flambeau.data.frame.scanning import Scan
+from flambeau.data.frame.scanning import READERS, Scan
 
 if TYPE_CHECKING:
     from flambeau.data.frame.column import Column
@@ -32,12 +33,14 @@ class Scaled(Rows):
     """Rows in a Ray dataset.
 
     Attributes:
-        dataset: where the rows are.
+        dataset: where the rows are; or which parts of which files hold them, where there is a `reading`.
+        reading: how to read such a part.
     """
 
-    def __init__(self, dataset: Any, dtype: dt.Struct) -> None:
+    def __init__(self, dataset: Any, dtype: dt.Struct, reading: Reading | None = None) -> None:
         super().__init__(dtype)
         self.dataset = dataset
+        self.reading = reading
 
     def __getstate__(self) -> dict[str, Any]:
         # A block's program is run over other rows; the dataset must not travel with it.
@@ -73,25 +76,16 @@ class Scaled(Rows):
             rows = rows.parent
         if not isinstance(rows, Scaled):
             return None
-        dataset = rows.dataset
-        steps: list[Derived] = []
+        dataset, source, reading = rows.dataset, rows, rows.reading
         for one in chain:
             if _is_head(one):
-                dataset = self._mapped(dataset, steps, one.parent, one.fields)
-                dataset = dataset.limit(one.options["start"] + one.options["length"])
-                if one.options["start"]:
-                    return None
-                steps = [_after_head(one)]
-            elif one.rowwise:
-                steps.append(one)
-            else:
+                # The first rows: the cluster stops when it has them.
+                dataset = _mapped(dataset, Program(source, one.parent, one.fields, reading))
+                dataset, reading = dataset.limit(one.options["length"]), None
+                source = one
+            elif not one.rowwise:
                 return None
-        last = chain[-1] if chain else rows
-        return self._mapped(dataset, steps, last, columns)
-
-    def _mapped(self, dataset: Any, steps: Sequence[Derived], rows: Rows, columns: Mapping[str, Term]) -> Any:
-        program = Program(steps[0].parent if steps else rows, rows, columns)
-        return dataset.map_batches(program, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
+        return _mapped(dataset, Program(source, chain[-1] if chain else rows, columns, reading))
 
     def _gather(self, dataset: Any, dtype: dt.Struct) -> pl.DataFrame:
         import ray
@@ -103,7 +97,7 @@ class Scaled(Rows):
 
     def count(self, rows: Rows) -> int:
         """How many rows there are."""
-        parts = self._parts(rows, {"": _first_term(rows)}, {"rows": pl.len()})
+        parts = self._parts(rows, {ONE: _first_term(rows)}, {"rows": pl.len()})
         return self.gathered_height(rows) if parts is None else int(parts.get_column("rows").sum())
 
     def gathered_height(self, rows: Rows) -> int:
@@ -115,9 +109,9 @@ class Scaled(Rows):
     def aggregate(self, rows: Rows, column: Term, one: Aggregate) -> Any:
         """One number about a column, put together from the blocks' parts."""
         assert one.partial is not None and one.combine is not None  # callers ask for such
-        parts = self._parts(rows, {"value": column}, one.partial) if column.rowwise else None
+        parts = self._parts(rows, {ONE: column}, one.partial) if column.rowwise else None
         if parts is None:
-            return one.whole(self.compute(rows, {"": column}).to_series())
+            return one.whole(self.compute(rows, {ONE: column}).to_series())
         return one.combine(parts)
 
     def _parts(self, rows: Rows, columns: Mapping[str, Term], parts: Mapping[str, pl.Expr]) -> pl.DataFrame | None:
@@ -136,14 +130,22 @@ class Scaled(Rows):
 
 
 class Program:
-    """What happens to one block: the plan from some rows on, over the block's."""
+    """What happens to one block: the plan from some rows on, over the block's.
 
-    def __init__(self, source: Rows, rows: Rows, columns: Mapping[str, Term]) -> None:
+    Args:
+        source: the rows that the block's take the place of.
+        rows: the rows that the columns are of, by steps from the source.
+        columns: what comes of a block.
+        reading: how the block's rows are read, where it holds but their places in files.
+    """
+
+    def __init__(self, source: Rows, rows: Rows, columns: Mapping[str, Term], reading: Reading | None) -> None:
         import cloudpickle
 
-        self.names = {one.name: one.dtype for one in source.dtype.fields}
+        self.used = used_columns(source, rows, columns)
+        self.reading = None if reading is None else reading.of([*self.used])
         # Plans hold functions of users, which plain pickling would look up by name.
-        self.plan = cloudpickle.dumps((_bare(rows, source), dict(columns)))
+        self.plan = cloudpickle.dumps((moved(rows, columns, source, _Hole(source.dtype)), dict(columns)))
 
     def __call__(self, block: pa.Table) -> pa.Table:
         """The columns over a block's rows."""
@@ -157,8 +159,37 @@ class Program:
         )
 
     def _table(self, block: pa.Table) -> Table:
-        wanted = {name: physical(one) for name, one in self.names.items()}
-        return Table(_held(block, wanted), dt.Struct([dt.Field(name, one) for name, one in self.names.items()]))
+        wanted = {name: physical(one) for name, one in self.used.items()}
+        held = _held(block, wanted) if self.reading is None else self.reading(block, wanted)
+        return Table(held, dt.Struct([dt.Field(name, one) for name, one in self.used.items()]))
+
+
+class Reading:
+    """How rows are read of which a block holds but the places: (file, part) of files of one kind."""
+
+    def __init__(self, kind: str, options: dict[str, Any], columns: Sequence[str] = ()) -> None:
+        self.kind, self.options, self.columns = kind, options, list(columns)
+
+    def of(self, columns: Sequence[str]) -> Reading:
+        """The same for some columns."""
+        return Reading(self.kind, self.options, columns)
+
+    def __call__(self, block: pa.Table, wanted: Mapping[str, Any]) -> pl.DataFrame:
+        """The rows at a block's places."""
+        frames = [self._part(one["file"], one["part"], wanted) for one in block.to_pylist()]
+        return pl.concat(frames) if frames else pl.DataFrame(schema=wanted)
+
+    def _part(self, file: str, part: int, wanted: Mapping[str, Any]) -> pl.DataFrame:
+        if part >= 0:
+            return _held(read_group(file, part, self.columns), wanted)
+        query = READERS[self.kind]([file], **self.options).select(self.columns)
+        return query.cast(dict(wanted)).collect()
+
+    def places(self, files: Sequence[str]) -> list[dict[str, Any]]:
+        """The parts of files: their row groups where they have such."""
+        if self.kind not in ("parquet", "arrow") or self.options:
+            return [{"file": file, "part": -1} for file in files]
+        return [{"file": one.file, "part": one.group} for file in files for one in groups_of(file)]
 
 
 class Parts:
@@ -207,30 +238,17 @@ def _first_term(rows: Rows) -> Term:
     return next(iter(references.values()))
 
 
+def _mapped(dataset: Any, program: Program) -> Any:
+    return dataset.map_batches(program, batch_format="pyarrow", batch_size=None, zero_copy_batch=True)
+
+
 def _is_head(one: Derived) -> bool:
-    return one.step == "part" and not one.rowwise and all(term.rowwise for term in (*one.fields.values(), *one.keys))
-
-
-def _after_head(one: Derived) -> Derived:
-    """What is left of taking the first rows once the cluster has taken them: nothing but their names."""
-    return Derived(
-        Scaled(None, one.dtype),
-        Rows(one.dtype).references(),
-        "same",
-        rowwise=True,
-    )
-
-
-def _bare(rows: Rows, source: Rows) -> Rows:
-    """A plan without its values, which would travel to every block: its source stands for any rows."""
-    if rows is source:
-        return _Hole(rows.dtype)
-    assert isinstance(rows, Derived)  # programs are chains of steps
-    return _moved(rows, _bare(rows.parent, source))
+    rowwise = all(term.rowwise for term in (*one.fields.values(), *one.keys))
+    return one.step == "part" and one.options["start"] == 0 and rowwise
 
 
 class _Hole(Rows):
-    """Where a block's rows go in a plan."""
+    """Where a block's rows go in a plan, which travels without the rows that it was recorded over."""
 
 
 def _on(rows: Rows, source: Rows) -> Rows:
@@ -238,10 +256,10 @@ def _on(rows: Rows, source: Rows) -> Rows:
     if isinstance(rows, _Hole):
         return source
     assert isinstance(rows, Derived)  # programs are chains of steps
-    return _moved(rows, _on(rows.parent, source))
+    return _over(rows, _on(rows.parent, source))
 
 
-def _moved(rows: Derived, parent: Rows) -> Derived:
+def _over(rows: Derived, parent: Rows) -> Derived:
     return Derived(parent, rows.fields, rows.step, rows.keys, dtype=rows.dtype, rowwise=rows.rowwise, **rows.options)
 
 
@@ -259,18 +277,23 @@ def _ray(ray: Any) -> Any:
     return module
 
 
-def _dataset(rows: Rows, ray: Any, blocks: int | None) -> Any:
-    """The rows that plans begin with, as a Ray dataset."""
+def _beginning(rows: Rows, ray: Any, blocks: int | None) -> Scaled:
+    """The rows that a plan begins with, on the cluster."""
     if isinstance(rows, Scaled):
-        return rows.dataset
+        return rows
     ray = _ray(ray)
-    if isinstance(rows, Scan) and rows.frame is None and rows.kind == "parquet" and not rows.options:
-        dataset = ray.data.read_parquet(rows.files, file_extensions=None)
-    elif rows.frame is not None or not isinstance(rows, Scan):
-        dataset = ray.data.from_arrow(list(_cut(rows, ray, blocks)))
+    reading = Reading(rows.kind, rows.options) if isinstance(rows, Scan) and rows.frame is None else None
+    if reading is not None:
+        assert isinstance(rows, Scan)  # it has files to be read
+        places = reading.places(rows.files) or [{"file": rows.files[0], "part": -1}]
+        dataset = ray.data.from_items(places, override_num_blocks=len(places))
     else:
-        dataset = ray.data.from_arrow(list(_cut(Table(collect(rows.lazy(), streaming=True), rows.dtype), ray, blocks)))
-    # Rows keep their order, as on one machine.
+        dataset = ray.data.from_arrow(list(_cut(rows, ray, blocks)))
+    return Scaled(_ordered(dataset), rows.whole_dtype(), reading)
+
+
+def _ordered(dataset: Any) -> Any:
+    """A dataset whose rows keep their order, as on one machine."""
     dataset.context.execution_options.preserve_order = True
     return dataset
 
@@ -283,10 +306,9 @@ def _cut(rows: Rows, ray: Any, blocks: int | None) -> Iterator[pa.Table]:
         blocks = max(int(ray.cluster_resources().get("CPU", 1)), 1) if ray.is_initialized() else 1
     size = max(-(-frame.height // max(blocks, 1)), 1)
     for start in range(0, max(frame.height, 1), size):
-        part = frame.slice(start, size).select(one.name for one in rows.dtype.fields)
+        part, dtype = frame.slice(start, size), rows.whole_dtype()
         yield pa.Table.from_arrays(
-            [_arrow(part.get_column(one.name), one.dtype) for one in rows.dtype.fields],
-            schema=arrow_schema(rows.dtype),
+            [_arrow(part.get_column(one.name), one.dtype) for one in dtype.fields], schema=arrow_schema(dtype)
         )
 
 
@@ -297,21 +319,18 @@ def _rooted(rows: Rows, ray: Any, blocks: int | None) -> Rows:
         return Stacked(parts, rows.dtype)
     # Values beside the rows were computed here, and go along with the rows.
     if isinstance(rows, Derived) and not rows.attached:
-        return _moved(rows, _rooted(rows.parent, ray, blocks))
-    dtype = rows.whole_dtype()
-    whole = Table(rows.frame, dtype) if rows.frame is not None else rows
-    return Scaled(_dataset(whole, ray, blocks), dtype)
+        return _over(rows, _rooted(rows.parent, ray, blocks))
+    return _beginning(rows, ray, blocks)
 
 
 def scaled(one: Column, ray: Any, blocks: int | None) -> Any:
     """A column or frame over the cluster's copy of the rows it begins with; what `Column.scale` says."""
     if ray is not None and hasattr(ray, "map_batches"):
         beginning = root(one._rows)
-        schema = ray.schema().base_schema
-        if lacking := [field.name for field in beginning.dtype.fields if field.name not in schema.names]:
-            raise FrameTypeError(f"the dataset has no column {lacking[0]!r}; it has {schema.names}.")
-        ray.context.execution_options.preserve_order = True
-        rows = _replaced(one._rows, Scaled(ray, beginning.dtype))
+        names = ray.schema().names
+        if lacking := [name for name in used_columns(beginning, one._rows, one._columns()) if name not in names]:
+            raise FrameTypeError(f"the dataset has no column {lacking[0]!r}; it has {names}.")
+        rows = _replaced(one._rows, Scaled(_ordered(ray), beginning.dtype))
     else:
         rows = _rooted(one._rows, ray, blocks)
     return one._on_rows(rows)
@@ -319,19 +338,18 @@ def scaled(one: Column, ray: Any, blocks: int | None) -> Any:
 
 def _replaced(rows: Rows, source: Rows) -> Rows:
     if isinstance(rows, Derived):
-        return _moved(rows, _replaced(rows.parent, source))
+        return _over(rows, _replaced(rows.parent, source))
     return source
 
 
 def to_dataset(rows: Rows, columns: Mapping[str, Term], ray: Any, blocks: int | None) -> Any:
     """A Ray dataset of columns; what `Interchange.to_ray` says."""
     ray = _ray(ray)
-    names = {name or "value": one for name, one in columns.items()}
     moved = _rooted(rows, ray, blocks)
     beginning = root(moved)
     assert isinstance(beginning, Scaled)  # `_rooted` made it so
-    made = beginning.stream(moved, names) if all(one.rowwise for one in names.values()) else None
+    made = beginning.stream(moved, columns) if all(one.rowwise for one in columns.values()) else None
     if made is not None:
         return made
-    values = beginning.compute(moved, names)
-    return _dataset(Table(values, _dtype_of(names)), ray, blocks)
+    values = beginning.compute(moved, columns)
+    return _beginning(Table(values, _dtype_of(columns)), ray, blocks).dataset

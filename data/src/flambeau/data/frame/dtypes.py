@@ -284,6 +284,13 @@ class Struct(DType):
             _set(self, _py_type=_named_tuple("Row", names))
         return vars(self)["_py_type"]
 
+    def with_null(self, nullable: bool = True) -> Struct:
+        """This type, nullable or not; a nullable one has nullable fields."""
+        if not nullable:
+            return Struct(self.fields, False, self.is_dataframe, self.metadata)
+        fields = [Field(one.name, one.dtype.with_null(), one.metadata) for one in self.fields]
+        return Struct(fields, True, self.is_dataframe, self.metadata)
+
     def get(self, name: str) -> DType:
         """The type of a field.
 

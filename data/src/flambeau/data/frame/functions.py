@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._inference import batch_result, infer_dtype_from_prefix, infer_dype_from_callable_hint
-from flambeau.data.frame._plan import Apply, Derived, Rows, Term
+from flambeau.data.frame._plan import ONE, Apply, Derived, Rows, Term
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
 from flambeau.data.frame.running import compute_one, in_memory, materialise
 
@@ -141,8 +141,8 @@ class Functions:
             arg = arg.get
         item = (dtype or self._default_type(columns)).with_null()
         lists = self._call_rows(_Lists(arg, na_action == "ignore"), dt.List(item), False, columns)
-        rows = Derived(self._rows, {"": lists._term}, "spread", (lists._term,), dtype=_single(item), rowwise=True)
-        made = self._made(rows, rows.references()[""])
+        rows = Derived(self._rows, {ONE: lists._term}, "spread", (lists._term,), dtype=_single(item), rowwise=True)
+        made = self._made(rows, rows.references()[ONE])
         return made if item == (dtype or item) else made.cast(dtype)
 
     def reduce(
@@ -179,7 +179,7 @@ def _call_below(term: Term) -> Term:
 
 
 def _single(item: dt.DType) -> dt.Struct:
-    return dt.Struct([dt.Field("", item)])
+    return dt.Struct([dt.Field(ONE, item)])
 
 
 class _Lists:

@@ -12,7 +12,7 @@ from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pa, pl
 from flambeau.data.frame._inference import infer_dtype_from_prefix
 from flambeau.data.frame._physical import from_arrow_type, held_as, logical, physical
-from flambeau.data.frame._plan import Record, Rows, Stacked, Table, Term, field_of
+from flambeau.data.frame._plan import ONE, Record, Rows, Stacked, Table, Term, field_of
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError, missing
 from flambeau.data.frame.scope import check_device
 from flambeau.data.frame.values import series_from
@@ -115,8 +115,10 @@ def dataframe(
         return data if dtype is None or data.dtype == dtype else _cast_frame(data, dtype)
     if isinstance(data, Mapping):
         return _from_mapping(data, dtype)
-    if data is None:
+    if data is None and (dtype is None or not dtype.nullable):
         return frame_of(pl.DataFrame(schema=_schema(dtype or dt.Struct([]))), dtype or dt.Struct([]))
+    if data is None:
+        data = []
     return _from_records(data if isinstance(data, list) else list(data), dtype, columns)
 
 
@@ -153,8 +155,9 @@ def _together(values: Mapping[str, Column]) -> DataFrame:
 
     if not values:
         return dataframe()
-    if len({id(one._rows) for one in values.values()}) == 1:
-        first = next(iter(values.values()))
+    first = next(iter(values.values()))
+    named = [one.name for one in first._rows.dtype.fields] != [ONE]
+    if named and len({id(one._rows) for one in values.values()}) == 1:
         return DataFrame(first._rows, {name: one._term for name, one in values.items()})
     if all(in_memory(one._rows) for one in values.values()):
         series = [one._series().alias(name) for name, one in values.items()]
@@ -203,8 +206,8 @@ def _series(made: pl.DataFrame | pl.Series) -> pl.Series:
 
 def column_of(series: pl.Series, dtype: dt.DType) -> Column:
     """A column that holds a series, which must be what `dtype` is held as."""
-    rows = Table(series.to_frame(""), dt.Struct([dt.Field("", dtype)]))
-    return make(rows, rows.references()[""])
+    rows = Table(series.to_frame(ONE), dt.Struct([dt.Field(ONE, dtype)]))
+    return make(rows, rows.references()[ONE])
 
 
 def frame_of(frame: pl.DataFrame, dtype: dt.Struct) -> DataFrame:
@@ -261,9 +264,9 @@ def concat(columns: Sequence[Column]) -> Column:
         common = common and dt.common_dtype(common, one.dtype)
     if common is None:
         raise FrameTypeError(f"columns of {[str(one.dtype) for one in columns]} have no type in common; cast them.")
-    parts = [(one._rows, {"": one.cast(common)._term}) for one in columns]
-    rows = Stacked(parts, dt.Struct([dt.Field("", common)]))
-    return make(rows, rows.references()[""])
+    parts = [(one._rows, {ONE: one.cast(common)._term}) for one in columns]
+    rows = Stacked(parts, dt.Struct([dt.Field(ONE, common)]))
+    return make(rows, rows.references()[ONE])
 
 
 def if_else(cond: Column, left: Any, right: Any) -> Column:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from flambeau.data.datapipes.datapipe import IterDataPipe
-from flambeau.data.frame._plan import Derived, Reference, Rows, Table, Term
+from flambeau.data.frame import dtypes as dt
+from flambeau.data.frame._physical import held_frame
+from flambeau.data.frame._plan import Derived, Rows, Table, moved, used_columns
 from flambeau.data.frame.dataframe import DataFrame
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
 from flambeau.data.frame.making import from_arrow
@@ -229,24 +231,15 @@ def _chain(frame: DataFrame) -> tuple[Rows, list[Derived]]:
 
 def _used(frame: DataFrame) -> list[str]:
     """Names of the columns that a plan reads."""
-    rows, steps = _chain(frame)
-    terms: list[Term] = [*steps[0].fields.values(), *steps[0].keys] if steps else list(frame._columns().values())
-    used = {one.name for term in terms for one in term.walk() if isinstance(one, Reference)}
-    return [one.name for one in rows.dtype.fields if one.name in used]
+    source, _ = _chain(frame)
+    return [*used_columns(source, frame._rows, frame._columns())]
 
 
 def _planned(plan: DataFrame, frame: DataFrame) -> DataFrame:
     """A frame's plan over the rows of another."""
-    source, steps = _chain(plan)
-    held = frame.to_polars()
-    rows: Rows = Table(held.cast(_kinds(source, held)), source.dtype)
-    for one in steps:
-        rows = Derived(rows, one.fields, one.step, one.keys, dtype=one.dtype, rowwise=True, **one.options)
-    return plan._on_rows(rows)  # type: ignore[no-any-return]  # a frame's is a frame
-
-
-def _kinds(source: Rows, held: Any) -> dict[str, Any]:
-    from flambeau.data.frame._physical import physical
-
-    wanted = {one.name: physical(one.dtype) for one in source.dtype.fields}
-    return {name: wanted[name] for name, kind in held.schema.items() if wanted[name] != kind}
+    source, _ = _chain(plan)
+    columns = plan._columns()
+    dtype = dt.Struct([dt.Field(name, one) for name, one in used_columns(source, plan._rows, columns).items()])
+    rows = moved(plan._rows, columns, source, Table(held_frame(frame.to_polars(), dtype), dtype))
+    made: DataFrame = plan._on_rows(rows)
+    return made

@@ -44,7 +44,7 @@ class RowGroups:
     def __init__(self, files: Sequence[str], columns: Sequence[str] | None) -> None:
         self.files = list(files)
         self.columns = None if columns is None else list(columns)
-        self.groups = [one for file in self.files for one in _groups_of(file)]
+        self.groups = [one for file in self.files for one in groups_of(file)]
         self.rows = sum(one.rows for one in self.groups)
 
     def order(self, epoch: int, shuffle: bool, seed: int) -> Order:
@@ -107,15 +107,16 @@ class Order:
         if self._table is None or self._table[0] != place:
             one = self.groups[place]
             if self._opened is None or self._opened[0] != one.file:
-                self._opened = (one.file, (_parquet if one.file.endswith(".parquet") else _ipc)(one.file))
-            self._table = (place, _read_group(self._opened[1], one, self.columns))
+                self._opened = (one.file, _opened(one.file))
+            self._table = (place, _read(self._opened[1], one.group, self.columns))
         return self._table[1]
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_table": None, "_opened": None}
 
 
-def _groups_of(file: str) -> list[RowGroup]:
+def groups_of(file: str) -> list[RowGroup]:
+    """The row groups of a file, but for empty ones."""
     if file.endswith((".arrow", ".feather", ".ipc")):
         reader = _ipc(file)
         counts = [reader.get_batch(place).num_rows for place in range(reader.num_record_batches)]
@@ -127,10 +128,19 @@ def _groups_of(file: str) -> list[RowGroup]:
     return [RowGroup(file, place, rows) for place, rows in enumerate(counts) if rows]
 
 
-def _read_group(opened: Any, one: RowGroup, columns: list[str] | None) -> pa.Table:
-    if one.file.endswith(".parquet"):
-        return opened.read_row_group(one.group, columns=columns)
-    table = pa.Table.from_batches([opened.get_batch(one.group)])
+def read_group(file: str, group: int, columns: list[str]) -> pa.Table:
+    """One row group of a file."""
+    return _read(_opened(file), group, columns)
+
+
+def _opened(file: str) -> Any:
+    return _parquet(file) if file.endswith(".parquet") else _ipc(file)
+
+
+def _read(opened: Any, group: int, columns: list[str] | None) -> pa.Table:
+    if hasattr(opened, "read_row_group"):
+        return opened.read_row_group(group, columns=columns)
+    table = pa.Table.from_batches([opened.get_batch(group)])
     return table if columns is None else table.select(columns)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flambeau.data.frame._engine import pl
-from flambeau.data.frame._plan import Rows, Table, Term
+from flambeau.data.frame._plan import ONE, Rows, Table, Term
 from flambeau.data.frame.errors import FrameValueError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def compute_one(rows: Rows, column: Term) -> pl.Series:
     """The values of one column; kept for as long as the expression lives, where the rows are in memory."""
     if rows.frame is not None and (known := rows.computed.get(column)) is not None:
         return known
-    series = compute(rows, {"": column}).to_series()
+    series = compute(rows, {ONE: column}).to_series()
     if rows.frame is not None and len(series) == rows.frame.height:
         rows.computed[column] = series
     return series

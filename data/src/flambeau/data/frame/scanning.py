@@ -12,7 +12,7 @@ from flambeau.data.frame._physical import logical, physical
 from flambeau.data.frame._plan import Rows
 from flambeau.data.frame.errors import FrameValueError
 
-_READERS: dict[str, Any] = {
+READERS: dict[str, Any] = {
     "parquet": pl.scan_parquet,
     "arrow": pl.scan_ipc,
     "csv": pl.scan_csv,
@@ -37,7 +37,7 @@ class Scan(Rows):
         super().__init__(dt.Struct([dt.Field(name, logical(held)) for name, held in schema.items()]))
 
     def _open(self) -> pl.LazyFrame:
-        query: pl.LazyFrame = _READERS[self.kind](self.files, **self.options)
+        query: pl.LazyFrame = READERS[self.kind](self.files, **self.options)
         return query
 
     def _lazy(self) -> pl.LazyFrame:

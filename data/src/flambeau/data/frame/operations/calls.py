@@ -33,7 +33,7 @@ class _PerRow:
             made = [None if skip and any(one is None for one in row) else call(*row) for row in rows]
         else:
             made = [call(row) for row in rows]
-        return series_from(made, self.dtype.with_null())
+        return series_from(made, self.dtype)
 
 
 @operation
@@ -82,9 +82,7 @@ class _PerItemList:
             "flatmap": lambda items: [made for one in items for made in f(one)],
             "reduce": lambda items: functools.reduce(f, items, *self.more),
         }[self.what]
-        return series_from(
-            [None if row is None else make(row) for row in to_python(a, self.of)], self.dtype.with_null()
-        )
+        return series_from([None if row is None else make(row) for row in to_python(a, self.of)], self.dtype)
 
 
 @operation

@@ -165,7 +165,7 @@ def infer_dtype_from_tensor(data: Any) -> dt.DType:
         found = infer_dtype_from_tensor(data.values)
         if found.nullable:
             raise FrameTypeError("WithPresence structs can't be nested.")
-        return _nullable(found)
+        return found.with_null()
     if isinstance(data, Tensor):
         return _of_torch(data.dtype)
     if isinstance(data, PackedList):
@@ -182,13 +182,6 @@ def infer_dtype_from_tensor(data: Any) -> dt.DType:
     if isinstance(data, list):
         return infer_dtype_from_prefix(data)
     raise FrameTypeError(f"{type(data).__name__} is no tensor of a column; expected what to_tensor gives.")
-
-
-def _nullable(dtype: dt.DType) -> dt.DType:
-    """A type that takes None; of records, with all their fields."""
-    if isinstance(dtype, dt.Struct):
-        return dt.Struct([dt.Field(one.name, _nullable(one.dtype)) for one in dtype.fields], nullable=True)
-    return dtype.with_null()
 
 
 def _of_torch(kind: torch.dtype) -> dt.DType:
