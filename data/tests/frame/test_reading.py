@@ -21,7 +21,7 @@ import flambeau.data.frame as ta
 from flambeau.data.frame import me
 from flambeau.data.nodes import Loader
 
-quick = settings(max_examples=40, deadline=None)
+quick = settings(max_examples=20, deadline=None)
 ROWS = 103
 
 
@@ -93,7 +93,7 @@ def test_processes_share_batches_and_may_become_more_or_fewer(folder, world, lat
     for rank in range(world):
         reader = ta.reader(folder, 7, rank=rank, world_size=world)
         for _ in range(rounds):
-            seen += [one for one in next(reader, {"id": []})["id"]]
+            seen += list(next(reader, {"id": []})["id"])
         states.append(reader.state_dict())
     assert all(state == states[0] for state in states) or rounds * world * 7 >= ROWS
     for rank in range(later):
