@@ -63,6 +63,14 @@ def levels_of(image: Image.Image) -> Tensor:
     return torch.from_numpy(array[None] if array.ndim == 2 else array.transpose(2, 0, 1))
 
 
+def picture_of(levels: Tensor) -> Image.Image:
+    """A PIL image of [1 or 3, H, W]."""
+    from PIL import Image
+
+    array = levels.permute(1, 2, 0).numpy()
+    return Image.fromarray(array if array.shape[2] == 3 else array[..., 0])
+
+
 def fits(mean: Sequence[float], std: Sequence[float], channels: int) -> bool:
     """Whether a picture of so many channels can be normalized with these; if not, the single step says why."""
     return all(std) and len(mean) in (1, channels) and len(std) in (1, channels)

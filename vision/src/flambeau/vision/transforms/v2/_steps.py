@@ -157,8 +157,8 @@ def _treatment(run: Run, picture: Any) -> Callable[[], Any] | None:
     """What to do to a picture; None where the steps have to be taken one by one."""
     mode = InterpolationMode.BILINEAR if run.cut is None else interpolation_mode(run.cut.interpolation)
     if is_pil(picture):
-        # Pictures become tensors between mirroring and scaling.
-        if run.kind is None or run.scale is None or not _fused.takes_pil(picture, mode):
+        # A picture stays one, or becomes a tensor between mirroring and scaling.
+        if (run.kind is None) != (run.scale is None) or not _fused.takes_pil(picture, mode):
             return None
         height, width, channels = picture.height, picture.width, len(picture.getbands())
     else:
@@ -195,6 +195,8 @@ def _treated(run: Run, picture: Any, size: tuple[int, int], mode: InterpolationM
     antialias = True if is_pil(picture) or run.cut is None else bool(run.cut.antialias)
     if run.scale is None:
         out = _fused.resized(image, size, mode=mode, antialias=antialias, flip=flip)
+        if is_pil(picture):
+            return _fused.picture_of(out)
     else:
         mean, std = ((0.0,), (1.0,)) if run.normalize is None else (run.normalize.mean, run.normalize.std)
         out = _fused.normalized(image, size, part, mean, std, mode=mode, antialias=antialias, flip=flip)

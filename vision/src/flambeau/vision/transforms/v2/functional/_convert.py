@@ -33,7 +33,7 @@ def pil_to_tensor(pic: Image.Image) -> Tensor:
 
     Returns:
         [C, H, W]: uint8 for most modes, bool for "1", int32 for "I", uint16 for "I;16", float32 for "F". A palette
-        image gives its indices.
+        image gives its indices. Channels are neighbours in memory, as in Pillow.
 
     Raises:
         TypeError: `pic` is no PIL image.
@@ -43,7 +43,7 @@ def pil_to_tensor(pic: Image.Image) -> Tensor:
     import numpy as np
 
     array = np.array(pic, copy=True)
-    return torch.from_numpy(array.reshape(pic.height, pic.width, -1)).permute(2, 0, 1).contiguous()
+    return torch.from_numpy(array.reshape(pic.height, pic.width, -1)).permute(2, 0, 1)
 
 
 def to_image(inpt: Tensor | Image.Image | NDArray[Any]) -> ImageTensor:
