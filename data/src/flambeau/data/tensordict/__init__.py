@@ -63,6 +63,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "functional": ("dense_stack_tds", "make_tensordict", "merge_tensordicts", "pad", "pad_sequence"),
         "memmap": ("MemoryMappedTensor",),
         "nn.params": ("TensorDictParams",),
+        "persistent": ("PersistentTensorDict",),
+        "store": ("LazyStackedTensorDictStore", "TensorDictStore"),
         "tensorclass": (
             "MetaData",
             "NonTensorData",

@@ -10,8 +10,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Self
 
-import torch
-
 # Operations that must be undone even when the block raised.
 _ALWAYS = frozenset({"lock_", "unlock_", "to_module"})
 
@@ -24,10 +22,7 @@ class ContextMethods:
 
     def _remember(self, operation: str, source: Any = None, argument: Any = None) -> Self:
         """Note what `with` has to undo; `source` is held weakly, for a chain of views keeps nothing alive."""
-        if source is None:
-            self._last_op = (operation, None, argument)
-        elif not torch.compiler.is_compiling():
-            self._last_op = (operation, weakref.ref(source), argument)
+        self._last_op = (operation, None if source is None else weakref.ref(source), argument)
         return self
 
     def __enter__(self) -> Self:

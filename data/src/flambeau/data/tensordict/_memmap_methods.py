@@ -407,7 +407,7 @@ class MemmapMethods:
 
     def __getstate__(self) -> dict[str, Any]:
         # References to the parents that locked this one are weak, and mean nothing to another process.
-        passing = ("_lock_parents", "_cache", "_last_op", "_last_ops")
+        passing = ("_lock_parents", "_cache", "_last_op", "_entered")
         return {name: value for name, value in self.__dict__.items() if name not in passing}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

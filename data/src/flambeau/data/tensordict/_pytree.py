@@ -100,6 +100,8 @@ def _unflatten_lazy(values: Any, structure: _Structure) -> Any:
     if not structure.keys and not structure.fixed:
         return LazyStackedTensorDict(*values, stack_dim=structure.stack_dim)
     dense = _unflatten(values, structure)
+    if not all(isinstance(value, (Tensor, TensorCollection)) for value in values):
+        return dense  # a tree of something else, which has no dimensions to be cut along
     if len(dense.batch_size) != len(structure.batch_size):
         return dense
     return LazyStackedTensorDict(*dense.unbind(structure.stack_dim), stack_dim=structure.stack_dim)

@@ -84,7 +84,7 @@ class ShapeMethods:
     def _new_size(self, shape: Sequence[Any]) -> torch.Size:
         if len(shape) == 1 and not isinstance(shape[0], (int, torch.SymInt)):
             shape = tuple(shape[0])
-        if any(isinstance(size, int) and size < 0 for size in shape):
+        if -1 in shape:
             return infer_size(shape, math.prod(self.batch_size))
         return torch.Size(shape)
 
@@ -383,7 +383,7 @@ def infer_size(shape: Sequence[int], numel: int) -> torch.Size:
     """
     if list(shape).count(-1) > 1:
         raise RuntimeError(f"only one size of {list(shape)} can be -1.")
-    known = math.prod(size for size in shape if size != -1)
+    known = math.prod([size for size in shape if size != -1])
     if -1 in shape:
         if known == 0 or numel % known:
             raise RuntimeError(f"shape {list(shape)} does not fit a batch of {numel} elements.")

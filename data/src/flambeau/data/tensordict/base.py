@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping
 from typing import Any, TypeVar
 
+import torch
+
 from flambeau.data.tensordict._access_methods import AccessMethods
 from flambeau.data.tensordict._alignment import AlignmentMethods
 from flambeau.data.tensordict._apply_methods import ApplyMethods
@@ -17,9 +19,15 @@ from flambeau.data.tensordict._comparison_methods import ComparisonMethods
 from flambeau.data.tensordict._context_methods import ContextMethods
 from flambeau.data.tensordict._conversion_methods import ConversionMethods
 from flambeau.data.tensordict._copy_methods import CopyMethods
+from flambeau.data.tensordict._defaults import BEST_ATTEMPT_INPLACE as BEST_ATTEMPT_INPLACE
+from flambeau.data.tensordict._defaults import NO_DEFAULT as NO_DEFAULT
+from flambeau.data.tensordict._defaults import get_defaults_to_none as get_defaults_to_none
+from flambeau.data.tensordict._defaults import set_get_defaults_to_none as set_get_defaults_to_none
 from flambeau.data.tensordict._device_methods import DeviceMethods
 from flambeau.data.tensordict._distributed_methods import DistributedMethods
+from flambeau.data.tensordict._forms_methods import FormMethods
 from flambeau.data.tensordict._lock_methods import LockMethods
+from flambeau.data.tensordict._map_methods import MapMethods
 from flambeau.data.tensordict._mask_methods import MaskMethods
 from flambeau.data.tensordict._memmap_methods import MemmapMethods
 from flambeau.data.tensordict._module_methods import ModuleMethods
@@ -34,6 +42,7 @@ from flambeau.data.tensordict._split_methods import SplitMethods
 from flambeau.data.tensordict._state_methods import StateMethods
 from flambeau.data.tensordict._structure_methods import StructureMethods
 from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import is_tensor_collection as is_tensor_collection
 from flambeau.data.tensordict._torch_func import call_torch_function
 from flambeau.data.tensordict._update_methods import UpdateMethods
 
@@ -58,6 +67,8 @@ class TensorDictBase(
     StateMethods,
     NewMethods,
     ModuleMethods,
+    MapMethods,
+    FormMethods,
     LockMethods,
     ContextMethods,
     NamesMethods,
@@ -71,6 +82,16 @@ class TensorDictBase(
     """The root of `TensorDict`, `LazyStackedTensorDict`, `PersistentTensorDict` and `TensorDictParams`."""
 
     __hash__ = object.__hash__
+
+    @property
+    def batch_size(self) -> torch.Size:
+        """The dimensions that all entries share. A concrete class says what they are."""
+        raise AttributeError(f"{type(self).__name__} defines no batch_size.")
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where all entries live; None where each may live anywhere. A concrete class says where."""
+        raise AttributeError(f"{type(self).__name__} defines no device.")
 
     def __iter__(self) -> Iterator[Any]:
         """Over the first batch dimension, not over the keys.
