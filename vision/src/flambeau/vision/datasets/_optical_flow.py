@@ -242,7 +242,7 @@ class FlyingChairs(FlowDataset):
 _THINGS = _facts(
     "flyingthings3d",
     "https://lmb.informatik.uni-freiburg.de/resources/datasets/SceneFlowDatasets.en.html",
-    "research use",
+    "research use, not commercial",
     "@inproceedings{mayer2016large, author={Mayer, Nikolaus and others}, title={A Large Dataset to Train Convolutional "
     "Networks for Disparity, Optical Flow, and Scene Flow Estimation}, booktitle={CVPR}, year={2016}}",
     "Rendered things that fly about, with exact flow.",
@@ -301,7 +301,7 @@ class FlyingThings3D(FlowDataset):
 _HD1K = _facts(
     "hd1k",
     "http://hci-benchmark.iwr.uni-heidelberg.de/",
-    "CC-BY-NC-SA-4.0",
+    "unknown; cite the paper",
     "@inproceedings{kondermann2016hci, author={Kondermann, Daniel and others}, title={The HCI Benchmark Suite: Stereo "
     "and Flow Ground Truth With Uncertainties for Urban Autonomous Driving}, booktitle={CVPR Workshops}, year={2016}}",
     "Photographs from a car with flow.",

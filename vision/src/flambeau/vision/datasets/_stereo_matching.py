@@ -131,7 +131,7 @@ def _pfm(path: str) -> _Read:
 _CARLA = _facts(
     "carlastereo",
     "https://github.com/gengshan-y/high-res-stereo",
-    "MIT",
+    "unknown; cite the paper",
     "@inproceedings{yang2019hierarchical, author={Yang, Gengshan and others}, title={Hierarchical Deep Stereo Matching "
     "on High-resolution Images}, booktitle={CVPR}, year={2019}}",
     "Rendered streets of high resolution.",
@@ -270,7 +270,7 @@ _CALIBRATIONS = {"perfect": ("perfect",), "imperfect": ("imperfect",), "both": (
 _MIDDLEBURY = _facts(
     "middlebury2014stereo",
     "https://vision.middlebury.edu/stereo/data/scenes2014/",
-    "none stated; cite the paper",
+    "unknown; cite the paper",
     "@inproceedings{scharstein2014high, author={Scharstein, Daniel and others}, title={High-Resolution Stereo Datasets "
     "with Subpixel-Accurate Ground Truth}, booktitle={GCPR}, year={2014}}",
     "Photographs of rooms of high resolution with disparity.",
@@ -369,7 +369,7 @@ class Middlebury2014Stereo(StereoMatchingDataset):
 _CRE = _facts(
     "crestereo",
     "https://github.com/megvii-research/CREStereo",
-    "Apache-2.0",
+    "unknown; cite the paper",
     "@inproceedings{li2022practical, author={Li, Jiankun and others}, title={Practical Stereo Matching via Cascaded "
     "Recurrent Network with Adaptive Correlation}, booktitle={CVPR}, year={2022}}",
     "Rendered shapes of four kinds.",
@@ -411,7 +411,7 @@ class CREStereo(StereoMatchingDataset):
 _FALLING = _facts(
     "fallingthingsstereo",
     "https://research.nvidia.com/publication/2018-06_falling-things-synthetic-dataset-3d-object-detection-and-pose-estimation",
-    "CC-BY-NC-SA-4.0",
+    "unknown; stated where it is fetched",
     "@inproceedings{tremblay2018falling, author={Tremblay, Jonathan and To, Thang and Birchfield, Stan}, "
     "title={Falling Things: A Synthetic Dataset for 3D Object Detection and Pose Estimation}, "
     "booktitle={CVPR Workshops}, year={2018}}",
@@ -457,7 +457,7 @@ class FallingThingsStereo(StereoMatchingDataset):
 _SCENE_FLOW = _facts(
     "sceneflowstereo",
     "https://lmb.informatik.uni-freiburg.de/resources/datasets/SceneFlowDatasets.en.html",
-    "research use",
+    "research use, not commercial",
     "@inproceedings{mayer2016large, author={Mayer, Nikolaus and others}, title={A Large Dataset to Train Convolutional "
     "Networks for Disparity, Optical Flow, and Scene Flow Estimation}, booktitle={CVPR}, year={2016}}",
     "Rendered things, drives and creatures with exact disparity.",
@@ -566,7 +566,7 @@ def _grey(path: str | Path) -> Image.Image:
 _IN_STEREO = _facts(
     "instereo2k",
     "https://github.com/YuhuaXu/StereoDataset",
-    "none stated; cite the paper",
+    "unknown; cite the paper",
     "@article{bao2020instereo2k, author={Bao, Wei and others}, title={InStereo2K: a large real dataset for stereo "
     "matching in indoor scenes}, journal={Science China Information Sciences}, year={2020}}",
     "Photographs of rooms with disparity.",

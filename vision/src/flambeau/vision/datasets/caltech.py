@@ -58,7 +58,7 @@ _INFO_256 = DatasetInfo(
         ),
     ),
     schema=picture_and_label(257, image=_IMAGE),
-    license="CC-BY-4.0",
+    license="unknown; stated where it is fetched",
     citation="@misc{griffin2022caltech, author={Griffin, Gregory and Holub, Alex and Perona, Pietro}, title={Caltech "
     "256}, publisher={CaltechDATA}, year={2022}}",
     homepage="https://data.caltech.edu/records/nyy15-4j048",

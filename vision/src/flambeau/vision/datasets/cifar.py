@@ -112,7 +112,7 @@ class CIFAR10(VisionDataset):
                 Field("image", "image", shape=(3, 32, 32), dtype="uint8"),
                 Field("label", "label", classes=classes),
             ),
-            license="none stated; cite the technical report",
+            license="unknown; cite the technical report",
             citation=_CITATION,
             homepage="https://www.cs.toronto.edu/~kriz/cifar.html",
             description=f"60,000 colour photographs of 32x32 pixels in {classes} classes.",

@@ -41,7 +41,7 @@ _INFO = DatasetInfo(
         DatasetFile(url=_URL + "setid.mat", path=f"{_FOLDER}/setid.mat", md5="a5357ecc9cb78c4bef273ce3793fc85c"),
     ),
     schema=picture_and_label(102),
-    license="none stated; cite the paper",
+    license="unknown; cite the paper",
     citation="@inproceedings{nilsback2008automated, author={Nilsback, Maria-Elena and Zisserman, Andrew}, "
     "title={Automated Flower Classification over a Large Number of Classes}, booktitle={ICVGIP}, year={2008}}",
     homepage="https://www.robots.ox.ac.uk/~vgg/data/flowers/102/",

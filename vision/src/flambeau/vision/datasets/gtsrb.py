@@ -43,7 +43,7 @@ _INFO = DatasetInfo(
         _archive("GTSRB_Final_Test_GT.zip", "fe31e9c9270bbcd7b84b7f21a9d9d9e5", "test", "gtsrb/GT-final_test.csv"),
     ),
     schema=picture_and_label(43),
-    license="none stated; cite the paper",
+    license="unknown; cite the paper",
     citation="@article{stallkamp2012man, author={Stallkamp, Johannes and others}, title={Man vs. computer: "
     "Benchmarking machine learning algorithms for traffic sign recognition}, journal={Neural Networks}, volume={32}, "
     "year={2012}}",

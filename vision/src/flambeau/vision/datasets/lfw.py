@@ -63,7 +63,7 @@ def _facts(view: str, sizes: dict[str, int], schema: tuple[Field, ...]) -> Datas
             DatasetFile(path=f"{_FOLDER}/lfw-names.txt", md5=_MD5["lfw-names.txt"]),
         ),
         schema=schema,
-        license="none stated; cite the report",
+        license="unknown; cite the report",
         citation="@techreport{huang2007labeled, author={Huang, Gary B. and others}, title={Labeled Faces in the Wild: "
         "A Database for Studying Face Recognition in Unconstrained Environments}, number={07-49}, institution="
         "{University of Massachusetts, Amherst}, year={2007}}",

@@ -34,7 +34,7 @@ _CATEGORIES = (
 )  # fmt: skip
 _ABOUT: dict[str, Any] = {
     "task": "image-classification",
-    "license": "none stated; cite the paper",
+    "license": "unknown; cite the paper",
     "citation": "@article{yu2015lsun, author={Yu, Fisher and others}, title={LSUN: Construction of a Large-scale Image "
     "Dataset using Deep Learning with Humans in the Loop}, journal={arXiv:1506.03365}, year={2015}}",
     "homepage": "https://www.yf.io/p/lsun",

@@ -239,7 +239,7 @@ class EMNIST(MNIST):
             },
             files=(archive,),
             schema=picture_and_label(62, image=_IMAGE),
-            license="public domain (NIST Special Database 19)",
+            license="unknown; made from NIST Special Database 19",
             citation="@article{cohen2017emnist, author={Cohen, Gregory and others}, title={EMNIST: an extension of "
             "MNIST to handwritten letters}, journal={arXiv:1702.05373}, year={2017}}",
             homepage="https://www.nist.gov/itl/products-and-services/emnist-dataset",

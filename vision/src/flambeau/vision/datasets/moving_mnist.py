@@ -34,7 +34,7 @@ _INFO = DatasetInfo(
         ),
     ),
     schema=(Field("video", "video", shape=("T", 1, 64, 64), dtype="uint8"),),
-    license="none stated; made from MNIST",
+    license="unknown; made from MNIST",
     citation="@inproceedings{srivastava2015unsupervised, author={Srivastava, Nitish and Mansimov, Elman and "
     "Salakhutdinov, Ruslan}, title={Unsupervised Learning of Video Representations using LSTMs}, booktitle={ICML}, "
     "year={2015}}",

@@ -49,7 +49,7 @@ _INFO = DatasetInfo(
         for name, (address, md5, *_) in _SCENES.items()
     ),
     schema=(Field("patch", "tensor", shape=(64, 64), dtype="uint8"),),
-    license="none stated; cite the paper",
+    license="unknown; cite the paper",
     citation="@inproceedings{winder2007learning, author={Winder, Simon and Brown, Matthew}, title={Learning Local "
     "Image Descriptors}, booktitle={CVPR}, year={2007}}",
     homepage="http://matthewalunbrown.com/patchdata/patchdata.html",

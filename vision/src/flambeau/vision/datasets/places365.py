@@ -87,7 +87,7 @@ _INFO = DatasetInfo(
     sizes=_SIZES,
     files=(_kit("standard"), _kit("challenge"), *(_images(split, size) for split, size in _IMAGES)),
     schema=picture_and_label(365, optional=True),
-    license="CC-BY-4.0",
+    license="unknown; the pictures belong to their owners",
     citation="@article{zhou2018places, author={Zhou, Bolei and others}, title={Places: A 10 Million Image Database for "
     "Scene Recognition}, journal={IEEE TPAMI}, year={2018}}",
     homepage="http://places2.csail.mit.edu/",

@@ -41,7 +41,7 @@ _INFO = DatasetInfo(
         ),
     ),
     schema=(IMAGE, Field("boundaries", "tensor", shape=(20, "H", "W"), dtype="uint8")),
-    license="none stated; the pictures are from Pascal VOC",
+    license="unknown; the pictures are from Pascal VOC",
     citation="@inproceedings{hariharan2011semantic, author={Hariharan, Bharath and others}, title={Semantic Contours "
     "from Inverse Detectors}, booktitle={ICCV}, year={2011}}",
     homepage="http://home.bharathh.info/pubs/codes/SBD/download.html",

@@ -31,7 +31,7 @@ _INFO = DatasetInfo(
         ),
     ),
     schema=(IMAGE, Field("caption", "text")),
-    license="none stated; the pictures belong to their owners",
+    license="unknown; the pictures belong to their owners",
     citation="@inproceedings{ordonez2011im2text, author={Ordonez, Vicente and Kulkarni, Girish and Berg, Tamara L.}, "
     "title={Im2Text: Describing Images Using 1 Million Captioned Photographs}, booktitle={NIPS}, year={2011}}",
     homepage="https://www.cs.rice.edu/~vo9/sbucaptions/",

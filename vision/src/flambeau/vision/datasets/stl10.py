@@ -47,7 +47,7 @@ _INFO = DatasetInfo(
     ),
     # Without a label the target is -1, so that no number of classes is stated.
     schema=(Field("image", "image", shape=(3, 96, 96), dtype="uint8"), Field("label", "label")),
-    license="none stated; the pictures are from ImageNet",
+    license="unknown; the pictures are from ImageNet",
     citation="@inproceedings{coates2011analysis, author={Coates, Adam and Ng, Andrew and Lee, Honglak}, title={An "
     "Analysis of Single-Layer Networks in Unsupervised Feature Learning}, booktitle={AISTATS}, year={2011}}",
     homepage="https://cs.stanford.edu/~acoates/stl10/",

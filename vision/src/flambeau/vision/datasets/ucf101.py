@@ -24,7 +24,7 @@ _INFO = DatasetInfo(
         Field("audio", "waveform"),
         Field("label", "label", classes=101),
     ),
-    license="none stated; cite the report",
+    license="unknown; cite the report",
     citation="@techreport{soomro2012ucf, author={Soomro, Khurram and Zamir, Amir Roshan and Shah, Mubarak}, "
     "title={UCF101: A Dataset of 101 Human Actions Classes From Videos in The Wild}, number={arXiv:1212.0402}, "
     "year={2012}}",

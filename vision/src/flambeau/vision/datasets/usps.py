@@ -35,7 +35,7 @@ _INFO = DatasetInfo(
         DatasetFile(url=_URL + name, path=name, md5=md5, splits=(split,)) for split, (name, md5) in _FILES.items()
     ),
     schema=picture_and_label(10, image=Field("image", "image", shape=(1, 16, 16), dtype="uint8")),
-    license="none stated; cite the paper",
+    license="unknown; cite the paper",
     citation="@article{hull1994database, author={Hull, Jonathan J.}, title={A database for handwritten text "
     "recognition research}, journal={IEEE TPAMI}, year={1994}}",
     homepage="https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
