@@ -12,6 +12,13 @@
 namespace fb::codecs {
 namespace {
 
+// Where a coefficient belongs and what it is multiplied with, by its place in the file. Runs may end behind the last.
+struct Slot {
+    int16_t quantizer;
+    uint16_t place;
+};
+constexpr int most_slots = 64 + 16;
+
 // One component of the picture.
 struct Component {
     int across, down;            // blocks in a unit (MCU)
@@ -21,7 +28,7 @@ struct Component {
     uint8_t* ends;               // of each, how many coefficients there may be that are not zero
     uint8_t* samples;            // one row from before, then 8 * down rows and one more
     int64_t stride;
-    int16_t quantizers[64];      // in the order of the file
+    Slot slots[most_slots];
     const Table* dc;
     const Table* ac;
     int previous;                // block's mean, before quantization was undone
@@ -41,46 +48,55 @@ struct Scan {
 
 thread_local Table tables[2][4];
 
-// The value behind a code.
-inline int take_value(Bits& bits, int size) noexcept {
-    const int value = extend(uint32_t(bits.buffer >> 1 >> (63 - size)), size);
-    bits.drop(size);
-    return value;
-}
-
-// Reads a block and undoes its quantization; false at what no block has. `end` is behind its last coefficient.
+// Reads a block and undoes its quantization; false at what no block has. `block_end` is behind its last coefficient.
 bool read_block(Bits& bits, Component& component, int16_t* block, uint8_t& block_end) noexcept {
     for (int i = 0; i < 64; i += 16) _mm256_store_si256(reinterpret_cast<__m256i*>(block + i), _mm256_setzero_si256());
-    if (bits.count < 32) bits.refill();
-    Table::Entry entry = component.dc->next(bits.buffer);
-    int difference = entry.value();
-    if (entry.whole()) {
-        bits.drop(entry.bits());
-    } else {
+    uint64_t buffer = bits.buffer;
+    int count = bits.count;
+    const auto drop = [&](int length) noexcept {
+        buffer <<= length;
+        count -= length;
+    };
+    const auto take_value = [&](int size) noexcept {
+        const int value = extend(uint32_t(buffer >> 1 >> (63 - size)), size);
+        drop(size);
+        return value;
+    };
+    // A code that is not found with its value: its symbol, or what is negative.
+    const auto take_code = [&](const Table& table, Table::Entry entry) noexcept {
         int length = entry.bits();
-        const int size = length ? entry.symbol() : component.dc->find(bits.buffer, length);
+        const int symbol = length ? entry.symbol() : table.find(buffer, length);
+        drop(length);
+        return symbol;
+    };
+
+    if (count < 32) bits.refill(buffer, count);
+    Table::Entry entry = component.dc->next(buffer);
+    int value = entry.value();
+    if (entry.whole()) {
+        drop(entry.bits());
+    } else {
+        const int size = take_code(*component.dc, entry);
         if (size < 0) return false;
-        bits.drop(length);
-        difference = take_value(bits, size);
+        value = take_value(size);
     }
-    component.previous = int16_t(component.previous + difference);
-    block[0] = int16_t(component.previous * component.quantizers[0]);
+    const Slot* const slots = component.slots;
+    component.previous = int16_t(component.previous + value);
+    block[0] = int16_t(component.previous * slots[0].quantizer);
 
     const Table& table = *component.ac;
     int k = 1, end = 1;
     while (k < 64) {
-        if (bits.count < 32) bits.refill();
-        entry = table.next(bits.buffer);
-        int value = entry.value();
-        if (entry.whole()) {
-            bits.drop(entry.bits());
+        if (count < 32) bits.refill(buffer, count);
+        entry = table.next(buffer);
+        value = entry.value();
+        if (__builtin_expect(entry.whole(), true)) {
+            drop(entry.bits());
             if (entry.symbol() == Table::block_end) break;
             k += entry.symbol();
         } else {
-            int length = entry.bits();
-            const int symbol = length ? entry.symbol() : table.find(bits.buffer, length);
+            const int symbol = take_code(table, entry);
             if (symbol < 0) return false;
-            bits.drop(length);
             const int size = symbol & 15;
             if (size == 0) {
                 if (symbol == 0) break;
@@ -89,11 +105,13 @@ bool read_block(Bits& bits, Component& component, int16_t* block, uint8_t& block
                 continue;
             }
             k += symbol >> 4;
-            value = take_value(bits, size);
+            value = take_value(size);
         }
-        block[natural_order[k]] = int16_t(value * component.quantizers[k & 63]);
+        block[slots[k].place] = int16_t(value * slots[k].quantizer);
         end = ++k;
     }
+    bits.buffer = buffer;
+    bits.count = count;
     block_end = uint8_t(end);
     return k <= 64;
 }
@@ -228,7 +246,8 @@ bool prepare_component(const jpeg_decompress_struct& info, int index, Scan& scan
     const JHUFF_TBL* const dc = info.dc_huff_tbl_ptrs[source.dc_tbl_no];
     const JHUFF_TBL* const ac = info.ac_huff_tbl_ptrs[source.ac_tbl_no];
     if (!quantizers || !dc || !ac) return false;
-    for (int k = 0; k < 64; ++k) component.quantizers[k] = int16_t(quantizers->quantval[natural_order[k]]);
+    for (int k = 0; k < most_slots; ++k)
+        component.slots[k] = {int16_t(quantizers->quantval[natural_order[k]]), natural_order[k]};
     Table& dc_table = tables[0][source.dc_tbl_no];
     Table& ac_table = tables[1][source.ac_tbl_no];
     component.dc = &dc_table;

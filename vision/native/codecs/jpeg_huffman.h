@@ -30,28 +30,28 @@ struct Bits {
         cut = false;
     }
 
-    // At least 56 bits, which are enough for a code and its value.
-    __attribute__((always_inline)) void refill() noexcept {
+    // At least 56 bits, which are enough for a code and its value. `buffer` and `count` are the members of that name,
+    // which a loop holds in registers meanwhile.
+    __attribute__((always_inline)) void refill(uint64_t& buffer, int& count) noexcept {
         if (end - place >= 8) {
             uint64_t bytes;
             memcpy(&bytes, place, 8);
-            const uint64_t without_escape = (~bytes - 0x0101010101010101u) & bytes & 0x8080808080808080u;
-            if (without_escape == 0) {  // no byte is 0xff
+            const uint64_t escapes = (~bytes - 0x0101010101010101u) & bytes & 0x8080808080808080u;
+            if (__builtin_expect(escapes == 0, true)) {  // no byte is 0xff
                 buffer |= __builtin_bswap64(bytes) >> count;
                 place += (63 - count) >> 3;
                 count |= 56;
                 return;
             }
         }
+        this->buffer = buffer;
+        this->count = count;
         refill_bytewise();
+        buffer = this->buffer;
+        count = this->count;
     }
 
     void refill_bytewise() noexcept;
-
-    __attribute__((always_inline)) void drop(int bits) noexcept {
-        buffer <<= bits;
-        count -= bits;
-    }
 
     // Goes past a restart marker. False where it is not the next thing.
     bool restart(int number) noexcept;
