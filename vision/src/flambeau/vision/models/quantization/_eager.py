@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 try:
-    from torch.ao import quantization as ao
+    from torch.ao import quantization
     from torch.ao.nn.quantized import FloatFunctional
 except ImportError as error:
     raise ImportError(
@@ -26,8 +26,9 @@ except ImportError as error:
 
 __all__ = ["DeQuantStub", "FloatFunctional", "QuantStub", "calibrated_int8", "engine", "fuse", "int8", "trainable_int8"]
 
-QuantStub = ao.QuantStub
-DeQuantStub = ao.DeQuantStub
+QuantStub = quantization.QuantStub
+DeQuantStub = quantization.DeQuantStub
+ao: Any = quantization  # its functions have no annotations
 
 # What torch says about every use of this mode, and what does not matter here: values of observers that saw nothing are
 # replaced by a checkpoint's.

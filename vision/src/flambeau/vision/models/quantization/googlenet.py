@@ -50,7 +50,7 @@ class QuantizableInception(Inception):
     """`Inception` whose concatenation is a module."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)
+        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)  # type: ignore[misc]
         self.cat = FloatFunctional()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ class QuantizableInceptionAux(InceptionAux):
     """`InceptionAux` with quantizable convolutions."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)
+        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)  # type: ignore[misc]
 
 
 class QuantizableGoogLeNet(GoogLeNet):
@@ -79,15 +79,15 @@ class QuantizableGoogLeNet(GoogLeNet):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         blocks = (QuantizableBasicConv2d, QuantizableInception, QuantizableInceptionAux)
-        super().__init__(*args, blocks=blocks, **kwargs)
+        super().__init__(*args, blocks=blocks, **kwargs)  # type: ignore[misc]
         self.quant = QuantStub()
         self.dequant = DeQuantStub()
 
     def forward(self, x: Tensor) -> Tensor | GoogLeNetOutputs:
         """Map images (N, 3, H, W) to logits (N, num_classes), in train mode together with those of auxiliary heads."""
         outputs = self._forward(self.quant(self._transform_input(x)))
-        logits, aux2, aux1 = (None if one is None else self.dequant(one) for one in outputs)
-        return self.eager_outputs(logits, aux2, aux1)
+        logits, aux2, aux1 = (one if one is None else self.dequant(one) for one in outputs)
+        return self.eager_outputs(logits, aux2, aux1)  # type: ignore[arg-type]  # there are logits in any case
 
     def fuse_model(self, is_qat: bool | None = None) -> None:
         """Merge each convolution with the normalization and activation behind it, in place.

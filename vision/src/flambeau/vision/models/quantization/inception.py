@@ -28,7 +28,7 @@ class QuantizableInceptionA(inception.InceptionA):
     """`InceptionA` whose concatenation is a module."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)
+        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)  # type: ignore[misc]
         self.myop = FloatFunctional()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ class QuantizableInceptionB(inception.InceptionB):
     """`InceptionB` whose concatenation is a module."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)
+        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)  # type: ignore[misc]
         self.myop = FloatFunctional()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ class QuantizableInceptionC(inception.InceptionC):
     """`InceptionC` whose concatenation is a module."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)
+        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)  # type: ignore[misc]
         self.myop = FloatFunctional()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class QuantizableInceptionD(inception.InceptionD):
     """`InceptionD` whose concatenation is a module."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)
+        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)  # type: ignore[misc]
         self.myop = FloatFunctional()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class QuantizableInceptionE(inception.InceptionE):
     """`InceptionE` whose three concatenations are modules."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)
+        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)  # type: ignore[misc]
         self.myop1 = FloatFunctional()
         self.myop2 = FloatFunctional()
         self.myop3 = FloatFunctional()
@@ -105,7 +105,7 @@ class QuantizableInceptionAux(inception.InceptionAux):
     """`InceptionAux` with quantizable convolutions."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)
+        super().__init__(*args, conv_block=QuantizableBasicConv2d, **kwargs)  # type: ignore[misc]
 
 
 _BLOCKS = (
@@ -131,7 +131,7 @@ class QuantizableInception3(Inception3):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, inception_blocks=_BLOCKS, **kwargs)
+        super().__init__(*args, inception_blocks=_BLOCKS, **kwargs)  # type: ignore[misc]
         self.quant = QuantStub()
         self.dequant = DeQuantStub()
 

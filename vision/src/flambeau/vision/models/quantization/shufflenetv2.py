@@ -70,7 +70,7 @@ class QuantizableShuffleNetV2(shufflenetv2.ShuffleNetV2):
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, inverted_residual=QuantizableInvertedResidual, **kwargs)
+        super().__init__(*args, inverted_residual=QuantizableInvertedResidual, **kwargs)  # type: ignore[misc]
         self.quant = QuantStub()
         self.dequant = DeQuantStub()
 
