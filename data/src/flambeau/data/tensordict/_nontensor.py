@@ -6,8 +6,9 @@ tensordict of its batch size and takes over what comes out. Values that differ b
 
 from __future__ import annotations
 
+import operator
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
@@ -336,6 +337,9 @@ class NonTensorDataBase(TensorClass):
     def __ne__(self, other: object) -> Any:
         return ~(self == other)
 
+    def _compare(self, other: Any, compare: Callable[[Any, Any], Any]) -> Any:
+        return compared(self, other, compare)
+
     __hash__ = object.__hash__
 
     @classmethod
@@ -405,6 +409,18 @@ def _with_size_of(wrapper: Any, inner: Any) -> Any:
 
 def _rebuild(cls: type[NonTensorDataBase], value: Any, size: torch.Size, where: Any, names: Any) -> NonTensorDataBase:
     return cls._make(value, size, where, names)
+
+
+def compared(wrapper: Any, other: Any, compare: Callable[[Any, Any], Any]) -> Tensor:
+    """Where the values equal those of another wrapper, or where they do not.
+
+    Raises:
+        TypeError: another comparison; values of whatever type have no order.
+    """
+    if compare not in (operator.eq, operator.ne):
+        raise TypeError(f"non-tensor data can be compared with == and != alone, not with {compare.__name__}.")
+    equal = wrapper == other
+    return equal if compare is operator.eq else ~equal
 
 
 def values_and_positions(wrapper: Any) -> tuple[list[Any], Tensor]:

@@ -7,13 +7,22 @@ operation, every index and every combination is the one of a tensor.
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._nontensor import NonTensorData, NonTensorDataBase, same, values_and_positions
+from flambeau.data.tensordict._nontensor import (
+    NonTensorData,
+    NonTensorDataBase,
+    compared,
+    same,
+    values_and_positions,
+)
+from flambeau.data.tensordict._pointwise_methods import PointwiseMethods
+from flambeau.data.tensordict._reduction_methods import ReductionMethods
 from flambeau.data.tensordict._tensorclass import TensorClass
 from flambeau.data.tensordict.base import TensorDictBase
 
@@ -341,6 +350,9 @@ class NonTensorStack(TensorClass):
     def __ne__(self, other: object) -> Any:
         return ~(self == other)
 
+    def _compare(self, other: Any, compare: Callable[[Any, Any], Any]) -> Any:
+        return compared(self, other, compare)
+
     __hash__ = object.__hash__
 
     def __reduce__(self) -> Any:
@@ -352,6 +364,26 @@ class NonTensorStack(TensorClass):
 
     def __repr__(self) -> str:
         return f"NonTensorStack(\n    {self.tolist()},\n    batch_size={self.batch_size},\n    device={self.device})"
+
+
+def _left_alone(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def call(self: NonTensorStack, *args: Any, **kwargs: Any) -> NonTensorStack:
+        return self
+
+    return call
+
+
+def _leave_arithmetic_out() -> None:
+    """Arithmetic and reductions leave values alone; they would otherwise reach the numbers of the positions."""
+    others = ("apply", "apply_", "named_apply", "zero_", "fill_", "masked_fill", "masked_fill_")
+    families = {**vars(PointwiseMethods), **vars(ReductionMethods), **{n: getattr(TensorDictBase, n) for n in others}}
+    for name, value in families.items():
+        if callable(value) and name not in vars(NonTensorStack) and name not in ("__doc__", "__module__"):
+            setattr(NonTensorStack, name, _left_alone(name, value))
+
+
+_leave_arithmetic_out()
 
 
 class LinkedList(list):

@@ -1,0 +1,167 @@
+"""`PersistentTensorDict`: tensordicts in HDF5 files and Zarr stores."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from flambeau.data.tensordict import NonTensorData, NonTensorStack, PersistentTensorDict, TensorDict
+from flambeau.data.tensordict.memmap.errors import ReadOnlyError
+
+h5py = pytest.importorskip("h5py")
+
+
+def sample() -> TensorDict:
+    return TensorDict(
+        {
+            "z": torch.arange(24.0).reshape(4, 3, 2),
+            "n": {"b": torch.arange(4), "deep": {"c/d": torch.ones(4).bfloat16()}},
+            "flag": torch.tensor([True, False, True, False]),
+            "complex": torch.complex(torch.ones(4), torch.zeros(4)),
+            "s": "text",
+            "stack": NonTensorStack("p", "q", "r", "s"),
+            "number": NonTensorData(1 + 2j, batch_size=[4]),
+        },
+        batch_size=[4],
+    )
+
+
+@pytest.fixture(params=["h5", "zarr"])
+def stored(request, tmp_path):
+    if request.param == "zarr":
+        pytest.importorskip("zarr")
+    return PersistentTensorDict.from_dict(sample(), filename=tmp_path / f"x.{request.param}", backend=request.param)
+
+
+def test_every_kind_of_entry_comes_back(stored):
+    assert (stored.to_tensordict() == sample()).all()
+    assert stored["n", "deep", "c/d"].dtype is torch.bfloat16
+    assert stored["s"] == "text" and list(stored["stack"]) == ["p", "q", "r", "s"] and stored["number"] == 1 + 2j
+
+
+def test_keys_keep_their_order_and_tell_without_reading_what_is_a_leaf(stored):
+    assert list(stored.keys()) == ["z", "n", "flag", "complex", "s", "stack", "number"]
+    assert set(stored.keys(True, True)) == {"z", ("n", "b"), ("n", "deep", "c/d"), "flag", "complex"}
+    assert ("n", "deep", "c/d") in stored and ("n", "x") not in stored
+    assert stored.entry_class(("n", "deep")) is PersistentTensorDict and stored.entry_class("z") is torch.Tensor
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        0,
+        -1,
+        slice(1, 3),
+        slice(None, None, 2),
+        [2, 0, 2],
+        torch.tensor([3, 1]),
+        torch.tensor([True, False, True, False]),
+        None,
+        ...,
+        range(2),
+    ],
+)
+def test_an_index_reads_what_it_would_select_in_memory(stored, index):
+    assert (stored[index] == sample()[index]).all()
+    assert torch.equal(stored.get_at("z", index), sample()["z"][index])
+
+
+def test_writes_reach_the_file(tmp_path):
+    stored = PersistentTensorDict.from_dict(sample(), filename=tmp_path / "x.h5")
+    stored["new", "entry"] = torch.full((4, 2), 7)
+    stored["z"] = torch.zeros(4, 3, 2)
+    stored[1] = stored[0].apply(lambda x: x + 1 if x.is_floating_point() else x)
+    stored[torch.tensor([2, 3])] = TensorDict({"n": {"b": torch.tensor([20, 30])}}, batch_size=[2])
+    stored.set_at_("flag", True, slice(0, 2))
+    del stored["complex"]
+    stored.rename_key_("s", "renamed")
+    stored.close()
+    again = PersistentTensorDict.from_h5(tmp_path / "x.h5")
+    assert again.batch_size == (4,)
+    assert again["new", "entry"].unique().item() == 7
+    assert again["z"][:, 0, 0].tolist() == [0, 1, 0, 0]
+    assert again["n", "b"].tolist() == [0, 0, 20, 30]
+    assert again["flag"].tolist() == [True, True, True, False]
+    assert "complex" not in again and again["renamed"] == "text"
+
+
+def test_in_place_operations_are_written_back(stored):
+    stored.select("z", inplace=False)
+    stored.zero_()
+    assert stored["z"].sum() == 0 and stored["n", "b"].sum() == 0
+    stored.fill_("z", 2)
+    stored.apply_(lambda x: x.add_(1) if x.is_floating_point() else x)
+    assert stored["z"].unique().item() == 3
+
+
+def test_operations_give_tensordicts_in_memory(stored):
+    floats = stored.select("z", "n")
+    assert (torch.stack([floats, floats]).batch_size) == (2, 4)
+    assert type(stored[0]) is TensorDict and type(stored.reshape(2, 2)) is TensorDict
+
+
+def test_a_file_opened_for_reading_refuses_writes_with_the_remedy(tmp_path):
+    PersistentTensorDict.from_dict(sample(), filename=tmp_path / "x.h5").close()
+    stored = TensorDict.from_h5(tmp_path / "x.h5")
+    with pytest.raises(ReadOnlyError, match=r'mode="r\+"'):
+        stored["z"] = torch.zeros(4, 3, 2)
+
+
+def test_a_locked_one_refuses_new_entries_and_takes_in_place_ones(stored):
+    stored.lock_()
+    with pytest.raises(RuntimeError, match="locked"):
+        stored["new"] = torch.zeros(4)
+    stored.set_("z", torch.ones(4, 3, 2))
+    assert stored["z"].sum() == 24
+
+
+def test_shapes_are_checked_against_the_batch_size(tmp_path):
+    stored = PersistentTensorDict(filename=tmp_path / "x.h5", mode="w", batch_size=[4])
+    with pytest.raises(RuntimeError, match=r"begin with the batch size \[4\]"):
+        stored["a"] = torch.zeros(3)
+    stored["a"] = torch.zeros(4)
+    stored.close()
+    with pytest.raises(RuntimeError, match=r"'a' has shape \[4\]"):
+        PersistentTensorDict(filename=tmp_path / "x.h5", batch_size=[5])
+
+
+def test_files_of_other_programs_are_read(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["group/data"] = torch.arange(6).reshape(3, 2).numpy()
+        file["name"] = "written by h5py"
+    stored = TensorDict.from_h5(tmp_path / "x.h5", batch_size=[])
+    assert stored["group", "data"].tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert stored["name"] == "written by h5py"
+
+
+def test_another_process_reads_what_a_pickle_names(tmp_path):
+    stored = PersistentTensorDict.from_dict(sample().exclude("number"), filename=tmp_path / "x.h5")
+    data = pickle.dumps(stored)
+    stored.close()
+    assert len(data) < 2000
+    code = "import pickle, sys; td = pickle.load(sys.stdin.buffer); print(int(td['n', 'b'].sum()), list(td.batch_size))"
+    done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True)
+    assert done.stdout.split(b" ", 1) == [b"6", b"[4]\n"], done.stderr.decode()
+
+
+def test_datasets_take_the_options_of_h5py(tmp_path):
+    stored = sample().to_h5(tmp_path / "x.h5", compression="gzip")
+    stored.close()
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert file["z"].compression == "gzip"
+    assert TensorDict.from_h5(tmp_path / "x.h5").memmap(tmp_path / "map")["z"].sum() == 276
+
+
+def test_a_schema_makes_room_for_data_that_come_later(tmp_path):
+    stored = TensorDict.from_schema(
+        {"obs": ([2], torch.uint8), ("next", "reward"): ([], torch.float32)},
+        batch_size=[5],
+        storage="h5",
+        filename=tmp_path / "x.h5",
+    )
+    stored[2] = TensorDict({"obs": torch.ones(2, dtype=torch.uint8), "next": {"reward": torch.tensor(0.5)}})
+    assert stored["obs"].tolist() == [[0, 0], [0, 0], [1, 1], [0, 0], [0, 0]] and stored["next", "reward"][2] == 0.5
