@@ -176,6 +176,13 @@ def test_every_way_to_name_int8_weights_gives_the_int8_model(publish):
         assert torch.equal(model(x), expected)
 
 
+def test_int8_models_keep_their_number_of_classes(publish):
+    state, _ = original("resnet18")
+    publish(member_of("resnet18"), state)
+    with pytest.raises(ValueError, match=r"head 'fc' is a torch\.ao\.nn\.quantized\S+Linear, expected a torch\.nn"):
+        models.get_model("quantized_resnet18", weights=member_of("resnet18"), num_classes=10)
+
+
 def test_names_mean_float_weights_unless_int8_is_asked_for(publish):
     torch.manual_seed(0)
     float_model = models.resnet18().eval()

@@ -38,7 +38,8 @@ def replace_outputs(model: nn.Module, layers: Sequence[str], classes: int, befor
     for name in layers:
         layer = model.get_submodule(name)
         if not isinstance(layer, (nn.Linear, Convolution)):
-            raise ValueError(f"head {name!r} is a {type(layer).__name__}, expected Linear or a convolution.")
+            kind = f"{type(layer).__module__}.{type(layer).__qualname__}"
+            raise ValueError(f"head {name!r} is a {kind}, expected a torch.nn.Linear or a convolution of torch.nn.")
         outputs = layer.out_features if isinstance(layer, nn.Linear) else layer.out_channels
         before = before or outputs
         if outputs % before:
