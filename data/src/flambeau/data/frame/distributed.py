@@ -17,7 +17,7 @@ from flambeau.data.frame._physical import arrow_schema, physical
 from flambeau.data.frame._plan import ONE, Derived, Rows, Stacked, Table, Term, moved, used_columns
 from flambeau.data.frame.aggregates import Aggregate
 from flambeau.data.frame.errors import FrameError, FrameTypeError, missing
-from flambeau.data.frame.row_groups import groups_of, read_group
+from flambeau.data.frame.row_groups import RowGroup, groups_of, read_group
 from flambeau.data.frame.running import collect, root, select
 from flambeau.data.frame.scanning import READERS, Scan
 
@@ -143,7 +143,8 @@ class Program:
         import cloudpickle
 
         self.used = used_columns(source, rows, columns)
-        self.reading = None if reading is None else reading.of([*self.used])
+        self.dtype = dt.Struct([dt.Field(name, one) for name, one in self.used.items()])
+        self.reading = None if reading is None else Reading(reading.kind, reading.options, self.dtype)
         # Plans hold functions of users, which plain pickling would look up by name.
         self.plan = cloudpickle.dumps((moved(rows, columns, source, _Hole(source.dtype)), dict(columns)))
 
@@ -161,35 +162,32 @@ class Program:
     def _table(self, block: pa.Table) -> Table:
         wanted = {name: physical(one) for name, one in self.used.items()}
         held = _held(block, wanted) if self.reading is None else self.reading(block, wanted)
-        return Table(held, dt.Struct([dt.Field(name, one) for name, one in self.used.items()]))
+        return Table(held, self.dtype)
 
 
 class Reading:
-    """How rows are read of which a block holds but the places: (file, part) of files of one kind."""
+    """How rows are read of which a block holds but the places, in files of one kind: their row groups, or all (-1)."""
 
-    def __init__(self, kind: str, options: dict[str, Any], columns: Sequence[str] = ()) -> None:
-        self.kind, self.options, self.columns = kind, options, list(columns)
-
-    def of(self, columns: Sequence[str]) -> Reading:
-        """The same for some columns."""
-        return Reading(self.kind, self.options, columns)
+    def __init__(self, kind: str, options: dict[str, Any], dtype: dt.Struct) -> None:
+        self.kind, self.options, self.dtype = kind, options, dtype
 
     def __call__(self, block: pa.Table, wanted: Mapping[str, Any]) -> pl.DataFrame:
         """The rows at a block's places."""
-        frames = [self._part(one["file"], one["part"], wanted) for one in block.to_pylist()]
+        frames = [self._part(one, wanted) for one in block.to_pylist()]
         return pl.concat(frames) if frames else pl.DataFrame(schema=wanted)
 
-    def _part(self, file: str, part: int, wanted: Mapping[str, Any]) -> pl.DataFrame:
-        if part >= 0:
-            return _held(read_group(file, part, self.columns), wanted)
-        query = READERS[self.kind]([file], **self.options).select(self.columns)
+    def _part(self, place: Mapping[str, Any], wanted: Mapping[str, Any]) -> pl.DataFrame:
+        if place["group"] >= 0:
+            return read_group(RowGroup(**place), self.dtype)
+        query = READERS[self.kind]([place["file"]], **self.options).select([*wanted])
         return query.cast(dict(wanted)).collect()
 
     def places(self, files: Sequence[str]) -> list[dict[str, Any]]:
         """The parts of files: their row groups where they have such."""
         if self.kind not in ("parquet", "arrow") or self.options:
-            return [{"file": file, "part": -1} for file in files]
-        return [{"file": one.file, "part": one.group} for file in files for one in groups_of(file)]
+            return [vars(RowGroup(file, -1, 0, 0)) for file in files]
+        found = [vars(one) for file in files for one in groups_of(file)]
+        return found or [vars(RowGroup(files[0], -1, 0, 0))]
 
 
 class Parts:
@@ -282,10 +280,10 @@ def _beginning(rows: Rows, ray: Any, blocks: int | None) -> Scaled:
     if isinstance(rows, Scaled):
         return rows
     ray = _ray(ray)
-    reading = Reading(rows.kind, rows.options) if isinstance(rows, Scan) and rows.frame is None else None
+    reading = Reading(rows.kind, rows.options, rows.dtype) if isinstance(rows, Scan) and rows.frame is None else None
     if reading is not None:
         assert isinstance(rows, Scan)  # it has files to be read
-        places = reading.places(rows.files) or [{"file": rows.files[0], "part": -1}]
+        places = reading.places(rows.files)
         dataset = ray.data.from_items(places, override_num_blocks=len(places))
     else:
         dataset = ray.data.from_arrow(list(_cut(rows, ray, blocks)))

@@ -103,6 +103,8 @@ def arithmetic(name: str, left: Term, right: Term) -> Term:
             raise ZeroDivisionError("integer division or modulo by zero")
         if name == "pow" and right.value < 0:
             raise FrameValueError("integers to negative integer powers are not allowed; cast the base to a float type.")
+    if name in ("floordiv", "mod") and isinstance(right, Constant):
+        return Apply(name, (left, right), dtype, safe=True)
     return Apply(name, (left, right), dtype)
 
 

@@ -12,7 +12,7 @@ from flambeau.data.frame._physical import held_frame
 from flambeau.data.frame._plan import Derived, Rows, Table, moved, used_columns
 from flambeau.data.frame.dataframe import DataFrame
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
-from flambeau.data.frame.making import from_arrow
+from flambeau.data.frame.making import frame_of
 from flambeau.data.frame.row_groups import Order, RowGroups
 from flambeau.data.frame.scanning import paths_of
 from flambeau.data.nodes import BaseNode
@@ -101,7 +101,8 @@ class Batches:
 
     def batch(self, order: Order, start: int) -> Any:
         """What the plan makes of the batch that begins at a row of the pass."""
-        frame = from_arrow(order.read(start, min(start + self.batch_size, order.rows)))
+        read = order.read(start, min(start + self.batch_size, order.rows))
+        frame = frame_of(read, order.dtype)
         if self.plan is None:
             return frame
         return _planned(self.plan, frame) if isinstance(self.plan, DataFrame) else self.plan(frame)

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.data.frame._engine import pa
-from flambeau.data.frame.errors import FrameValueError
+from flambeau.data.frame import dtypes as dt
+from flambeau.data.frame._engine import pa, pl
+from flambeau.data.frame._physical import from_arrow_type, held_frame
+from flambeau.data.frame.errors import FrameNameError, FrameValueError
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,13 @@ class RowGroup:
         file: path or URL.
         group: its number in the file: of a Parquet row group, or of an Arrow record batch.
         rows: how many it has.
+        first: the number of its first row in the file.
     """
 
     file: str
     group: int
     rows: int
+    first: int
 
 
 class RowGroups:
@@ -36,6 +40,9 @@ class RowGroups:
     Args:
         files: paths or URLs of Parquet (.parquet) or Arrow IPC (.arrow, .feather, .ipc) files.
         columns: names of the columns to read; all where None.
+
+    Attributes:
+        dtype: names and types of the columns read, as the first file says.
 
     Raises:
         ValueError: a file of another kind.
@@ -46,22 +53,27 @@ class RowGroups:
         self.columns = None if columns is None else list(columns)
         self.groups = [one for file in self.files for one in groups_of(file)]
         self.rows = sum(one.rows for one in self.groups)
+        schema = _schema(self.files[0])
+        names = schema.names if self.columns is None else self.columns
+        if unknown := [name for name in names if name not in schema.names]:
+            raise FrameNameError(f"{self.files[0]} has no column {unknown[0]!r}; it has {schema.names}.")
+        fields = [schema.field(name) for name in names]
+        self.dtype = dt.Struct([dt.Field(one.name, from_arrow_type(one.type, one.nullable)) for one in fields])
 
     def order(self, epoch: int, shuffle: bool, seed: int) -> Order:
         """The row groups in the order of a pass: that of the files, or one that seed and epoch determine."""
         places = np.random.default_rng([seed, epoch]).permutation(len(self.groups)) if shuffle else None
-        return Order(self.groups if places is None else [self.groups[place] for place in places], self.columns)
+        return Order(self.groups if places is None else [self.groups[place] for place in places], self.dtype)
 
 
 class Order:
     """Row groups in the order of one pass; its rows are numbered from 0."""
 
-    def __init__(self, groups: list[RowGroup], columns: list[str] | None) -> None:
+    def __init__(self, groups: list[RowGroup], dtype: dt.Struct) -> None:
         self.groups = groups
-        self.columns = columns
+        self.dtype = dtype
         self.ends = list(accumulate(one.rows for one in groups))
-        self._table: tuple[int, pa.Table] | None = None
-        self._opened: tuple[str, Any] | None = None
+        self._read: tuple[int, pl.DataFrame] | None = None
 
     @property
     def rows(self) -> int:
@@ -92,32 +104,29 @@ class Order:
             "give the files that the state was taken with."
         )
 
-    def read(self, start: int, stop: int) -> pa.Table:
+    def read(self, start: int, stop: int) -> pl.DataFrame:
         """Rows from one place in the pass to another; of a row group the last one read is kept."""
         place = bisect.bisect_right(self.ends, start)
         parts = []
         while start < stop and place < len(self.groups):
             begin = self.ends[place] - self.groups[place].rows
             end = min(stop, self.ends[place])
-            parts.append(self._read(place).slice(start - begin, end - start))
+            parts.append(self._group(place).slice(start - begin, end - start))
             start, place = end, place + 1
-        return pa.concat_tables(parts)
+        return pl.concat(parts) if len(parts) > 1 else parts[0]
 
-    def _read(self, place: int) -> pa.Table:
-        if self._table is None or self._table[0] != place:
-            one = self.groups[place]
-            if self._opened is None or self._opened[0] != one.file:
-                self._opened = (one.file, _opened(one.file))
-            self._table = (place, _read(self._opened[1], one.group, self.columns))
-        return self._table[1]
+    def _group(self, place: int) -> pl.DataFrame:
+        if self._read is None or self._read[0] != place:
+            self._read = (place, read_group(self.groups[place], self.dtype))
+        return self._read[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_table": None, "_opened": None}
+        return {**vars(self), "_read": None}
 
 
 def groups_of(file: str) -> list[RowGroup]:
     """The row groups of a file, but for empty ones."""
-    if file.endswith((".arrow", ".feather", ".ipc")):
+    if _is_arrow(file):
         reader = _ipc(file)
         counts = [reader.get_batch(place).num_rows for place in range(reader.num_record_batches)]
     elif file.endswith(".parquet"):
@@ -125,29 +134,34 @@ def groups_of(file: str) -> list[RowGroup]:
         counts = [metadata.row_group(place).num_rows for place in range(metadata.num_row_groups)]
     else:
         raise FrameValueError(f"{file} is neither .parquet nor .arrow, .feather, .ipc; convert it, or use scan_csv.")
-    return [RowGroup(file, place, rows) for place, rows in enumerate(counts) if rows]
+    first = [0, *accumulate(counts)]
+    return [RowGroup(file, place, rows, first[place]) for place, rows in enumerate(counts) if rows]
 
 
-def read_group(file: str, group: int, columns: list[str]) -> pa.Table:
-    """One row group of a file."""
-    return _read(_opened(file), group, columns)
+def read_group(one: RowGroup, dtype: dt.Struct) -> pl.DataFrame:
+    """One row group of a file: the columns of a type, as columns hold them."""
+    names = [field.name for field in dtype.fields]
+    if _is_arrow(one.file):
+        read = pl.from_arrow(pa.Table.from_batches([_ipc(one.file).get_batch(one.group)]).select(names))
+        assert isinstance(read, pl.DataFrame)  # a table makes a frame
+    else:
+        # Polars finds the row group by its rows, and decodes text ten times as fast as Arrow's own reader.
+        read = pl.scan_parquet(one.file).select(names).slice(one.first, one.rows).collect()
+    return held_frame(read, dtype)
 
 
-def _opened(file: str) -> Any:
-    return _parquet(file) if file.endswith(".parquet") else _ipc(file)
+def _is_arrow(file: str) -> bool:
+    return file.endswith((".arrow", ".feather", ".ipc"))
 
 
-def _read(opened: Any, group: int, columns: list[str] | None) -> pa.Table:
-    if hasattr(opened, "read_row_group"):
-        return opened.read_row_group(group, columns=columns)
-    table = pa.Table.from_batches([opened.get_batch(group)])
-    return table if columns is None else table.select(columns)
+def _schema(file: str) -> pa.Schema:
+    return _ipc(file).schema if _is_arrow(file) else _parquet(file).schema_arrow
 
 
 def _parquet(file: str) -> Any:
     import pyarrow.parquet
 
-    return pyarrow.parquet.ParquetFile(_open(file), pre_buffer=True)
+    return pyarrow.parquet.ParquetFile(_open(file))
 
 
 def _ipc(file: str) -> Any:

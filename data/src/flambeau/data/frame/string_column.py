@@ -9,7 +9,7 @@ from typing import Any
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._plan import Apply
 from flambeau.data.frame.column import Column
-from flambeau.data.frame.errors import FrameTypeError
+from flambeau.data.frame.errors import FrameTypeError, FrameValueError
 from flambeau.data.frame.operators import operand
 
 
@@ -141,6 +141,16 @@ class StringMethods:
     def findall(self, pat: str) -> Any:
         """All that a pattern matches, whole (groups do not matter), as lists."""
         return self._apply("str_findall", lambda nullable: dt.List(dt.string, nullable), pat=pat)
+
+    def to_integer(self, base: int = 10) -> Any:
+        """The whole numbers that texts of digits stand for, int64; raises on computing where one is none.
+
+        Args:
+            base: of the digits, 2 to 36; 16 for hexadecimal ids.
+        """
+        if not 2 <= base <= 36:
+            raise FrameValueError(f"to_integer: base is {base}, expected 2 to 36.")
+        return self._apply("str_to_integer", dt.Int64, base=base)
 
     def cat(self, col: StringColumn | str) -> Any:
         """Joined with another column's text, row by row."""

@@ -47,23 +47,26 @@ def _divisible(one: pl.Expr, wide: dt.DType) -> pl.Expr:
 
 
 @operation
-def floordiv(dtype: dt.DType, a: pl.Expr, b: pl.Expr) -> pl.Expr:
+def floordiv(dtype: dt.DType, a: pl.Expr, b: pl.Expr, *, safe: bool = False) -> pl.Expr:
     """The whole part of a / b, rounded down."""
     if dt.is_floating(dtype):
         return _ufunc("floor_divide", dtype, a, b)
-    return _whole_division(dtype, a, b, lambda x, y: x // y)
+    return _whole_division(dtype, a, b, lambda x, y: x // y, safe)
 
 
 @operation
-def mod(dtype: dt.DType, a: pl.Expr, b: pl.Expr) -> pl.Expr:
+def mod(dtype: dt.DType, a: pl.Expr, b: pl.Expr, *, safe: bool = False) -> pl.Expr:
     """What remains of a when divided by b, with the sign of b."""
     if dt.is_floating(dtype):
         return _ufunc("remainder", dtype, a, b)
-    return _whole_division(dtype, a, b, lambda x, y: x % y)
+    return _whole_division(dtype, a, b, lambda x, y: x % y, safe)
 
 
-def _whole_division(dtype: dt.DType, a: pl.Expr, b: pl.Expr, divide: Any) -> pl.Expr:
+def _whole_division(dtype: dt.DType, a: pl.Expr, b: pl.Expr, divide: Any, safe: bool) -> pl.Expr:
+    """Checked unless the divisor is known not to be zero."""
     a, b = _as(dtype, a), _as(dtype, b)
+    if safe:
+        return divide(a, b)
     return divide(a, b.map_batches(_refuse_zero, return_dtype=physical(dtype), is_elementwise=True))
 
 

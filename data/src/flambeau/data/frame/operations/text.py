@@ -148,6 +148,12 @@ def str_findall(dtype: dt.DType, a: pl.Expr, *, pat: str) -> pl.Expr:
 
 
 @operation
+def str_to_integer(dtype: dt.DType, a: pl.Expr, *, base: int) -> pl.Expr:
+    """The number that a text's digits are."""
+    return a.str.to_integer(base=base, dtype=pl.Int64)
+
+
+@operation
 def per_unique(dtype: dt.DType, a: pl.Expr, *, function: Any) -> pl.Expr:
     """A function of a text, called once for each text that occurs."""
     return batch([a], _PerUnique(function, physical(dtype)), physical(dtype))

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from flambeau.core.registry import TENSOR_TYPES
 from flambeau.data.frame import dtypes as dt
+from flambeau.data.frame._engine import pl
+from flambeau.data.frame._physical import physical
 from flambeau.data.frame.batches import list_parts
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
 from flambeau.data.frame.pytorch.jagged import parts
@@ -58,22 +60,17 @@ class Dense(TensorConversion):
         if bad := [one.name for one in fields if not dt.is_boolean_or_numerical(one.dtype)]:
             raise FrameTypeError(f"Dense is for columns of numbers; {bad[0]!r} is {df.dtype.get(bad[0])}.")
         columns = df.to_polars()
-        kind = numbers(columns.get_column(fields[0].name)[:0]).dtype
-        values = self._empty(columns, kind)
-        there = self._empty(columns, torch.bool)
-        for place, one in enumerate(fields):
-            series = columns.get_column(one.name)
-            self._row(values, place).copy_(numbers(series))
-            if self.with_presence:
-                self._row(there, place).copy_(presence(series))
-        return WithPresence(values, there) if self.with_presence else values
+        kind = fields[0].dtype
+        whole = columns.select(pl.all().cast(physical(kind)).fill_null(kind.default_value()))
+        values = self._tensor(whole)
+        return (
+            WithPresence(values, self._tensor(columns.select(pl.all().is_not_null()))) if self.with_presence else values
+        )
 
-    def _empty(self, columns: Any, kind: torch.dtype) -> Tensor:
-        shape = (columns.height, columns.width) if self.batch_first else (columns.width, columns.height)
-        return torch.empty(shape, dtype=kind)
-
-    def _row(self, values: Tensor, place: int) -> Tensor:
-        return values[:, place] if self.batch_first else values[place]
+    def _tensor(self, columns: pl.DataFrame) -> Tensor:
+        if self.batch_first:
+            return torch.from_numpy(columns.to_numpy(order="c", writable=True))
+        return torch.from_numpy(columns.to_numpy(order="fortran", writable=True).T)
 
 
 def _fields(df: Any) -> list[dt.Field]:
