@@ -10,5 +10,7 @@ from flambeau.core.exports import lazy_exports
 __version__ = "0.1.0"
 
 __getattr__, __dir__, __all__ = lazy_exports(
-    __name__, {}, submodules=("frame", "jagged", "nodes", "shards", "stateful_dataloader", "storage")
+    __name__,
+    {"fast_loader": ("FastLoader",)},
+    submodules=("frame", "jagged", "nodes", "shards", "stateful_dataloader", "storage"),
 )

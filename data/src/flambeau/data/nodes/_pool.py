@@ -18,6 +18,18 @@ from flambeau.data.nodes.snapshot_store import QueueSnapshotStore
 _ITEM, _ERROR, _END = range(3)
 
 
+class OwnedFunction:
+    """A function that holds something, such as a process, which has to be let go of when its thread ends."""
+
+    def __call__(self, item: Any) -> Any:
+        """Work on an item."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Let go; a call that is under way raises."""
+        raise NotImplementedError
+
+
 class Pool:
     """Workers over one pass of a node.
 

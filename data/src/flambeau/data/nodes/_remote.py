@@ -13,13 +13,14 @@ from typing import Any
 import torch.multiprocessing  # noqa: F401 - tensors then travel through shared memory
 
 from flambeau.core.errors import FlambeauError
+from flambeau.data.nodes._pool import OwnedFunction
 
 
 class WorkerDiedError(FlambeauError, RuntimeError):
     """A worker process ended without an answer, twice over the same item."""
 
 
-class RemoteFunction:
+class RemoteFunction(OwnedFunction):
     """A function in a child process, called from one thread at a time.
 
     A child that dies (killed, out of memory, a crash in native code) is replaced, with a warning that says how it died,
@@ -33,6 +34,7 @@ class RemoteFunction:
     def __init__(self, function: Callable[[Any], Any], context: str | None) -> None:
         self._function = function
         self._context = multiprocessing.get_context(context)
+        self._closed = False
         self._start()
 
     def __call__(self, item: Any) -> Any:
@@ -41,6 +43,8 @@ class RemoteFunction:
                 self._connection.send(item)
                 good, value = self._connection.recv()
             except (EOFError, ConnectionError) as error:
+                if self._closed:
+                    raise
                 how = self._how_it_ended()
                 if attempt:
                     raise WorkerDiedError(
@@ -57,8 +61,8 @@ class RemoteFunction:
 
     def close(self) -> None:
         """End the process."""
-        self._connection.close()
-        # It would not see the closing while a sibling, forked later, holds a copy of this end.
+        self._closed = True
+        # Not by closing the connection: a thread may wait on it, and a sibling, forked later, may hold a copy of it.
         self._process.terminate()
         self._process.join(5)
         if self._process.is_alive():

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
-from flambeau.data.nodes._pool import Pool
+from flambeau.data.nodes._pool import OwnedFunction, Pool
 from flambeau.data.nodes.base_node import BaseNode, T
 from flambeau.data.nodes.batch import Batcher, Unbatcher
 
@@ -215,10 +215,10 @@ def make_functions(
 
 
 def _end(pool: Pool, functions: list[Callable[[Any], Any]]) -> None:
-    pool.stop()
     for function in functions:
-        if (close := getattr(function, "close", None)) is not None and type(function).__name__ == "RemoteFunction":
-            close()
+        if isinstance(function, OwnedFunction):
+            function.close()  # first, so that no thread waits for an answer
+    pool.stop()
 
 
 class _EachOf:
