@@ -139,8 +139,8 @@ def clamped_corners(corners: Tensor, canvas_size: tuple[int, int], clamping_mode
         return corners
     if corners.shape[-1] == 8:
         return clamp_rotated(corners, canvas_size, clamping_mode)
-    x, y = corners[..., 0::2].clamp(0, width), corners[..., 1::2].clamp(0, height)
-    return torch.stack([x, y], -1).flatten(-2)
+    limits = torch.tensor((width, height, width, height), dtype=corners.dtype, device=corners.device)
+    return torch.minimum(corners.clamp(min=0), limits)
 
 
 @functional(fallback=False)

@@ -52,6 +52,8 @@ def crop(inpt: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
 def crop_image(image: Tensor, top: int, left: int, height: int, width: int) -> Tensor:
     """`crop` of a tensor [..., H, W]."""
     full_height, full_width = image.shape[-2:]
+    if 0 <= top <= full_height - height and 0 <= left <= full_width - width:
+        return image[..., top : top + height, left : left + width]
     first_row, last_row = min(max(top, 0), full_height), max(min(top + height, full_height), 0)
     first_column, last_column = min(max(left, 0), full_width), max(min(left + width, full_width), 0)
     inside = image[..., first_row:last_row, first_column:last_column]
@@ -94,7 +96,8 @@ def crop_bounding_boxes(
 @register_partial(crop, tv_tensors.KeyPoints, canvas=True)
 def crop_keypoints(keypoints: Tensor, top: int, left: int, height: int, width: int) -> tuple[Tensor, tuple[int, int]]:
     """`crop` of points [..., 2]: the moved points and the new canvas size."""
-    return torch.stack([keypoints[..., 0] - left, keypoints[..., 1] - top], -1), (height, width)
+    start = torch.tensor((left, top), dtype=keypoints.dtype, device=keypoints.device)
+    return keypoints - start, (height, width)
 
 
 @register_kernel(crop, "PIL.Image:Image")

@@ -48,9 +48,10 @@ def get_num_channels(inpt: Tensor) -> int:
 @register_kernel(get_dimensions, tv_tensors.Image, wrap=False)
 def get_dimensions_image(image: Tensor) -> list[int]:
     """`get_dimensions` of a tensor."""
-    if image.ndim < 2:
-        raise TypeError(f"An image has at least two dimensions, (..., H, W). Got {list(image.shape)}.")
-    return [1 if image.ndim == 2 else image.shape[-3], *image.shape[-2:]]
+    shape = image.shape
+    if len(shape) < 2:
+        raise TypeError(f"An image has at least two dimensions, (..., H, W). Got {list(shape)}.")
+    return [1 if len(shape) == 2 else shape[-3], *shape[-2:]]
 
 
 @register_kernel(get_dimensions, "PIL.Image:Image")
@@ -61,7 +62,10 @@ def _get_dimensions_image_pil(image: Image.Image) -> list[int]:
 @register_kernel(get_size, tv_tensors.Image, wrap=False)
 def get_size_image(image: Tensor) -> list[int]:
     """`get_size` of a tensor."""
-    return get_dimensions_image(image)[1:]
+    shape = image.shape  # once: asking a tensor with a type takes its time
+    if len(shape) < 2:
+        raise TypeError(f"An image has at least two dimensions, (..., H, W). Got {list(shape)}.")
+    return list(shape[-2:])
 
 
 @register_kernel(get_size, "PIL.Image:Image")

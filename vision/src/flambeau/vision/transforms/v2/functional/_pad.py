@@ -118,7 +118,7 @@ def pad_keypoints(
 ) -> tuple[Tensor, tuple[int, int]]:
     """`pad` of points [..., 2]: the moved points and the new canvas size."""
     left, top, new_size = _moved(canvas_size, padding, padding_mode)
-    return torch.stack([keypoints[..., 0] + left, keypoints[..., 1] + top], -1), new_size
+    return keypoints + torch.tensor((left, top), dtype=keypoints.dtype, device=keypoints.device), new_size
 
 
 @register_kernel(pad, "PIL.Image:Image")

@@ -15,7 +15,7 @@ from flambeau.vision.ops._resize import resize as resize_levels
 from flambeau.vision.transforms._interpolation import InterpolationMode, interpolation_mode, pillow_number
 from flambeau.vision.transforms.v2.functional import _boxes, _formats
 from flambeau.vision.transforms.v2.functional._kernels import register_partial
-from flambeau.vision.tv_tensors import BoundingBoxFormat
+from flambeau.vision.tv_tensors import BoundingBoxFormat, is_rotated_bounding_format
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -142,12 +142,12 @@ def resize_bounding_boxes(
     new_size = resized_size(canvas_size, size, max_size)
     if new_size == tuple(canvas_size):
         return bounding_boxes, new_size
+    if not is_rotated_bounding_format(format):
+        # In each of the formats every number is a length along x or y. Upstream: nothing is cut at the edges.
+        ratios = _ratios(bounding_boxes, canvas_size, new_size, times=2)
+        return (bounding_boxes * ratios).to(bounding_boxes.dtype), new_size
     corners = _formats.corners_of(bounding_boxes, format)
-    if corners.shape[-1] == 8:
-        corners = _formats.around_points(_scaled(_formats.points_of(corners), canvas_size, new_size), format)
-    else:
-        ratios = (new_size[1] / canvas_size[1], new_size[0] / canvas_size[0])
-        corners = corners * torch.tensor(ratios * 2, dtype=_fractional(corners.dtype), device=corners.device)
+    corners = _formats.around_points(_scaled(_formats.points_of(corners), canvas_size, new_size), format)
     corners = _boxes.clamped_corners(corners, new_size, clamping_mode)
     # Upstream: integers are truncated.
     return _formats.from_corners(corners.to(bounding_boxes.dtype), format), new_size
@@ -167,12 +167,14 @@ def resize_keypoints(
     return _scaled(keypoints, canvas_size, new_size).to(keypoints.dtype), new_size
 
 
-def _fractional(dtype: torch.dtype) -> torch.dtype:
-    return dtype if dtype.is_floating_point else torch.float32
+def _ratios(like: Tensor, old: tuple[int, int], new: tuple[int, int], times: int = 1) -> Tensor:
+    """How much longer x and y become, in turn."""
+    dtype = like.dtype if like.dtype.is_floating_point else torch.float32
+    return torch.tensor((new[1] / old[1], new[0] / old[0]) * times, dtype=dtype, device=like.device)
 
 
 def _scaled(points: Tensor, old: tuple[int, int], new: tuple[int, int]) -> Tensor:
-    return torch.stack([points[..., 0] * (new[1] / old[1]), points[..., 1] * (new[0] / old[0])], -1)
+    return points * _ratios(points, old, new)
 
 
 @register_kernel(resize, "PIL.Image:Image")
