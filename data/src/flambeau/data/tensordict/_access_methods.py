@@ -57,18 +57,10 @@ class AccessMethods:
         return value._get_path(path[1:], **kwargs)
 
     def get_at(self, key: NestedKey, *args: Any, **kwargs: Any) -> Any:
-        """`td.get(key)[index]`: arguments are `index`, then optionally `default`, by position or name.
-
-        Raises:
-            KeyError: no such entry, and no default.
-        """
+        """`td.get(key)[index]`: arguments are `index`, then optionally `default`, by position or name; see `get`."""
         index, default = _index_and_default(args, kwargs)
         value = self._get_path(key_path(key))
-        if value is None:
-            if default is NO_DEFAULT:
-                raise missing_key(key, self._key_names())
-            return default
-        return value[index]
+        return self._or_default(key, default) if value is None else value[index]
 
     def __getitem__(self, index: Any) -> Any:
         path = _unravel_key_to_tuple(index)
@@ -114,6 +106,9 @@ class AccessMethods:
             sort: by key instead of insertion.
         """
         return _TensorDictKeysView(self, include_nested, leaves_only, is_leaf, sort)
+
+    def _walk_keys(self, include_nested: bool, leaves_only: bool, is_leaf: Any, sort: bool) -> Iterator[NestedKey]:
+        return (key for key, _ in walk(self, include_nested, leaves_only, is_leaf, sort))
 
     def items(
         self,

@@ -58,7 +58,7 @@ class ApplyMethods:
             device: of the result; by default the same.
             names: of the result's dimensions.
             inplace: write the results into this tensordict and return it.
-            default: stands for entries that one side lacks; without it such a key raises KeyError.
+            default: stands for entries that the others lack; without it such a key raises KeyError.
             filter_empty: True drops nested tensordicts that end up empty, False keeps them, None keeps those
                 that were empty before. Where nothing is left at all the result is None.
             propagate_lock: lock the result if this tensordict is locked.
@@ -127,8 +127,6 @@ class ApplyMethods:
                     self._set_str(key, value, inplace=True, validated=call.checked)
             else:
                 results[key] = value
-        if call.default is not NO_DEFAULT:
-            self._apply_missing(call, others, results, prefix)
         if call.inplace:
             return self
         if not results and (call.filter_empty or (call.filter_empty is None and not was_empty)):
@@ -150,22 +148,6 @@ class ApplyMethods:
         if not results and (call.filter_empty or (call.filter_empty is None and not was_empty)):
             return None
         return self._apply_result(call, results, self.batch_size if call.batch_size is None else call.batch_size)
-
-    def _apply_missing(self, call: ApplyCall, others: Sequence[Any], results: dict[str, Any], prefix: Any) -> None:
-        """Entries that only some of the others have."""
-        absent = dict.fromkeys(key for other in others if other is not call.default for key in other._key_names())
-        for key in absent:
-            if self._get_str(key) is not None:
-                continue
-            items = [_counterpart(other, key, call.default) for other in others]
-            model = next(item for item in items if item is not call.default)
-            if isinstance(model, TensorCollection) and not call.call_on_nested:
-                empty = model.empty()
-                value = empty._apply_nest(call, items, (*prefix, key))
-            else:
-                value = call.fn(*([key] if call.named else []), call.default, *items)
-            if value is not None:
-                results[key] = value
 
     def _apply_result(self, call: ApplyCall, results: dict[str, Any], size: torch.Size) -> Any:
         from flambeau.data.tensordict._td import make_td

@@ -33,7 +33,7 @@ def convert(value: Any, batch_size: torch.Size, device: torch.device | None) -> 
         from flambeau.data.tensordict._td import TensorDict
 
         return TensorDict(value, batch_size=batch_size, device=device)
-    if isinstance(value, (bool, numbers.Number)) or (isinstance(value, np.generic) and _is_numeric(value.dtype)):
+    if isinstance(value, (bool, numbers.Real)) or (isinstance(value, np.generic) and _is_numeric(value.dtype)):
         return torch.as_tensor(value, device=device)
     if isinstance(value, dict):
         from flambeau.data.tensordict._td import TensorDict
@@ -47,7 +47,11 @@ def convert(value: Any, batch_size: torch.Size, device: torch.device | None) -> 
 
 
 def convert_sequence(value: Any, batch_size: torch.Size, device: torch.device | None) -> Tensor | TensorCollection:
-    """The entry for a list or tuple: a tensor where all it holds is numeric, else non-tensor data."""
+    """The entry for a list or tuple: a tensor of what is numeric, a stack of tensordicts, or non-tensor data."""
+    if value and all(isinstance(item, TensorCollection) and not item._is_non_tensor for item in value):
+        from flambeau.data.tensordict._td_functions import maybe_dense_stack
+
+        return maybe_dense_stack(list(value))
     if is_numeric_sequence(value):
         try:
             if _holds_tensors(value):
@@ -65,7 +69,7 @@ def is_numeric_sequence(value: Any) -> bool:
             if not is_numeric_sequence(item):
                 return False
         elif not (
-            isinstance(item, (Tensor, bool, numbers.Number))
+            isinstance(item, (Tensor, bool, numbers.Real))
             or (isinstance(item, (np.ndarray, np.generic)) and _is_numeric(item.dtype))
         ):
             return False

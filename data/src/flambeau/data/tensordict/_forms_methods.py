@@ -83,7 +83,7 @@ class FormMethods:
             ValueError: an unknown field.
         """
         from flambeau.data.tensordict._td import make_td
-        from flambeau.data.tensordict.tensorclass import TensorAttrs
+        from flambeau.data.tensordict.tensorclass import NonTensorData, TensorAttrs
 
         unknown = set(fields) - {"device", "dtype", "shape"}
         if unknown:
@@ -95,7 +95,7 @@ class FormMethods:
             elif isinstance(value, TensorCollection):
                 data[key] = value._resized(torch.Size(()))
             else:
-                data[key] = TensorAttrs(**{f"tgt_{field}": getattr(value, field) for field in fields})
+                data[key] = TensorAttrs(**{f"tgt_{field}": NonTensorData(getattr(value, field)) for field in fields})
         return make_td(data, torch.Size(()))
 
     def clear_refs_for_compile_(self) -> Self:

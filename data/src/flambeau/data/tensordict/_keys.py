@@ -107,15 +107,22 @@ def walk(
     sort: bool,
 ) -> Iterator[tuple[NestedKey, Any]]:
     """The entries of a collection, those of a nested one before itself, as `keys`, `values` and `items` order them."""
-    entries = sorted(td._items()) if sort else td._items()
-    for key, value in entries:
+    if sort:
+        yield from sorted(walk(td, include_nested, leaves_only, is_leaf, False), key=lambda pair: dotted(pair[0]))
+        return
+    for key, value in td._items():
         is_collection = isinstance(value, TensorCollection)
         leaf = not is_collection if is_leaf is None else is_leaf(type(value))
-        if include_nested and is_collection and not leaf and not value._is_non_tensor:
-            for below, item in value.items(True, leaves_only, is_leaf, sort=sort):
+        if include_nested and is_collection and not (leaf and leaves_only) and not value._is_non_tensor:
+            for below, item in value.items(True, leaves_only, is_leaf):
                 yield ((key, *below) if type(below) is tuple else (key, below)), item
         if leaf or not leaves_only:
             yield key, value
+
+
+def dotted(key: NestedKey) -> str:
+    """A key as one string, which keys are sorted by."""
+    return key if isinstance(key, str) else ".".join(_unravel_key_to_tuple(key))
 
 
 class _TensorDictKeysView(AbstractSet):
@@ -145,7 +152,7 @@ class _TensorDictKeysView(AbstractSet):
         if not (self.include_nested or self.leaves_only):
             names = self.tensordict._key_names()
             return iter(sorted(names) if self.sort else names)
-        return (key for key, _ in walk(self.tensordict, self.include_nested, self.leaves_only, self.is_leaf, self.sort))
+        return self.tensordict._walk_keys(self.include_nested, self.leaves_only, self.is_leaf, self.sort)
 
     def __len__(self) -> int:
         if not (self.include_nested or self.leaves_only):

@@ -18,13 +18,14 @@ from flambeau.data.tensordict._keys import key_path, missing_key
 from flambeau.data.tensordict._lazy_combining import LazyCombining
 from flambeau.data.tensordict._lazy_index import LazyIndexing
 from flambeau.data.tensordict._lazy_reading import LazyReading
+from flambeau.data.tensordict._lazy_reducing import LazyReducing
 from flambeau.data.tensordict._lazy_shape import LazyShape
 from flambeau.data.tensordict._lock_methods import LOCKED
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict.base import TensorDictBase
 
 
-class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyCombining, TensorDictBase):
+class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, LazyCombining, TensorDictBase):
     """A stack of tensordicts that are kept as they are.
 
     Its keys are those that all tensordicts have; `td[i]` has the rest. Reading an entry stacks it, which raises where
@@ -248,6 +249,12 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyCombining,
                 found = True
         if not found:
             raise missing_key(key, self._key_names())
+        return self
+
+    def fill_(self, key: Any, value: float | bool) -> Self:
+        """Fill an entry of every tensordict with a number, in place."""
+        for td in self.tensordicts:
+            td.fill_(key, value)
         return self
 
     def rename_key_(self, old_key: Any, new_key: Any, safe: bool = False) -> Self:

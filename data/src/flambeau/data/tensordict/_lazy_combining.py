@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -163,40 +163,6 @@ class LazyCombining:
         """
         return self._dense()._fast_apply(lambda leaf: leaf.clone(), filter_empty=False)
 
-    def state_dict(
-        self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
-    ) -> Any:
-        """The tensordicts' state dicts, under their positions."""
-        from collections import OrderedDict
-
-        out: Any = OrderedDict() if destination is None else destination
-        for place, td in enumerate(self.tensordicts):
-            if flatten:
-                td.state_dict(destination=out, prefix=f"{prefix}{place}.", keep_vars=keep_vars)
-            else:
-                out[prefix + str(place)] = td.state_dict(keep_vars=keep_vars, flatten=False)
-        return out
-
-    def load_state_dict(
-        self, state_dict: Any, strict: bool = True, assign: bool = False, from_flatten: bool | None = None
-    ) -> Self:
-        """Take what `state_dict` gave.
-
-        Raises:
-            KeyError: `strict`, and keys are missing or unknown.
-        """
-        nested = (
-            any(isinstance(value, dict) for value in state_dict.values()) if from_flatten is None else not from_flatten
-        )
-        for place, td in enumerate(self.tensordicts):
-            start = f"{place}."
-            if nested:
-                part = state_dict[str(place)]
-            else:
-                part = {key.removeprefix(start): value for key, value in state_dict.items() if key.startswith(start)}
-            td.load_state_dict(part, strict=strict, assign=assign, from_flatten=not nested)
-        return self
-
 
 def stack_into(out: Any, items: list[Any], dim: int) -> Any:
     """Write each item to its place in `out`."""
@@ -211,6 +177,9 @@ def alike(one: Any, other: Any) -> bool:
         return False
     if one._is_non_tensor:
         return True
+    if isinstance(one, LazyCombining):
+        pairs = zip(one.tensordicts, other.tensordicts, strict=False)
+        return one.stack_dim == other.stack_dim and all(alike(left, right) for left, right in pairs)
     if one._key_names() != other._key_names():
         return False
     for key, value in one._items():

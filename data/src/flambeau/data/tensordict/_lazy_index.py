@@ -51,9 +51,20 @@ def take_apart(index: Any, stack_dim: int, ndim: int) -> _Parts | None:
         before += [slice(None)] * (stack_dim - position)
         place += max(0, stack_dim - position)
         chosen = slice(None)
-    if tensors > 1 or (tensors and any(type(part) is int for part in parts)):
+    mixed = tensors > 1 or (tensors and any(type(part) is int for part in parts))
+    if mixed and not (type(chosen) is slice and _one_run(after) and not any(map(_advanced, before))):
         return None
     return _Parts((*before, *after), chosen, place)
+
+
+def _advanced(part: Any) -> bool:
+    return type(part) is int or isinstance(part, Tensor)
+
+
+def _one_run(parts: Any) -> bool:
+    """Whether integers and tensors stand side by side, so that the dimension they give stays where they are."""
+    flags = "".join("x" if _advanced(part) else "." for part in parts)
+    return "." not in flags.strip(".")
 
 
 def _kept(part: Any) -> int:
@@ -80,7 +91,10 @@ class LazyIndexing:
             td = self._element(parts.chosen)
             return td[rest] if rest else td
         tds = self._chosen(parts.chosen)
-        return self._restacked([td[rest] for td in tds] if rest else tds, parts)
+        result = self._restacked([td[rest] for td in tds] if rest else tds, parts)
+        if not tds:
+            result._element_size = indexed_size(self._element_size, rest) if rest else self._element_size
+        return result
 
     def _element(self, position: int) -> Any:
         if not -len(self.tensordicts) <= position < len(self.tensordicts):
@@ -112,14 +126,38 @@ class LazyIndexing:
     def _index_jointly(self, index: Any) -> Any:
         """An index whose tensors depend on one another: of a dense stack, or by element where shapes differ."""
         rows = self._positions()[index]
+        if (picked := self._picked(index)) is not None:
+            return picked
         try:
             dense = self._dense()
         except RuntimeError:
             if rows.ndim != 1:
                 raise
-            width = self.batch_size
-            return self._like([self._at(torch.unravel_index(row, width)) for row in rows], 0)
+            return self._elements_at(rows)
         return dense[index]
+
+    def _picked(self, index: Any) -> Any:
+        """One element for each place of 1-D integer tensors, the stack dimension's among them; else None."""
+        parts = list(index)
+        tensors = [place for place, part in enumerate(parts) if isinstance(part, Tensor)]
+        simple = all(parts[place].dtype is not torch.bool and parts[place].ndim <= 1 for place in tensors)
+        if not simple or any(part is None or isinstance(part, bool) for part in parts):
+            return None
+        if self.stack_dim not in tensors or not _one_run(parts):
+            return None
+        columns = torch.broadcast_tensors(*[parts[place] for place in tensors])
+        found = []
+        for row in zip(*[column.tolist() for column in columns], strict=True):
+            for place, position in zip(tensors, row, strict=True):
+                parts[place] = position
+            rest = _trimmed((*parts[: self.stack_dim], *parts[self.stack_dim + 1 :]))
+            td = self._element(parts[self.stack_dim])
+            found.append(td[rest] if rest else td)
+        place = sum(isinstance(part, slice) for part in parts[: tensors[0]])
+        return self._like(found, place)
+
+    def _elements_at(self, rows: Tensor) -> Any:
+        return self._like([self._at(torch.unravel_index(row, self.batch_size)) for row in rows], 0)
 
     def _positions(self) -> Tensor:
         size = self.batch_size

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._defaults import NO_DEFAULT
-from flambeau.data.tensordict._keys import key_path, missing_key
+from flambeau.data.tensordict._keys import dotted, key_path, missing_key
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._unbatched import UnbatchedTensor
 
@@ -32,6 +33,21 @@ class LazyReading:
 
     def _items(self) -> Any:
         return [(key, self._get_str(key)) for key in self._key_names()]
+
+    def _walk_keys(self, include_nested: bool, leaves_only: bool, is_leaf: Any, sort: bool) -> Iterator[Any]:
+        """Keys without the stacking of entries, whose shapes may differ."""
+        found = []
+        for key in self._key_names():
+            value = self.tensordicts[0]._get_str(key)
+            nested = isinstance(value, TensorCollection) and not value._is_non_tensor
+            kind = self.entry_class(key)
+            leaf = not issubclass(kind, TensorCollection) if is_leaf is None else is_leaf(kind)
+            if include_nested and nested and not (leaf and leaves_only):
+                for below in self._get_str(key).keys(True, leaves_only, is_leaf):
+                    found.append((key, *below) if type(below) is tuple else (key, below))
+            if leaf or not leaves_only:
+                found.append(key)
+        return iter(sorted(found, key=dotted) if sort else found)
 
     def _get_str(self, key: str, default: Any = None, **kwargs: Any) -> Any:
         values = []

@@ -22,7 +22,7 @@ class LazyShape:
 
     def unsqueeze(self, *args: Any, **kwargs: Any) -> Self:
         """Insert a batch dimension of size 1 at `dim`."""
-        dim = self._dim(args[0] if args else kwargs["dim"], 1)
+        dim = self._dim(args[0] if args else kwargs["dim"], 1, RuntimeError)
         if dim <= self.stack_dim:
             return self._each_td(lambda td: td.unsqueeze(dim), self.stack_dim + 1)._remember("reshape", self)
         return self._each_td(lambda td: td.unsqueeze(dim - 1))._remember("reshape", self)
@@ -53,7 +53,7 @@ class LazyShape:
             order = order[0]
         order = [self._dim(dim) for dim in order]
         if sorted(order) != list(range(len(self.batch_size))):
-            raise RuntimeError(f"permute: {order} does not name each batch dimension once.")
+            raise ValueError(f"permute: {order} does not name each batch dimension once.")
         if order == sorted(order):
             return self
         below = [self._below(dim) for dim in order if dim != self.stack_dim]
@@ -64,7 +64,7 @@ class LazyShape:
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Exchange two batch dimensions."""
         order = list(range(len(self.batch_size)))
-        dim0, dim1 = self._dim(dim0), self._dim(dim1)
+        dim0, dim1 = self._dim(dim0, error=ValueError), self._dim(dim1, error=ValueError)
         order[dim0], order[dim1] = dim1, dim0
         return self.permute(*order)
 

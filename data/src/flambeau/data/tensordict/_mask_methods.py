@@ -110,7 +110,10 @@ def _where(td: Any, condition: Tensor, other: Any, pad: Any) -> Any:
     for key in extra:
         value = other._get_str(key)
         data[key] = _choose(condition, _filled(value, pad), value, pad)
-    return make_td(data, torch.broadcast_shapes(td.batch_size, condition.shape), td.device, td._names_or_none())
+    size = td.batch_size
+    if condition.ndim >= len(size):
+        size = torch.broadcast_shapes(size, condition.shape)
+    return make_td(data, size, td.device, td._names_or_none() if len(size) == len(td.batch_size) else None)
 
 
 def _filled(value: Any, pad: Any) -> Any:

@@ -33,7 +33,7 @@ class NewMethods:
                 data[key] = value._resized(torch.Size(shape))
             else:
                 data[key] = value._new(make, (shape,), NO_DEFAULT if device is None else device, empty_lazy, options)
-        return make_td(data, new, device)
+        return make_td(data, new, device, self._names_or_none() if len(new) == width else None)
 
     def new_zeros(
         self, *size: Any, dtype: Any = None, device: Any = NO_DEFAULT, requires_grad: bool = False,

@@ -118,10 +118,10 @@ class PointwiseMethods:
         """Limit every element to [min, max]; numbers, tensors or collections, None for no limit.
 
         Raises:
-            ValueError: neither is given.
+            TypeError: neither is given.
         """
         if min is None and max is None:
-            raise ValueError("clamp: give min, max or both.")
+            raise TypeError("clamp: give min, max or both.")
         result = self if min is None else self.clamp_min(min)
         result = result if max is None else result.clamp_max(max)
         return result if out is None else out.update_(result)

@@ -34,15 +34,11 @@ class ShapeMethods:
             result._lock_below(None)
         return result
 
-    def _dim(self, dim: int, extra: int = 0) -> int:
-        """A dimension counted from the front.
-
-        Raises:
-            IndexError: there is none such.
-        """
+    def _dim(self, dim: int, extra: int = 0, error: type[Exception] = IndexError) -> int:
+        """A dimension counted from the front; raises `error` where there is none such."""
         ndim = len(self.batch_size) + extra
         if not -ndim <= dim < ndim:
-            raise IndexError(f"dimension {dim} is out of range for batch size {list(self.batch_size)}.")
+            raise error(f"dimension {dim} is out of range for batch size {list(self.batch_size)}.")
         return dim % ndim
 
     def _reordered(self, order: Sequence[int]) -> Names:
@@ -145,7 +141,7 @@ class ShapeMethods:
 
     def unsqueeze(self, *args: Any, **kwargs: Any) -> Self:
         """Insert a batch dimension of size 1 at `dim`."""
-        dim = self._dim(args[0] if args else kwargs["dim"], 1)
+        dim = self._dim(args[0] if args else kwargs["dim"], 1, RuntimeError)
         size, names = self.batch_size, self._names_or_none()
         new = torch.Size((*size[:dim], 1, *size[dim:]))
         new_names = None if names is None else [*names[:dim], None, *names[dim:]]
@@ -166,7 +162,7 @@ class ShapeMethods:
         order = [self._dim(dim) for dim in order]
         ndim = len(self.batch_size)
         if sorted(order) != list(range(ndim)):
-            raise RuntimeError(f"permute: {order} does not name each of the {ndim} batch dimensions once.")
+            raise ValueError(f"permute: {order} does not name each of the {ndim} batch dimensions once.")
         if order == list(range(ndim)):
             return self
         new = torch.Size([self.batch_size[dim] for dim in order])
@@ -176,7 +172,7 @@ class ShapeMethods:
 
     def transpose(self, dim0: int, dim1: int) -> Self:
         """Exchange two batch dimensions. As a context manager, writes changes back."""
-        dim0, dim1 = self._dim(dim0), self._dim(dim1)
+        dim0, dim1 = self._dim(dim0, error=ValueError), self._dim(dim1, error=ValueError)
         if dim0 == dim1:
             return self
         order = list(range(len(self.batch_size)))
@@ -354,9 +350,9 @@ class ShapeMethods:
         return td if len(td.batch_size) > 1 else td.unsqueeze(0)
 
     def atleast_3d(self) -> Self:
-        """With batch dimensions of size 1 so that there are three, placed as `torch.atleast_3d` does."""
+        """With leading batch dimensions of size 1 so that there are three."""
         td = self.atleast_2d()
-        return td if len(td.batch_size) > 2 else td.unsqueeze(-1)
+        return td if len(td.batch_size) > 2 else td.unsqueeze(0)
 
     def _become(self, result: Any) -> Any:
         """Take over the entries and the batch size of a result."""

@@ -32,7 +32,8 @@ class SplitMethods:
             dim: along which.
 
         Raises:
-            RuntimeError: the sizes do not add up to the dimension's, or are no sizes.
+            RuntimeError: the sizes do not add up to the dimension's.
+            ValueError: a size below 1.
         """
         where, size = self._dim(dim), self.batch_size
         sizes = _part_sizes(split_size, size[where])
@@ -149,7 +150,7 @@ def split_entry(value: Any, split_size: Any, dim: int, parts: int) -> Any:
 def _part_sizes(split_size: Any, length: int) -> list[int]:
     if isinstance(split_size, int):
         if split_size < 1:
-            raise RuntimeError(f"split: parts of size {split_size}; sizes are 1 or more.")
+            raise ValueError(f"split: parts of size {split_size}; sizes are 1 or more.")
         whole, rest = divmod(length, split_size)
         return [split_size] * whole + ([rest] if rest else []) or [0]
     sizes = list(split_size)

@@ -11,8 +11,6 @@ from torch import Tensor
 from flambeau.data.tensordict._keys import listing
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
-_BATCH_SIZE, _DEVICE = "__batch_size", "__device"
-
 
 class StateMethods:
     """`state_dict` and `load_state_dict`."""
@@ -26,7 +24,8 @@ class StateMethods:
             destination: a dict to write into.
             prefix: before every key.
             keep_vars: keep the tensors' history; otherwise they are detached.
-            flatten: one level, keys joined by dots; otherwise nested dicts with batch size and device at each level.
+            flatten: one level, keys joined by dots; otherwise nested dicts, with batch size and device at each level in
+                their `_metadata`.
         """
         out: Any = OrderedDict() if destination is None else destination
         source = self.flatten_keys(".") if flatten else self
@@ -37,9 +36,8 @@ class StateMethods:
                 out[prefix + key] = value._unwrap()
             else:
                 out[prefix + key] = value.state_dict(keep_vars=keep_vars, flatten=False)
-        if not flatten:
-            out[prefix + _BATCH_SIZE] = self.batch_size
-            out[prefix + _DEVICE] = self.device
+        if not flatten and isinstance(out, OrderedDict):
+            out._metadata = OrderedDict({prefix: {"batch_size": self.batch_size, "device": self.device}})
         return out
 
     def load_state_dict(
@@ -54,21 +52,23 @@ class StateMethods:
             from_flatten: whether it is flat; found out where None.
 
         Raises:
-            KeyError: `strict`, and keys are missing or unknown.
+            RuntimeError: `strict`, and keys are missing or unknown.
         """
-        flat = _BATCH_SIZE not in state_dict if from_flatten is None else from_flatten
+        flat = (
+            not any(isinstance(value, dict) for value in state_dict.values()) if from_flatten is None else from_flatten
+        )
         if flat:
             nested: dict[Any, Any] = {tuple(key.split(".")): value for key, value in state_dict.items()}
             mine = {tuple(key.split(".")) for key in self.flatten_keys(".")._key_names()}
         else:
-            nested, size = _plain(state_dict)
+            size = _batch_size(state_dict)
             if strict and size is not None and torch.Size(size) != self.batch_size:
                 self.batch_size = size
             mine = {(key,) for key in self._key_names()}
-            nested = {(key,): value for key, value in nested.items()}
+            nested = {(key,): value for key, value in state_dict.items()}
         if strict and mine != set(nested):
             odd = sorted(".".join(path) for path in mine ^ set(nested))
-            raise KeyError(f"the state dict does not fit; on one side only: {listing(odd)}.")
+            raise RuntimeError(f"the state dict does not fit; on one side only: {listing(odd)}.")
         for path, value in nested.items():
             target = self._get_path(path)
             if isinstance(target, TensorCollection) and not target._is_non_tensor and isinstance(value, dict):
@@ -80,6 +80,7 @@ class StateMethods:
         return self
 
 
-def _plain(state_dict: Any) -> tuple[dict[str, Any], Any]:
-    entries = {key: value for key, value in state_dict.items() if key not in (_BATCH_SIZE, _DEVICE)}
-    return entries, state_dict.get(_BATCH_SIZE)
+def _batch_size(state_dict: Any) -> torch.Size | None:
+    """The batch size that a nested state dict notes."""
+    notes = getattr(state_dict, "_metadata", None) or {}
+    return next((note["batch_size"] for note in notes.values() if "batch_size" in note), None)

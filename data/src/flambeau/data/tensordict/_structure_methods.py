@@ -161,8 +161,7 @@ class StructureMethods:
                     part._set_path(key_path(new_key), value)
                     rest.del_(key)
                 elif default is not NO_DEFAULT:
-                    if default is not None:
-                        part._set_path(key_path(new_key), default)
+                    part._set_path(key_path(new_key), default)
                 elif strict:
                     raise missing_key(key, rest._key_names())
             parts.append(part)
@@ -188,8 +187,7 @@ class StructureMethods:
                 taken._set_path(path, value)
                 self.del_(key)
             elif default is not NO_DEFAULT:
-                if default is not None:
-                    taken._set_path(path, default)
+                taken._set_path(path, default)
             elif strict:
                 raise missing_key(key, self._key_names())
         if filter_empty:

@@ -66,6 +66,22 @@ for _name in _METHODS.split():
     TD_FUNCTIONS[getattr(torch, _name)] = _forward(_name)
 
 
+# Reductions, by the method of the same name; `gather` without `sparse_grad`.
+for _name in (
+    "sum", "mean", "var", "std", "nansum", "nanmean", "prod", "amax", "amin", "logsumexp", "cummax", "cummin", "gather",
+):  # fmt: skip
+    TD_FUNCTIONS[getattr(torch, _name)] = _forward(_name)
+
+
+@implements_for_td(torch.equal)
+def _equal(input: Any, other: Any) -> bool:
+    """Whether both have the same batch size, keys and values."""
+    if not isinstance(other, TensorCollection) or input.batch_size != other.batch_size:
+        return False
+    keys = set(input.keys(True, True))
+    return keys == set(other.keys(True, True)) and all(torch.equal(input.get(key), other.get(key)) for key in keys)
+
+
 @implements_for_td(torch.stack)
 def _stack(tensors: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
     tensors = list(tensors)

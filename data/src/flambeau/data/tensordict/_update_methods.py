@@ -128,7 +128,9 @@ class UpdateMethods:
         return self
 
     def replace(self, *args: Any, **kwargs: Any) -> Self:
-        """A shallow copy with the entries of a mapping, or given by name, set in it; `self` stays as it is."""
+        """A shallow copy with the entries of a mapping, or given by name, set in it; `self` where there is none."""
+        if not kwargs and not (args and len(args[0].keys())):
+            return self
         return self.copy().update(*args, **kwargs)
 
     def copy_(self, tensordict: Any, non_blocking: bool = False) -> Self:
