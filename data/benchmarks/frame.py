@@ -5,8 +5,8 @@
 The files are made for the purpose, like the Criteo logs: 13 counts (int32) and 26 ids (8 hexadecimal digits, 10 to
 200,000 different ones), a fifth of all values missing. The work, by every engine: counts are filled, held
 above zero and become log(1 + x) in float32; ids become numbers modulo 1,000,000; both are handed over as tensors in
-batches of 131,072 rows. Each engine runs in a process of its own, all sums must agree, and CPU seconds (of all its
-processes) are what counts on a machine that others use. Ratios are to the frame's CPU seconds.
+batches of 131,072 rows. Each engine runs in a process of its own, which does a few rows first; all sums must agree, and
+CPU seconds (of all its processes; for Linux) are what counts on a machine that others use. Ratios are to the frame's.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def ray(folder: Path) -> Batches:
     import ray as module
     import torch
 
-    module.init(include_dashboard=False, logging_level="error")
+    _start(module)
 
     def work(logs: Any) -> dict[str, Any]:
         counts = np.log1p(logs[COUNTS].fillna(0).clip(lower=0).to_numpy(np.float32))
@@ -129,13 +129,19 @@ def scale(folder: Path) -> Batches:
     import flambeau.data.frame as ta
     from flambeau.data.frame.pytorch import rec
 
-    module.init(include_dashboard=False, logging_level="error")
+    _start(module)
     conversion = rec.Dense(batch_first=True)
     for block in (
         _program(ta.scan_parquet(folder)).to_ray(module).iter_batches(batch_format="pyarrow", batch_size=BATCH)
     ):
         batch = ta.from_arrow(block)
         yield batch[COUNTS].to_tensor(conversion), batch[IDS].to_tensor(conversion)
+
+
+def _start(module: Any) -> None:
+    if not module.is_initialized():
+        module.init(include_dashboard=False, logging_level="error")
+        module.data.DataContext.get_current().enable_progress_bars = False
 
 
 ENGINES: dict[str, Callable[[Path], Batches]] = {
@@ -149,24 +155,37 @@ ENGINES: dict[str, Callable[[Path], Batches]] = {
 
 def run(name: str, folder: Path) -> None:
     """Run one engine in this process, and print what it took."""
-    import torch  # not part of the work
+    import torch
 
+    # Imports, and the start of a cluster, are not part of the work.
+    for _ in ENGINES[name](folder / "few"):
+        pass
+    folder = folder / "many"
     begin, rows, counts, ids = time.perf_counter(), 0, 0.0, 0
     before = _cpu()
     for dense, sparse in ENGINES[name](folder):
         rows += len(dense)
         counts += float(dense.sum(dtype=torch.float64))
         ids += int(sparse.sum())
-    wall = time.perf_counter() - begin
-    if "ray" in sys.modules:
-        sys.modules["ray"].shutdown()  # its processes' time is known when they have ended
+    wall, cpu = time.perf_counter() - begin, _cpu() - before
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(json.dumps({"rows": rows, "counts": counts, "ids": ids, "wall": wall, "cpu": _cpu() - before, "peak": peak}))
+    print(json.dumps({"rows": rows, "counts": counts, "ids": ids, "wall": wall, "cpu": cpu, "peak": peak}))
 
 
 def _cpu() -> float:
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    """CPU seconds of this process and of all that it and they have started and that still run."""
+    ticks, parents = {}, {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it ended while the others were read
+        number = int(entry.parent.name)
+        parents[number], ticks[number] = int(fields[1]), int(fields[11]) + int(fields[12])
+    ours = {os.getpid()}
+    while more := {number for number, parent in parents.items() if parent in ours} - ours:
+        ours |= more
+    return sum(ticks[number] for number in ours) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> int:
@@ -182,7 +201,9 @@ def main() -> int:
         return 0
     results: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
-        write_files(Path(folder), options.rows)
+        for name, rows in (("few", 1000), ("many", options.rows)):
+            (Path(folder) / name).mkdir()
+            write_files(Path(folder) / name, rows)
         for name in options.only:
             command = [sys.executable, __file__, "--run", name, "--folder", folder]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
