@@ -423,6 +423,15 @@ def compared(wrapper: Any, other: Any, compare: Callable[[Any, Any], Any]) -> Te
     return equal if compare is operator.eq else ~equal
 
 
+def add_order(cls: type) -> None:
+    """Let `<` and its relatives raise: values of whatever type have no order, and an empty tensordict would say yes."""
+    for compare in (operator.lt, operator.le, operator.gt, operator.ge):
+        setattr(cls, f"__{compare.__name__}__", lambda self, other, compare=compare: self._compare(other, compare))
+
+
+add_order(NonTensorDataBase)
+
+
 def values_and_positions(wrapper: Any) -> tuple[list[Any], Tensor]:
     """The distinct values of a wrapper, and the number of the one at each position."""
     if isinstance(wrapper, NonTensorDataBase):

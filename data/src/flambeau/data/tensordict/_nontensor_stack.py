@@ -17,6 +17,7 @@ from torch import Tensor
 from flambeau.data.tensordict._nontensor import (
     NonTensorData,
     NonTensorDataBase,
+    add_order,
     compared,
     same,
     values_and_positions,
@@ -384,6 +385,7 @@ def _leave_arithmetic_out() -> None:
 
 
 _leave_arithmetic_out()
+add_order(NonTensorStack)
 
 
 class LinkedList(list):

@@ -46,6 +46,8 @@ def _entry(values: Any, separator: str | None, dtype: torch.dtype | None, device
 
     if isinstance(values, np.ndarray) and values.dtype.kind not in "biufc":
         values = [item.tolist() if isinstance(item, np.ndarray) else item for item in values.tolist()]
+    if isinstance(values, np.ndarray) and not values.flags.writeable:
+        values = values.copy()
     if isinstance(values, (Tensor, np.ndarray)):
         tensor = torch.as_tensor(values)
         return tensor if dtype is None or tensor.dtype is torch.bool else tensor.to(dtype)

@@ -198,9 +198,6 @@ class TensorClass(TensorCollection, metaclass=_TensorClassMeta):
             return
         raise self._no_field(name)
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
     @classmethod
     def fields(cls) -> tuple[dataclasses.Field[Any], ...]:
         """The fields, as `dataclasses.fields` gives them."""
@@ -486,13 +483,20 @@ def tensorclass(
     options = Options(autocast, frozen, nocast, shadow, tensor_only)
 
     def decorate(body: type[T]) -> Any:
-        if isinstance(body, _TensorClassMeta):
-            raise TypeError(
-                f"{body.__name__} derives from TensorClass and is a tensorclass already; drop the decorator."
-            )
+        if isinstance(body, _TensorClassMeta):  # by its base class
+            return _with_options(body, options)
         return _with_base(body, options)
 
     return decorate if cls is None else decorate(cls)
+
+
+def _with_options(cls: Any, options: Options) -> type:
+    """A class that derives from a tensorclass, with further options."""
+    chosen = {name: True for name in OPTIONS if getattr(options, name)}
+    cls._options = dataclasses.replace(cls._options, **chosen)
+    if cls._options.tensor_only:
+        _check_tensor_only(cls)
+    return cls
 
 
 def _with_base(body: type, options: Options) -> type:

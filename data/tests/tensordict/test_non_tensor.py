@@ -1,0 +1,186 @@
+"""Non-tensor data: values of any kind as entries of tensordicts."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flambeau.data.tensordict import (
+    LazyStackedTensorDict,
+    MetaData,
+    NonTensorData,
+    NonTensorStack,
+    TensorDict,
+    is_non_tensor,
+    set_capture_non_tensor_stack,
+    set_list_to_stack,
+)
+
+LETTERS = np.array(list("abcdefghijkl")).reshape(3, 4)
+
+
+def grid() -> NonTensorStack:
+    return NonTensorStack.from_list(LETTERS.tolist())
+
+
+def test_a_value_is_given_back_as_it_was_and_its_wrapper_by_get():
+    value = {"any": [object]}
+    td = TensorDict({"v": value_of(value)}, batch_size=[2])
+    assert td["v"] is value and td.get("v").data is value and is_non_tensor(td.get("v"))
+
+
+def value_of(value):
+    return NonTensorData(value, batch_size=[2])
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (lambda x: x[0], lambda a: a[0]),
+        (lambda x: x[:, -1], lambda a: a[:, -1]),
+        (lambda x: x[torch.tensor([2, 0])], lambda a: a[[2, 0]]),
+        (lambda x: x[torch.eye(3, 4).bool()], lambda a: a[np.eye(3, 4, dtype=bool)]),
+        (lambda x: x[None], lambda a: a[None]),
+        (lambda x: x.permute(1, 0), lambda a: a.T),
+        (lambda x: x.reshape(2, 6), lambda a: a.reshape(2, 6)),
+        (lambda x: x.flatten(0, 1), lambda a: a.reshape(-1)),
+        (lambda x: x.unsqueeze(1), lambda a: a[:, None]),
+        (lambda x: x.expand(2, 3, 4), lambda a: np.broadcast_to(a, (2, 3, 4))),
+        (lambda x: x.flip(0), lambda a: np.flip(a, 0)),
+        (lambda x: x.split(2, 1)[1], lambda a: a[:, 2:]),
+        (lambda x: x.unbind(1)[2], lambda a: a[:, 2]),
+        (lambda x: torch.stack([x, x], 1), lambda a: np.stack([a, a], 1)),
+        (lambda x: torch.cat([x, x[:1]], 0), lambda a: np.concatenate([a, a[:1]])),
+        (lambda x: x.repeat_interleave(2, dim=0), lambda a: np.repeat(a, 2, 0)),
+    ],
+)
+def test_shape_operations_move_values_as_they_move_elements_of_an_array(ours, theirs):
+    assert ours(grid()).tolist() == theirs(LETTERS).tolist()
+    td = ours(TensorDict({"s": grid()}, batch_size=[3, 4]))
+    assert td["s"] == theirs(LETTERS).tolist() and td.batch_size == theirs(LETTERS).shape
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [NonTensorData("a", batch_size=[2]), NonTensorData("b", batch_size=[2]), NonTensorStack("a", "b")]
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_every_mixture_stacks_and_concatenates(wrappers):
+    lists = [wrapper.tolist() for wrapper in wrappers]
+    assert torch.stack(wrappers).tolist() == lists
+    assert torch.cat(wrappers).tolist() == [value for part in lists for value in part]
+    assert type(torch.stack(wrappers)) is NonTensorStack  # whatever the values
+
+
+def test_equal_values_collapse_only_where_that_is_asked_for():
+    wrappers = [NonTensorData("a"), NonTensorData("a")]
+    assert type(torch.stack(wrappers)) is NonTensorStack
+    with set_capture_non_tensor_stack(True):
+        assert type(torch.stack(wrappers)) is NonTensorData
+    assert type(torch.stack([MetaData("a"), MetaData("a")])) is MetaData
+
+
+def test_lists_spread_over_the_batch_unless_switched_off():
+    assert TensorDict({"s": ["a", "b"]}, batch_size=[2])[1]["s"] == "b"
+    with pytest.raises(RuntimeError, match=r"NonTensorData\(value\)"):
+        TensorDict({"s": ["a", "b", "c"]}, batch_size=[2])
+    with set_list_to_stack(False):
+        assert TensorDict({"s": ["a", "b", "c"]}, batch_size=[2])[1]["s"] == ["a", "b", "c"]
+
+
+def test_writing_an_item_of_the_list_reaches_the_tensordict():
+    td = TensorDict({"s": ["a", "b"], "grid": grid().permute(1, 0)[:2]}, batch_size=[2])
+    td["s"][0] = "z"
+    td["grid"][1][2] = "y"
+    assert td["s"] == ["z", "b"] and td["grid"][1] == ["b", "f", "y"]
+    with pytest.raises(RuntimeError, match="length"):
+        td["s"].append("c")
+
+
+def test_writing_a_part_of_the_batch_makes_values_differ():
+    td = TensorDict({"s": "a", "x": torch.zeros(3)}, batch_size=[3])
+    td[1] = TensorDict({"s": "a"})
+    assert type(td.get("s")) is NonTensorData
+    td[1] = TensorDict({"s": "b"})
+    td[torch.tensor([False, False, True])] = TensorDict({"s": ["c"]}, batch_size=[1])
+    assert td["s"] == ["a", "b", "c"]
+    td.set_at_("s", "d", slice(0, 2))
+    assert td["s"] == ["d", "d", "c"]
+
+
+def test_arithmetic_and_reductions_leave_values_alone():
+    td = TensorDict({"s": ["a", "b"], "d": "q", "x": torch.ones(2)}, batch_size=[2])
+    changed = (td * 3 + td).apply(lambda x: -x)
+    changed.zero_()
+    assert changed["s"] == ["a", "b"] and changed["d"] == "q" and changed["x"].tolist() == [0, 0]
+    stack = NonTensorStack("a", "b")
+    assert (stack + 1).tolist() == ["a", "b"] and stack.abs().tolist() == ["a", "b"]
+
+
+def test_equality_is_asked_of_values_and_order_is_an_error():
+    td = TensorDict({"s": ["a", "b"], "arr": NonTensorData(np.arange(3), batch_size=[2])}, batch_size=[2])
+    assert (td == td.clone()).all()
+    other = td.clone()
+    other[0] = TensorDict({"s": "c"})
+    assert (td == other)["s"].tolist() == [False, True]
+    with pytest.raises(TypeError, match="=="):
+        _ = NonTensorData("a") < NonTensorData("b")
+
+
+def test_locked_tensordicts_keep_their_values():
+    td = TensorDict({"s": "a"}).lock_()
+    with pytest.raises(RuntimeError, match="locked"):
+        td["s"] = "b"
+    td.unlock_()["s"] = "b"
+    assert td["s"] == "b"
+
+
+@pytest.mark.parametrize(
+    "wrapper", [NonTensorData({"a": 1}, batch_size=[2], device="cpu"), NonTensorStack({"a": 1}, [2]), MetaData(3)]
+)
+def test_wrappers_are_pickled_and_copied(wrapper):
+    for again in (pickle.loads(pickle.dumps(wrapper)), copy.deepcopy(wrapper), wrapper.clone()):
+        assert type(again) is type(wrapper) and again.tolist() == wrapper.tolist()
+        assert again.batch_size == wrapper.batch_size and again.device == wrapper.device
+
+
+def test_conversions_take_every_kind_of_value():
+    td = TensorDict({"s": ["a", "b"], "n": {"q": NonTensorData((1, 2), batch_size=[2])}, "m": None}, batch_size=[2])
+    assert td.to_dict() == {"s": ["a", "b"], "n": {"q": (1, 2)}, "m": None}
+    assert td.to_dict(retain_none=False).keys() == {"s", "n"}
+    assert td.tolist() == [{"s": "a", "n": {"q": (1, 2)}, "m": None}, {"s": "b", "n": {"q": (1, 2)}, "m": None}]
+    assert td.numpy()["s"] == ["a", "b"]
+
+
+def test_the_entries_that_are_no_tensors_can_be_listed_and_left_out():
+    td = TensorDict({"s": "a", "n": {"q": "b", "x": torch.zeros(2)}}, batch_size=[2])
+    assert [key for key, _ in td.non_tensor_items(include_nested=True)] == ["s", ("n", "q")]
+    assert list(td.filter_non_tensor_data().keys(True, True)) == [("n", "x")]
+    assert td.is_non_tensor("s") and not td.is_non_tensor(("n", "x"))
+    assert td.set_non_tensor(("n", "y"), [1, 2])["n", "y"] == [1, 2] and td.get_non_tensor("missing", 3) == 3
+
+
+def test_lazy_stacks_hold_values_of_each_element():
+    stack = LazyStackedTensorDict(TensorDict({"s": "a"}), TensorDict({"s": "b"}))
+    assert stack["s"] == ["a", "b"] and stack[1]["s"] == "b"
+
+
+def test_stacks_grow():
+    stack = NonTensorStack("a", "b")
+    stack.append("c")
+    stack.insert(0, "z")
+    stack.extend(["d", "e"])
+    assert stack.tolist() == ["z", "a", "b", "c", "d", "e"] and stack.stack_dim == 0
+    with pytest.raises(AttributeError, match="differ"):
+        _ = stack.data
+    assert NonTensorStack("a", "a").data == "a"

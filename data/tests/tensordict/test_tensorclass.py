@@ -1,0 +1,253 @@
+"""Tensorclasses: dataclasses over tensordicts."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import pickle
+from typing import Any, ClassVar
+
+import pytest
+import torch
+
+from flambeau.data.tensordict import TensorClass, TensorDict, from_dataclass, is_tensorclass, tensorclass
+
+
+@tensorclass
+class Sample:
+    image: torch.Tensor
+    label: str = "?"
+    weight: torch.Tensor | None = None
+    kinds: ClassVar[int] = 3
+
+    def brighter(self) -> Sample:
+        return Sample(self.image + 1, self.label, batch_size=self.batch_size)
+
+    @property
+    def channels(self) -> int:
+        return self.image.shape[-1]
+
+    @classmethod
+    def blank(cls, count: int) -> Sample:
+        return cls(torch.zeros(count, 2), batch_size=[count])
+
+
+class Pair(TensorClass):
+    first: Sample
+    second: torch.Tensor
+
+
+def make() -> Sample:
+    return Sample(torch.arange(6.0).reshape(3, 2), label="x", batch_size=[3])
+
+
+def test_fields_methods_properties_and_class_variables_stay():
+    sample = make()
+    assert sample.image.shape == (3, 2) and sample.label == "x" and sample.weight is None
+    assert sample.brighter().image.sum() == 21 and sample.channels == 2 and Sample.kinds == 3
+    assert type(Sample.blank(2)) is Sample and list(sample.keys()) == ["image", "label"]
+    assert is_tensorclass(sample) and isinstance(sample, TensorClass) and dataclasses.is_dataclass(Sample)
+    assert list(inspect.signature(Sample).parameters) == ["image", "label", "weight", "batch_size", "device", "names"]
+
+
+def test_operations_give_the_same_class():
+    sample = make()
+    results = [
+        *(sample[0], sample[1:], sample.reshape(3, 1), sample.unsqueeze(0), sample.expand(2, 3), next(iter(sample))),
+        *(sample + 1, sample.clone(), sample.to(torch.float64), sample.apply(lambda x: x * 2), sample.data),
+        *(
+            torch.stack([sample, sample]),
+            torch.cat([sample, sample]),
+            torch.zeros_like(sample),
+            sample == sample.clone(),
+        ),
+        *(*sample.unbind(0), *sample.split(2)),
+    ]
+    assert {type(result) for result in results} == {Sample}
+    assert torch.stack([sample, sample]).label == [["x"] * 3] * 2 and (sample == sample).all()
+
+
+def test_fields_are_written_and_checked():
+    sample = make()
+    sample.image = torch.zeros(3, 2)
+    sample.weight = torch.ones(3)
+    sample.label = None
+    assert sample.image.sum() == 0 and set(sample.keys()) == {"image", "weight"} and sample.label is None
+    sample[0] = Sample(torch.ones(2), weight=torch.tensor(5.0))
+    assert sample.image[0].tolist() == [1, 1] and sample.weight.tolist() == [5, 1, 1]
+    with pytest.raises(RuntimeError, match="batch size"):
+        sample.image = torch.zeros(2)
+    with pytest.raises(
+        AttributeError, match="'imagge' is no field of Sample; its fields are 'image', 'label', 'weight'"
+    ):
+        sample.imagge = torch.zeros(3)
+    with pytest.raises(AttributeError, match="has no attribute"):
+        _ = sample.nothing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [((), "missing a value for 'image'"), ((1, 2, 3, 4), "3 fields"), ((torch.zeros(1), "a"), None)],
+)
+def test_constructors_bind_like_functions(arguments, message):
+    if message is None:
+        assert Sample(*arguments).label == "a"
+    else:
+        with pytest.raises(TypeError, match=message):
+            Sample(*arguments)
+
+
+def test_nested_tensorclasses_are_indexed_and_moved_together():
+    pair = Pair(first=make(), second=torch.zeros(3), batch_size=[3])
+    assert type(pair[1].first) is Sample and pair[1].first.image.tolist() == [2, 3]
+    assert pair.get(("first", "image")).shape == (3, 2)
+    pair.first.image.zero_()
+    assert pair[0].first.image.sum() == 0
+    assert type(pair.to_tensordict()["first"]) in (TensorDict, Sample)
+
+
+def test_locking_freezes_the_fields():
+    sample = make().lock_()
+    with pytest.raises(RuntimeError, match="locked"):
+        sample.weight = torch.ones(3)
+    with sample.unlock_():
+        sample.weight = torch.ones(3)
+    assert sample.is_locked
+
+
+def test_frozen_classes_cannot_be_assigned_to():
+    @tensorclass(frozen=True)
+    class Frozen:
+        x: torch.Tensor
+
+    frozen = Frozen(torch.zeros(2), batch_size=[2])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        frozen.x = torch.ones(2)
+    assert type(frozen[0]) is Frozen
+
+
+class Cast(TensorClass["autocast"]):
+    x: torch.Tensor
+    n: int = 0
+    sample: Sample | None = None
+    td: TensorDict | None = None
+
+
+def test_autocast_converts_to_the_annotation():
+    made = Cast([1, 2], 3.0, {"image": torch.zeros(1)}, {"q": [1.5]})
+    assert made.x.tolist() == [1, 2] and made.n == 3 and type(made.n) is int
+    assert type(made.sample) is Sample and made.td["q"].tolist() == [1.5]
+    with pytest.raises(ValueError, match="choose one"):
+        tensorclass(autocast=True, nocast=True)
+
+
+def test_without_casting_numbers_become_tensors_or_stay():
+    @tensorclass
+    class Converts:
+        x: Any
+
+    @tensorclass(nocast=True)
+    class Keeps:
+        x: Any
+
+    assert torch.is_tensor(Converts(3).x) and Converts({"a": 1}).x == {"a": 1}
+    assert Keeps(3).x == 3 and type(Keeps(3).x) is int
+
+
+def test_names_of_tensordict_methods_are_refused_unless_shadowed():
+    with pytest.raises(AttributeError, match="would hide"):
+
+        @tensorclass
+        class Bad:
+            shape: torch.Tensor
+
+    @tensorclass(shadow=True)
+    class Good:
+        values: torch.Tensor
+
+    good = Good(torch.ones(2, 3), batch_size=[2])
+    assert good.values.shape == (2, 3) and good[0].values.shape == (3,)
+
+
+def test_tensor_only_checks_the_annotations_once():
+    class Only(TensorClass["tensor_only"]):
+        x: torch.Tensor
+        y: torch.Tensor | None = None
+
+    assert Only(torch.ones(1)).x.item() == 1
+    with pytest.raises(TypeError, match="'y' is annotated"):
+
+        class Wrong(TensorClass["tensor_only"]):
+            y: str
+
+    with pytest.raises(ValueError, match="no option"):
+        TensorClass["autcast"]
+
+
+def test_inheritance_adds_fields_and_super_works():
+    @tensorclass
+    class Base:
+        x: torch.Tensor
+
+        def total(self) -> float:
+            return float(self.x.sum())
+
+    @tensorclass
+    class Derived(Base):
+        y: torch.Tensor
+
+        def total(self) -> float:
+            return super().total() + float(self.y.sum())
+
+    assert Derived(torch.ones(2), torch.ones(3)).total() == 5
+
+
+def test_post_init_runs_and_factories_make_defaults():
+    class Post(TensorClass):
+        x: torch.Tensor
+        tags: dict = dataclasses.field(default_factory=dict)
+
+        def __post_init__(self) -> None:
+            self.x = self.x + 1
+
+    assert Post(torch.zeros(2)).x.sum() == 2 and Post(torch.zeros(1)).tags == {}
+
+
+def test_tensorclasses_are_pickled_copied_and_converted(tmp_path):
+    sample = make()
+    for again in (pickle.loads(pickle.dumps(sample)), copy.deepcopy(sample)):
+        assert type(again) is Sample and (again == sample).all() and again.label == "x"
+    assert sample.to_dict().keys() == {"image", "label"} and type(sample.to_tensordict()) is TensorDict
+    assert type(Sample.from_tensordict(TensorDict({"image": torch.zeros(1)}))) is Sample
+    with pytest.raises(ValueError, match="'q' are no fields"):
+        Sample.from_tensordict(TensorDict({"q": torch.zeros(1)}))
+    saved = sample.memmap(tmp_path)
+    assert type(saved) is Sample and saved.is_memmap() and saved.saved_path == tmp_path
+    loaded = Sample.load_memmap(tmp_path)
+    assert type(loaded) is Sample and (loaded == sample).all() and loaded.weight is None
+    assert type(sample.consolidate()) is Sample
+
+
+def test_dataclasses_become_tensorclasses():
+    @dataclasses.dataclass
+    class Plain:
+        x: torch.Tensor
+        name: str = "n"
+
+        def double(self):
+            return self.x * 2
+
+    made = from_dataclass(Plain(torch.ones(3)), auto_batch_size=True)
+    assert made.name == "n" and made.batch_size == (3,) and made.double().sum() == 6
+    assert is_tensorclass(from_dataclass(Plain)) and type(TensorDict.from_dataclass(Plain(torch.ones(1)))) is TensorDict
+    with pytest.raises(TypeError, match="dataclass"):
+        from_dataclass(3)
+
+
+def test_it_prints_every_field():
+    assert repr(make()) == (
+        "Sample(\n    image=Tensor(shape=torch.Size([3, 2]), device=cpu, dtype=torch.float32, is_shared=False),\n"
+        "    label=NonTensorData(data=x, batch_size=torch.Size([3]), device=None),\n    weight=None,\n"
+        "    batch_size=torch.Size([3]),\n    device=None,\n    is_shared=False)"
+    )
