@@ -53,6 +53,7 @@ class Kernel:
         """
         info, function = info_of(cls), self.function
         names = info.names
+        known = frozenset(names)
         asked = tuple(name for name in names if name in self.takes)
         by_name = any(name in self.positional for name in asked)
         arguments = self.arguments
@@ -75,6 +76,15 @@ class Kernel:
                 for name in names:
                     setattr(result, name, getattr(tensor, name))
                 return result
+            if type(result) is tuple and not _compiling() and not CHECKS.active and _is_changed(result, known):
+                bare_result, changes = result
+                result = None  # the tuple is gone, and with it its reference
+                if getrefcount(bare_result) <= 2:
+                    bare_result.__class__ = cls
+                    for name in names:
+                        setattr(bare_result, name, changes[name] if name in changes else getattr(tensor, name))
+                    return bare_result
+                result = bare_result, changes
             return _typed(result, cls, info.metadata(tensor))
 
         return call
@@ -176,6 +186,11 @@ class Kernels:
             f"{self.name} has no kernel for {cls.__name__}; it supports: {names}. "
             f"To add one: @register_kernel({self.name}, {cls.__name__})."
         )
+
+
+def _is_changed(result: tuple[Any, ...], known: frozenset[str]) -> bool:
+    """Whether a kernel returned (plain tensor, metadata that differs)."""
+    return len(result) == 2 and type(result[0]) is Tensor and type(result[1]) is dict and result[1].keys() <= known
 
 
 def _typed(result: Any, cls: Any, metadata: dict[str, Any]) -> Any:

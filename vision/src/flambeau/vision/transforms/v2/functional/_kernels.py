@@ -77,7 +77,8 @@ def _adapted(functional: Callable[..., Any], kernel: Callable[..., Any], canvas:
     def adapted(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if len(args) > len(arguments):
             raise TypeError(f"{functional.__name__}() takes {1 + len(arguments)} arguments, got {1 + len(args)}.")
-        kwargs.update(zip(arguments, args, strict=False))
+        if args:
+            kwargs.update(zip(arguments, args, strict=False))
         for name in unused:
             kwargs.pop(name, None)
         result = kernel(tensor, **kwargs)
