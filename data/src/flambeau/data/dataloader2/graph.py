@@ -44,18 +44,17 @@ def list_dps(graph: DataPipeGraph, exclude_dps: Any | Iterable[Any] | None = Non
         exclude_dps: a pipe, or several, to leave out together with everything behind them.
     """
     excluded = [] if exclude_dps is None else [exclude_dps] if is_pipe(exclude_dps) else list(exclude_dps)
-    seen = {id(behind) for pipe in excluded for behind in upstream(pipe)}
-    found: list[Any] = []
+    left_out = {id(behind) for pipe in excluded for behind in upstream(pipe)}
+    found: dict[int, Any] = {}
+    _list(graph, left_out, found)
+    return list(found.values())
 
-    def visit(level: DataPipeGraph) -> None:
-        for number, (pipe, behind) in level.items():
-            if number not in seen:
-                seen.add(number)
-                found.append(pipe)
-                visit(behind)
 
-    visit(graph)
-    return found
+def _list(graph: DataPipeGraph, left_out: set[int], found: dict[int, Any]) -> None:
+    for number, (pipe, behind) in graph.items():
+        if number not in left_out and number not in found:
+            found[number] = pipe
+            _list(behind, left_out, found)
 
 
 def replace_dp(graph: DataPipeGraph, old_datapipe: Any, new_datapipe: Any) -> DataPipeGraph:

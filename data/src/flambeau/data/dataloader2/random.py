@@ -94,6 +94,11 @@ class PhiloxEngine:
         low, high = words[index % 2 * 2 : index % 2 * 2 + 2]
         return PhiloxEngine(high << 32 | low)
 
+    @property
+    def untouched(self) -> bool:
+        """Whether no number was asked for since the seed was set."""
+        return self._counter <= 1
+
     def get_state(self) -> list[Any]:
         """Plain values for `set_state`."""
         return [list(self._key), list(self._spawn_key), self._counter, list(self._ready), self._seeded]
@@ -155,6 +160,16 @@ class SeedGenerator:
     def clone(self) -> SeedGenerator:
         """A generator that goes on with the same seeds."""
         return SeedGenerator(_rngs=(self._shared_rng.clone(), self._worker_rng.clone()))
+
+    def for_worker(self, worker_id: int) -> SeedGenerator:
+        """As `spawn`; but where this generator has given worker seeds already, the worker's follow from those.
+
+        Upstream: `spawn` gives a worker the same seeds however often it is called, and so the same in every pass.
+        """
+        if self._worker_rng.untouched:
+            return self.spawn(worker_id)
+        own = PhiloxEngine(self._worker_rng.clone().generate())
+        return SeedGenerator(_rngs=(self._shared_rng.clone(), own.spawn(worker_id)))
 
     def state_dict(self) -> dict[str, Any]:
         """Plain values for `load_state_dict`."""

@@ -52,19 +52,17 @@ def _within(value: Any, seen: set[int]) -> Iterator[Any]:
 
 def upstream(root: Any) -> list[Any]:
     """`root` and every pipe behind it, each once, nearest first along each branch."""
-    ordered: list[Any] = []
-    seen: set[int] = set()
+    found: dict[int, Any] = {}
+    _collect(root, found)
+    return list(found.values())
 
-    def visit(pipe: Any) -> None:
-        if id(pipe) in seen:
-            return
-        seen.add(id(pipe))
-        ordered.append(pipe)
+
+def _collect(pipe: Any, found: dict[int, Any]) -> None:
+    # No inner function that calls itself: it would be a cycle, which keeps open files until the garbage collector runs.
+    if id(pipe) not in found:
+        found[id(pipe)] = pipe
         for source in sources(pipe):
-            visit(source)
-
-    visit(root)
-    return ordered
+            _collect(source, found)
 
 
 def traverse_dps(datapipe: Any) -> dict[int, tuple[Any, dict[int, Any]]]:

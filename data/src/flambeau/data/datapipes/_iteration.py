@@ -11,6 +11,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from flambeau.data.datapipes.utils.streams import discard
+
 _clock = itertools.count(1)
 
 
@@ -39,8 +41,7 @@ def begin(pipe: Any) -> int:
     pipe._begun = next(_clock)
     if pipe._resuming:
         pipe._resuming = False
-        skip, pipe._skip = pipe._skip, 0
-        return skip
+        return int(pipe._skip)
     if pipe._touched:
         # What a state put into sources that nobody has read since belongs to the pass that ends here.
         from flambeau.data.datapipes._graph import sources
@@ -49,7 +50,7 @@ def begin(pipe: Any) -> int:
         for source in sources(pipe):
             source._resuming, source._skip = False, 0
             source._touched = True
-    pipe._yielded = 0
+    pipe._yielded = pipe._skip = 0
     pipe.reset()
     return 0
 
@@ -62,7 +63,9 @@ def _watch(pipe: Any, token: object, function: Callable[..., Iterator[Any]], ski
         for item in _steps(pipe, items):
             if skip:
                 skip -= 1
+                discard(item)
                 continue
+            pipe._skip = 0
             pipe._yielded += 1
             yield item
             if pipe._live is not token:

@@ -112,16 +112,16 @@ def _fresh(pipes: list[Any]) -> set[int]:
 
 def _readers_first(pipes: list[Any], readers: dict[int, list[Any]]) -> list[Any]:
     done: dict[int, Any] = {}
-
-    def visit(pipe: Any) -> None:
-        if id(pipe) not in done:
-            for reader in readers.get(id(pipe), []):
-                visit(reader)
-            done[id(pipe)] = pipe
-
     for pipe in pipes:
-        visit(pipe)
+        _after_readers(pipe, readers, done)
     return list(done.values())
+
+
+def _after_readers(pipe: Any, readers: dict[int, list[Any]], done: dict[int, Any]) -> None:
+    if id(pipe) not in done:
+        for reader in readers.get(id(pipe), []):
+            _after_readers(reader, readers, done)
+        done[id(pipe)] = pipe
 
 
 def _records(pipes: list[Any], fresh: set[int]) -> list[dict[str, Any]]:
@@ -146,7 +146,7 @@ def _records(pipes: list[Any], fresh: set[int]) -> list[dict[str, Any]]:
 
 
 def _record(pipe: Any) -> dict[str, Any]:
-    if pipe._resuming and pipe._skip:
+    if pipe._skip:  # what is to be replayed was not asked for yet
         return _replay(pipe, pipe._skip)
     foreign = any(not _ours(source) and hasattr(source, "__iter__") for source in sources(pipe))
     state = None if foreign else pipe.get_state()

@@ -17,7 +17,7 @@ from flambeau.data.dataloader2.communication.messages import (
 )
 from flambeau.data.dataloader2.communication.processes import Processes
 from flambeau.data.dataloader2.communication.worker import Pipeline
-from flambeau.data.dataloader2.random import PhiloxEngine, SeedGenerator
+from flambeau.data.dataloader2.random import SeedGenerator
 from flambeau.data.datapipes.datapipe import IterDataPipe
 from flambeau.data.datapipes.iter.sharding import SHARDING_PRIORITIES
 
@@ -61,7 +61,6 @@ class WorkersIterDataPipe(IterDataPipe[Any]):
         self.length = length
         self.processes: Processes | None = None
         self.epoch = 0
-        self._passes = 0
         self._seeds: SeedGenerator | None = None
         self._reset_fn: Any = None
         self._plans: list[ShardPlan] | None = None
@@ -88,12 +87,13 @@ class WorkersIterDataPipe(IterDataPipe[Any]):
             ShardPlan(
                 number,
                 [*self.groups, (int(SHARDING_PRIORITIES.MULTIPROCESSING), self.num_workers, number)],
-                seeds=_spawned(seeds, number, self._passes).state_dict(),
+                seeds=seeds.for_worker(number).state_dict(),
             )
             for number in range(self.num_workers)
         ]
-        self._passes += 1
         self._origin = None
+        self._dispatch_seeds = seeds.state_dict()
+        self._shard_count = self.num_workers
         self._turn = 0
         self._active = list(range(self.num_workers))
 
@@ -114,7 +114,7 @@ class WorkersIterDataPipe(IterDataPipe[Any]):
     def _dispatch_state(self) -> dict[str, Any] | None:
         if self.dispatched_pipeline is None:
             return None
-        return {"origin": self._origin, "count": self._shard_count}
+        return {"origin": self._origin, "seeds": self._dispatch_seeds, "count": self._shard_count}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on with the shards of a state."""
@@ -124,14 +124,15 @@ class WorkersIterDataPipe(IterDataPipe[Any]):
             )  # type: ignore[misc]
             for number, shard in enumerate(state["shards"])
         ]
+        self._shard_count = len(self._plans)
         if state["dispatched"] is not None:
             for plan, shard in zip(self._plans, state["shards"], strict=True):
                 plan.number = shard["number"]
             self._origin = state["dispatched"]["origin"]
+            self._dispatch_seeds = state["dispatched"]["seeds"]
             self._shard_count = state["dispatched"]["count"]
         self._active = [plan.number for plan in self._plans]
         self._turn = state["turn"]
-        self._passes += 1
 
     def __iter__(self) -> Iterator[Any]:
         self._start()
@@ -157,9 +158,6 @@ class WorkersIterDataPipe(IterDataPipe[Any]):
         running, plans = self._running(), self._plans or []
         self.epoch += 1
         running.inbox.begin(self.epoch)
-        fresh = any(plan.seeds is not None for plan in plans)
-        if fresh and self._origin is None:
-            self._shard_count = len(plans)
         if running.central is not None:
             self._start_dispatcher(plans)
         self._given = {plan.number: 0 for plan in plans}
@@ -172,7 +170,7 @@ class WorkersIterDataPipe(IterDataPipe[Any]):
 
     def _start_dispatcher(self, plans: list[ShardPlan]) -> None:
         central = self._running().central
-        seeds = None if self._origin is not None or self._seeds is None else self._seeds.state_dict()
+        seeds = self._dispatch_seeds if self._origin is None else None
         start = {plan.number: _received(plan) for plan in plans}
         central.send(Dispatch(self.epoch, self._shard_count, start, self._origin, seeds, self._reset_fn))
         answer = central.recv()
@@ -180,7 +178,8 @@ class WorkersIterDataPipe(IterDataPipe[Any]):
             answer.raise_()
         self._origin = answer
 
-    _shard_count = 1
+    _dispatch_seeds: dict[str, Any]
+    _shard_count: int
     _owner: dict[int, int]
     _applied: dict[int, Groups]
 
@@ -220,11 +219,3 @@ def _received(plan: ShardPlan) -> int:
         if record["pipe"] == "FromDispatcherIterDataPipe":
             return int(record["state"]["count"]) if "state" in record else 0
     return 0
-
-
-def _spawned(seeds: SeedGenerator, number: int, passes: int) -> SeedGenerator:
-    """The seeds of a shard: shared ones as in the main process; its own, others in each pass."""
-    if not passes:
-        return seeds.spawn(number)
-    own = PhiloxEngine(seeds.clone().generate_seed() ^ passes)
-    return SeedGenerator(_rngs=(seeds.clone()._shared_rng, own.spawn(number)))

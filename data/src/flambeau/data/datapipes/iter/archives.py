@@ -102,7 +102,7 @@ def open_tar_member(recipe: Any, mode: str, number: int) -> StreamWrapper:
     tar = _opened_tar(archive, mode)
     for index, member in enumerate(tar):
         if index == number:
-            return StreamWrapper(tar.extractfile(member), archive, name=member.name)
+            return _only_child(tar.extractfile(member), archive, member.name)
     raise ValueError(f"{archive!r} has no member number {number}: the archive has changed since the state was taken.")
 
 
@@ -132,7 +132,13 @@ class ZipArchiveLoaderIterDataPipe(_Archive):
 def open_zip_member(recipe: Any, name: str) -> StreamWrapper:
     """A member of a zip archive that is opened anew."""
     archive = reopened(recipe)
-    return StreamWrapper(zipfile.ZipFile(archive.file_obj).open(name), archive, name=name)
+    return _only_child(zipfile.ZipFile(archive.file_obj).open(name), archive, name)
+
+
+def _only_child(stream: Any, archive: StreamWrapper, name: str) -> StreamWrapper:
+    made = StreamWrapper(stream, archive, name=name)
+    archive.autoclose()
+    return made
 
 
 @functional_datapipe("load_from_rar")
@@ -185,7 +191,7 @@ def open_rar_member(path: str, recipe: Any, name: str) -> StreamWrapper:
     import rarfile
 
     archive = reopened(recipe)
-    return StreamWrapper(rarfile.RarFile(path if _is_file(path) else archive.file_obj).open(name), archive, name=name)
+    return _only_child(rarfile.RarFile(path if _is_file(path) else archive.file_obj).open(name), archive, name)
 
 
 class CompressionType(Enum):
@@ -268,7 +274,10 @@ class DecompressorIterDataPipe(IterDataPipe[tuple[str, StreamWrapper]]):
 def _decompressed(stream: Any, kind: CompressionType, name: str | None, recipe: Any) -> StreamWrapper:
     parent = stream if isinstance(stream, StreamWrapper) else None
     inner = stream.file_obj if isinstance(stream, StreamWrapper) else stream
-    return StreamWrapper(_OPENERS[kind](inner), parent, name=name, recipe=recipe)
+    made = StreamWrapper(_OPENERS[kind](inner), parent, name=name, recipe=recipe)
+    if parent is not None:
+        parent.autoclose()
+    return made
 
 
 def open_compressed(recipe: Any, kind: str) -> StreamWrapper:

@@ -158,6 +158,7 @@ class SamplerIterDataPipe(IterDataPipe[Any]):
     """
 
     state_fields = ("_position", "_generator_state")
+    transient = ("_indices",)
 
     def __init__(
         self,
@@ -174,27 +175,27 @@ class SamplerIterDataPipe(IterDataPipe[Any]):
     def reset(self) -> None:
         """Go back to the beginning."""
         self._position = 0
-        # Samplers draw from torch's generator when they start; this is where they will draw the same again.
+        # Samplers draw from torch's generator; from here they will draw the same again.
         self._generator_state = torch.get_rng_state().numpy().tobytes()
+        self._indices = list(self.sampler)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Draw the same indices, go on at a position."""
+        super().set_state(state)
+        self._indices = self._drawn()
 
     def __iter__(self) -> Iterator[Any]:
-        if not self._position:
-            iterator = iter(self.sampler)
-        else:
-            iterator = self._resumed()
-        for index in iterator:
-            self._position += 1
-            yield index
+        for position in range(self._position, len(self._indices)):
+            self._position = position + 1
+            yield self._indices[position]
 
-    def _resumed(self) -> Iterator[Any]:
+    def _drawn(self) -> list[Any]:
         now = torch.get_rng_state()
         try:
             torch.set_rng_state(torch.frombuffer(bytearray(self._generator_state), dtype=torch.uint8))
-            # Read whole while the generator stands where it stood: a sampler may draw at every step.
-            indices = list(self.sampler)
+            return list(self.sampler)
         finally:
             torch.set_rng_state(now)
-        return iter(indices[self._position :])
 
     def __len__(self) -> int:
         return len(self.sampler)  # type: ignore[arg-type]

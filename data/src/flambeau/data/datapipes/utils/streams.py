@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -46,8 +47,6 @@ class StreamWrapper:
             if not isinstance(parent_stream, StreamWrapper):
                 raise TypeError(f"parent_stream has to be a StreamWrapper, got {type(parent_stream).__name__}.")
             parent_stream.child_counter += 1
-            # The archive itself is needed as long as one of its members is.
-            parent_stream.close_on_last_child = True
         if StreamWrapper.debug_unclosed_streams:
             StreamWrapper.session_streams[self] = 1
 
@@ -137,6 +136,18 @@ def reopened(recipe: Any) -> StreamWrapper:
 
 def _name_of(function: Callable[..., Any] | str) -> str:
     return function if isinstance(function, str) else f"{function.__module__}:{function.__qualname__}"
+
+
+def discard(sample: Any, depth: int = 0) -> None:
+    """Close everything in a sample that nobody will read: wrapped streams, and plain files."""
+    if isinstance(sample, (StreamWrapper, io.IOBase)):
+        sample.close()
+    elif isinstance(sample, dict) and depth < 10:
+        for item in sample.values():
+            discard(item, depth + 1)
+    elif isinstance(sample, (list, tuple)) and depth < 10:
+        for item in sample:
+            discard(item, depth + 1)
 
 
 def janitor(obj: Any) -> None:
