@@ -22,11 +22,12 @@ constexpr int most_slots = 64 + 16;
 // One component of the picture.
 struct Component {
     int across, down;            // blocks in a unit (MCU)
+    int size;                    // samples of a block's side: 8 or, of a reduced picture, fewer
     int64_t blocks;              // in a row of them, padding included
     int64_t width, height;       // samples that the picture really has
     int16_t* coefficients;       // of the blocks of one row of units: [down, blocks, 64]
     uint8_t* ends;               // of each, how many coefficients there may be that are not zero
-    uint8_t* samples;            // one row from before, then 8 * down rows and one more
+    uint8_t* samples;            // one row from before, then size * down rows and one more
     int64_t stride;
     Slot slots[most_slots];
     const Table* dc;
@@ -42,8 +43,9 @@ struct Scan {
     int components;
     Component component[3];
     int64_t units, unit_rows;
-    int64_t height, width;
+    int64_t height, width;  // of the result
     int64_t channels;
+    bool halved;  // chroma has half of the columns, and is to be widened
 };
 
 thread_local Table tables[2][4];
@@ -135,9 +137,10 @@ void transform(const Component& component) noexcept {
     for (int y = 0; y < component.down; ++y) {
         const int16_t* const coefficients = component.coefficients + 64 * y * component.blocks;
         const uint8_t* const ends = component.ends + y * component.blocks;
-        uint8_t* const samples = component.row(8 * y);
+        uint8_t* const samples = component.row(component.size * y);
         for (int64_t x = 0; x < component.blocks; x += 2)
-            transform_pair(coefficients + 64 * x, ends[x] <= 1 && ends[x + 1] <= 1, samples + 8 * x, component.stride);
+            transform_pair(coefficients + 64 * x, ends[x] <= 1 && ends[x + 1] <= 1, component.size,
+                           samples + component.size * x, component.stride);
     }
 }
 
@@ -164,7 +167,7 @@ void write_rows(const Scan& scan, int64_t begin, int64_t end, uint8_t* pixels, u
             continue;
         }
         const uint8_t *cb = blue.row(y), *cr = red.row(y);
-        if (luma.across == 2) {
+        if (scan.halved) {
             const Sources from_blue = sources(blue, y, luma.down), from_red = sources(red, y, luma.down);
             if (luma.down == 2) {
                 widen_between(from_blue.near, from_blue.far, sums, chroma, blue.width);
@@ -196,13 +199,13 @@ void copy_row(const Component& component, int64_t from, int64_t to) noexcept {
 // Transforms a row of units and writes what is complete: all but the last row, whose chroma may lie half in the next.
 uint8_t* finish_unit_row(const Scan& scan, int64_t unit_row, uint8_t* pixels, uint8_t* chroma, int16_t* sums) noexcept {
     const Component& luma = scan.component[0];
-    const bool between = scan.channels == 3 && luma.down == 2, last = unit_row + 1 == scan.unit_rows;
-    const int64_t rows = 8 * luma.down;
+    const bool between = scan.halved && luma.down == 2, last = unit_row + 1 == scan.unit_rows;
+    const int64_t rows = luma.size * luma.down;
     const int64_t left = scan.height - unit_row * rows, height = left < rows ? left : rows;
     for (int c = 0; c < scan.components && (c == 0 || scan.channels == 3); ++c) {
         const Component& component = scan.component[c];
         transform(component);
-        if (c == 0) continue;
+        if (c == 0 || !scan.halved) continue;
         extend_rows(component, 8);
         if (unit_row == 0) copy_row(component, 0, -1);
         if (last) copy_row(component, component.height - 1 - 8 * unit_row, component.height - 8 * unit_row);
@@ -237,7 +240,7 @@ bool read_scan(const jpeg_decompress_struct& info, Scan& scan, Bits& bits, uint8
     return true;
 }
 
-bool prepare_component(const jpeg_decompress_struct& info, int index, Scan& scan) noexcept {
+bool prepare_component(const jpeg_decompress_struct& info, int index, int denominator, Scan& scan) noexcept {
     const jpeg_component_info& source = info.comp_info[index];
     const auto numbers = [](int number) { return number >= 0 && number < 4; };  // libjpeg checks them when it starts
     if (!numbers(source.quant_tbl_no) || !numbers(source.dc_tbl_no) || !numbers(source.ac_tbl_no)) return false;
@@ -255,6 +258,10 @@ bool prepare_component(const jpeg_decompress_struct& info, int index, Scan& scan
     component.previous = 0;
     component.across = info.num_components == 1 ? 1 : source.h_samp_factor;
     component.down = info.num_components == 1 ? 1 : source.v_samp_factor;
+    // Upstream: where chroma has half the resolution both ways, a reduced picture takes twice as much of it instead of
+    // widening it.
+    const bool doubled = denominator > 1 && index > 0 && info.max_h_samp_factor == 2 && info.max_v_samp_factor == 2;
+    component.size = 8 / denominator * (doubled ? 2 : 1);
     component.width = source.downsampled_width;
     component.height = source.downsampled_height;
     component.blocks = scan.units * component.across;
@@ -273,19 +280,20 @@ T* take(uint8_t*& place, int64_t count) noexcept {
 }  // namespace
 
 bool decode_baseline(const jpeg_decompress_struct& info, const uint8_t* data, const uint8_t* end, uint8_t* pixels,
-                     int64_t channels) noexcept {
+                     int64_t channels, int denominator) noexcept {
     Scan scan = {};
     scan.components = info.num_components;
-    scan.height = info.image_height;
-    scan.width = info.image_width;
+    scan.height = (int64_t(info.image_height) + denominator - 1) / denominator;
+    scan.width = (int64_t(info.image_width) + denominator - 1) / denominator;
     scan.channels = channels;
+    scan.halved = channels == 3 && info.max_h_samp_factor == 2 && denominator == 1;
     const int across = scan.components == 1 ? 1 : info.max_h_samp_factor;
     const int down = scan.components == 1 ? 1 : info.max_v_samp_factor;
-    scan.units = (scan.width + 8 * across - 1) / (8 * across);
-    scan.unit_rows = (scan.height + 8 * down - 1) / (8 * down);
+    scan.units = (int64_t(info.image_width) + 8 * across - 1) / (8 * across);
+    scan.unit_rows = (int64_t(info.image_height) + 8 * down - 1) / (8 * down);
     int64_t bytes = 64;
     for (int c = 0; c < scan.components; ++c) {
-        if (!prepare_component(info, c, scan)) return false;
+        if (!prepare_component(info, c, denominator, scan)) return false;
         const Component& component = scan.component[c];
         // A block more than there is makes a pair of the last one.
         bytes += (component.down * component.blocks + 1) * 129 + (8 * component.down + 2) * component.stride + 3 * 64;
@@ -313,7 +321,7 @@ bool decode_baseline(const jpeg_decompress_struct& info, const uint8_t* data, co
     return sound;
 }
 
-bool baseline_fits(const jpeg_decompress_struct& info, int64_t channels) noexcept {
+bool baseline_fits(const jpeg_decompress_struct& info, int64_t channels, int denominator) noexcept {
     if (info.progressive_mode || info.arith_code || info.data_precision != 8 ||
         info.comps_in_scan != info.num_components || info.Ss != 0 || info.Se != 63 || info.Ah != 0 || info.Al != 0)
         return false;
@@ -325,8 +333,10 @@ bool baseline_fits(const jpeg_decompress_struct& info, int64_t channels) noexcep
         if (info.comp_info[c].h_samp_factor != 1 || info.comp_info[c].v_samp_factor != 1) return false;
     const int across = info.comp_info[0].h_samp_factor, down = info.comp_info[0].v_samp_factor;
     if (across == 1 && down == 1) return true;
+    if (across != 2 || down > 2) return false;
+    if (denominator > 1) return down == 2;
     // Of a picture that narrow libjpeg repeats the chroma instead of smoothing it.
-    return across == 2 && down <= 2 && info.comp_info[1].downsampled_width > 2;
+    return info.comp_info[1].downsampled_width > 2;
 }
 
 }  // namespace fb::codecs

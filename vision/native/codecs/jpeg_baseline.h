@@ -16,14 +16,16 @@ namespace fb::codecs {
 //
 //   info            as `jpeg_read_header` leaves it; not changed
 //   scan, end       the compressed data, behind the scan's header, and the end of the file
-//   pixels          [height, width, channels]; may be half filled when the answer is no
+//   pixels          [height, width, channels], both sides divided by the denominator, rounded up; may be half filled when
+//                   the answer is no
 //   channels        1 (gray or luma) or 3 (RGB)
+//   denominator     1, 2, 4 or 8
 //
 // Only to be called where `baseline_fits` and the processor has AVX2 and BMI2.
 bool decode_baseline(const jpeg_decompress_struct& info, const uint8_t* scan, const uint8_t* end, uint8_t* pixels,
-                     int64_t channels) noexcept;
+                     int64_t channels, int denominator) noexcept;
 
 // Whether a file is of the kind described above.
-bool baseline_fits(const jpeg_decompress_struct& info, int64_t channels) noexcept;
+bool baseline_fits(const jpeg_decompress_struct& info, int64_t channels, int denominator) noexcept;
 
 }  // namespace fb::codecs

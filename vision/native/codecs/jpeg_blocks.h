@@ -1,8 +1,11 @@
-// The inverse transform of two blocks at once, one in each half of the registers (AVX2).
+// The inverse transform of two blocks at once, one in each half of the registers (AVX2), into samples of full, half,
+// quarter and eighth size.
 //
 // The accurate integer method that libjpeg calls ISLOW: Loeffler, Ligtenberg and Moschytz 1989, "Practical fast 1-D DCT
 // algorithms with 11 multiplications", in fixed point of 13 bits; columns first, with 2 bits kept between the passes.
-// Every rounding is where libjpeg has it, so that the samples are the same.
+// Every rounding is where libjpeg has it, so that the samples are the same. A block of reduced size is the transform of
+// its lower frequencies, likewise by libjpeg's choice of them: for 4 x 4 all but the fifth, for 2 x 2 the first and
+// the odd ones.
 
 #pragma once
 
@@ -24,6 +27,8 @@ FB_AVX2 __m256i factors(int first, int second) noexcept {
 enum : int {
     c0_298 = 2446, c0_390 = 3196, c0_541 = 4433, c0_765 = 6270, c0_899 = 7373, c1_175 = 9633, c1_501 = 12299,
     c1_847 = 15137, c1_961 = 16069, c2_053 = 16819, c2_562 = 20995, c3_072 = 25172,
+    c0_211 = 1730, c0_509 = 4176, c0_601 = 4926, c0_720 = 5906, c0_850 = 6967, c1_061 = 8697, c1_272 = 10426,
+    c1_451 = 11893, c2_172 = 17799, c3_624 = 29692,
 };
 
 // Values of 32 bits in the order of two registers of 16-bit values.
@@ -39,11 +44,12 @@ FB_AVX2 Wide pairs(__m256i a, __m256i b) noexcept { return {_mm256_unpacklo_epi1
 FB_AVX2 Wide products(Wide pair, __m256i factor) noexcept {
     return {_mm256_madd_epi16(pair.low, factor), _mm256_madd_epi16(pair.high, factor)};
 }
-// Times 2^13, plus what rounds the result of the pass.
+// Times 2^bits, plus what rounds the result of the pass.
+template <int bits = 13>
 FB_AVX2 Wide scaled(__m256i a, __m256i rounding) noexcept {
     const Wide wide = pairs(_mm256_setzero_si256(), a);
-    return {_mm256_add_epi32(_mm256_srai_epi32(wide.low, 3), rounding),
-            _mm256_add_epi32(_mm256_srai_epi32(wide.high, 3), rounding)};
+    return {_mm256_add_epi32(_mm256_srai_epi32(wide.low, 16 - bits), rounding),
+            _mm256_add_epi32(_mm256_srai_epi32(wide.high, 16 - bits), rounding)};
 }
 template <int shift>
 FB_AVX2 __m256i narrowed(Wide a) noexcept {
@@ -121,22 +127,107 @@ FB_AVX2 uint64_t flat(int16_t mean) noexcept {
     return uint64_t(value < 0 ? 0 : value > 255 ? 255 : value) * 0x0101010101010101u;
 }
 
-// Transforms two blocks that lie behind each other into 8 rows of 16 samples. `even`: neither has more than its mean.
-FB_AVX2 void transform_pair(const int16_t* blocks, bool even, uint8_t* samples, int64_t stride) noexcept {
-    if (even) {
-        const __m128i row = _mm_set_epi64x(int64_t(flat(blocks[64])), int64_t(flat(blocks[0])));
-        for (int y = 0; y < 8; ++y) _mm_storeu_si128(reinterpret_cast<__m128i*>(samples + y * stride), row);
-        return;
-    }
-    __m256i v[8];
-    for (int i = 0; i < 8; ++i)
+template <int rows>
+FB_AVX2 void load_rows(const int16_t* blocks, __m256i (&v)[rows]) noexcept {
+    for (int i = 0; i < rows; ++i)
         v[i] = _mm256_inserti128_si256(
             _mm256_castsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(blocks + 8 * i))),
             _mm_load_si128(reinterpret_cast<const __m128i*>(blocks + 64 + 8 * i)), 1);
+}
+
+FB_AVX2 void transform_8x8(const int16_t* blocks, uint8_t* samples, int64_t stride) noexcept {
+    __m256i v[8];
+    load_rows(blocks, v);
     pass<11>(v);
     transpose(v);
     pass<18>(v);
     store_rows(v, samples, stride);
+}
+
+// The products of one row with each row of factors, summed: four results in each half.
+FB_AVX2 __m256i dot4(__m256i row, const __m256i (&by)[4]) noexcept {
+    return _mm256_hadd_epi32(_mm256_hadd_epi32(_mm256_madd_epi16(row, by[0]), _mm256_madd_epi16(row, by[1])),
+                             _mm256_hadd_epi32(_mm256_madd_epi16(row, by[2]), _mm256_madd_epi16(row, by[3])));
+}
+
+FB_AVX2 __m256i row_of(int16_t a, int16_t b, int16_t c, int16_t d, int16_t e, int16_t f, int16_t g,
+                       int16_t h) noexcept {
+    return _mm256_broadcastsi128_si256(_mm_setr_epi16(a, b, c, d, e, f, g, h));
+}
+
+FB_AVX2 __m256i rounded(__m256i a, int shift) noexcept {
+    return _mm256_srai_epi32(_mm256_add_epi32(a, _mm256_set1_epi32(1 << (shift - 1))), shift);
+}
+
+inline void transform_4x4(const int16_t* blocks, uint8_t* samples, int64_t stride) noexcept {
+    __m256i v[8];
+    load_rows(blocks, v);
+    const Wide first = scaled<14>(v[0], _mm256_set1_epi32(1 << 11));
+    const Wide even = products(pairs(v[2], v[6]), factors(c1_847, -c0_765));
+    const Wide sum = plus(first, even), difference = minus(first, even);
+    const Wide v75 = pairs(v[7], v[5]), v31 = pairs(v[3], v[1]);
+    const Wide inner = plus(products(v75, factors(-c0_211, c1_451)), products(v31, factors(-c2_172, c1_061)));
+    const Wide outer = plus(products(v75, factors(-c0_509, -c0_601)), products(v31, factors(c0_899, c2_562)));
+    const __m256i rows[] = {narrowed<12>(plus(sum, outer)), narrowed<12>(plus(difference, inner)),
+                            narrowed<12>(minus(difference, inner)), narrowed<12>(minus(sum, outer))};
+    constexpr int one = 1 << 14;
+    const __m256i by[] = {row_of(one, c2_562, c1_847, c0_899, 0, -c0_601, -c0_765, -c0_509),
+                          row_of(one, c1_061, -c1_847, -c2_172, 0, c1_451, c0_765, -c0_211),
+                          row_of(one, -c1_061, -c1_847, c2_172, 0, -c1_451, c0_765, c0_211),
+                          row_of(one, -c2_562, c1_847, -c0_899, 0, c0_601, -c0_765, c0_509)};
+    __m256i result[4];
+    for (int y = 0; y < 4; ++y) result[y] = rounded(dot4(rows[y], by), 19);
+    const __m256i upper = _mm256_packs_epi32(result[0], result[1]), lower = _mm256_packs_epi32(result[2], result[3]);
+    const __m256i bytes = _mm256_add_epi8(_mm256_packs_epi16(upper, lower), _mm256_set1_epi8(-128));
+    alignas(32) uint8_t of_both[2][4][4];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(of_both), bytes);
+    for (int y = 0; y < 4; ++y) {
+        memcpy(samples + y * stride, of_both[0][y], 4);
+        memcpy(samples + y * stride + 4, of_both[1][y], 4);
+    }
+}
+
+inline void transform_2x2(const int16_t* blocks, uint8_t* samples, int64_t stride) noexcept {
+    __m256i v[8];
+    load_rows(blocks, v);
+    const Wide first = scaled<15>(v[0], _mm256_set1_epi32(1 << 12));
+    const Wide odd = plus(products(pairs(v[7], v[5]), factors(-c0_720, c0_850)),
+                          products(pairs(v[3], v[1]), factors(-c1_272, c3_624)));
+    const __m256i rows[] = {narrowed<13>(plus(first, odd)), narrowed<13>(minus(first, odd))};
+    // 2^15 is more than 16 bits hold: the first column stands in the place of the third as well.
+    constexpr int half = 1 << 14;
+    const __m256i left = row_of(half, c3_624, half, -c1_272, 0, c0_850, 0, -c0_720);
+    const __m256i right = row_of(half, -c3_624, half, c1_272, 0, -c0_850, 0, c0_720);
+    const __m256i above = _mm256_shufflelo_epi16(rows[0], 0xc4), below = _mm256_shufflelo_epi16(rows[1], 0xc4);
+    const __m256i by_row = _mm256_hadd_epi32(
+        _mm256_hadd_epi32(_mm256_madd_epi16(above, left), _mm256_madd_epi16(above, right)),
+        _mm256_hadd_epi32(_mm256_madd_epi16(below, left), _mm256_madd_epi16(below, right)));
+    const __m256i words = _mm256_packs_epi32(rounded(by_row, 20), _mm256_setzero_si256());
+    const __m256i bytes = _mm256_add_epi8(_mm256_packs_epi16(words, words), _mm256_set1_epi8(-128));
+    alignas(32) uint8_t of_both[2][8][2];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(of_both), bytes);
+    for (int y = 0; y < 2; ++y) {
+        memcpy(samples + y * stride, of_both[0][y], 2);
+        memcpy(samples + y * stride + 2, of_both[1][y], 2);
+    }
+}
+
+// Transforms two blocks that lie behind each other into `size` rows of twice `size` samples. `even`: neither block has
+// more than its mean.
+FB_AVX2 void transform_pair(const int16_t* blocks, bool even, int size, uint8_t* samples, int64_t stride) noexcept {
+    if (even || size == 1) {
+        const uint64_t first = flat(blocks[0]), second = flat(blocks[64]);
+        for (int y = 0; y < size; ++y) {
+            memcpy(samples + y * stride, &first, 8);
+            memcpy(samples + y * stride + size, &second, 8);
+        }
+    } else if (size == 8) {
+        transform_8x8(blocks, samples, stride);
+    } else if (size == 4) {
+        transform_4x4(blocks, samples, stride);
+    } else {
+        transform_2x2(blocks, samples, stride);
+    }
 }
 
 }  // namespace

@@ -150,9 +150,9 @@ bool has_avx2() noexcept {
 
 // Our own decoder, where it serves.
 bool decode_quickly(const jpeg_decompress_struct& info, const Picture& picture) noexcept {
-    return picture.denominator == 1 && has_avx2() && baseline_fits(info, picture.channels) &&
+    return has_avx2() && baseline_fits(info, picture.channels, picture.denominator) &&
            decode_baseline(info, info.src->next_input_byte, picture.data + picture.bytes, picture.pixels,
-                           picture.channels);
+                           picture.channels, picture.denominator);
 }
 
 }  // namespace

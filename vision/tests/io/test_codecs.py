@@ -331,18 +331,19 @@ def test_a_forked_process_decodes_lists():
     noise=st.sampled_from([0, 3, 60, 1000]),
     options=st.sampled_from([{}, {"optimize": True}, {"restart_marker_blocks": 1}, {"restart_marker_rows": 1}]),
     mode=st.sampled_from(["UNCHANGED", "GRAY"]),
+    min_size=st.sampled_from([None, None, 1, 7, 20]),
     seed=st.integers(0, 2**31),
 )
-def test_both_give_the_same_picture_of_any_jpeg(size, quality, subsampling, noise, options, mode, seed):
+def test_both_give_the_same_picture_of_any_jpeg(size, quality, subsampling, noise, options, mode, min_size, seed):
     draw = np.random.default_rng(seed)
     array = np.asarray(picture(*size)).astype(np.float64) + draw.normal(size=(*size, 3)) * noise
     written = Image.fromarray(array.clip(0, 255).astype(np.uint8))
     data = encoded(written, "JPEG", quality=quality, subsampling=subsampling, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FLAMBEAU_IMAGE_CODECS", "auto")
-        ours = decode_jpeg(data, mode)
+        ours = decode_jpeg(data, mode, min_size=min_size)
         patch.setenv("FLAMBEAU_IMAGE_CODECS", "pillow")
-        assert torch.equal(ours, decode_jpeg(data, mode))
+        assert torch.equal(ours, decode_jpeg(data, mode, min_size=min_size))
 
 
 @native_only

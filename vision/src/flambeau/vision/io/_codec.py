@@ -78,7 +78,7 @@ def reduction(height: int, width: int, min_size: int | None) -> int:
     if min_size is None:
         return 1
     shorter = min(height, width)
-    return next((by for by in (8, 4, 2) if -(-shorter // by) >= min_size), 1)
+    return next((by for by in (8, 4, 2) if shorter >= by and -(-shorter // by) >= min_size), 1)
 
 
 def check_size(height: int, width: int, max_pixels: int, frames: int = 1) -> None:
