@@ -11,6 +11,6 @@ __version__ = "0.1.0"
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
-    {"fast_loader": ("FastLoader",)},
-    submodules=("frame", "jagged", "nodes", "shards", "stateful_dataloader", "storage"),
+    {"fast_loader": ("FastLoader",), "streaming": ("load_dataset",)},
+    submodules=("dataloader2", "datapipes", "frame", "jagged", "nodes", "shards", "stateful_dataloader", "storage"),
 )
