@@ -292,7 +292,19 @@ class NonTensorDataBase(TensorClass):
             return self._value
         return args[0] if args else kwargs.get("default")
 
-    def update(self, input_dict_or_td: Any = None, clone: bool = False, inplace: bool = False, **kwargs: Any) -> Self:
+    def update(
+        self,
+        input_dict_or_td: Any = None,
+        clone: bool = False,
+        inplace: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Any = None,
+        is_leaf: Any = None,
+        update_batch_size: bool = False,
+        ignore_lock: bool = False,
+        **kwargs: Any,
+    ) -> Self:
         """Take over another value: a wrapper's, or that of {"data": value}."""
         if input_dict_or_td is None:
             return self
@@ -304,11 +316,19 @@ class NonTensorDataBase(TensorClass):
             self.data = input_dict_or_td
         return self
 
-    def update_(self, input_dict_or_td: Any = None, clone: bool = False, **kwargs: Any) -> Self:
+    def update_(
+        self,
+        input_dict_or_td: Any = None,
+        clone: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """As `update`."""
         return self.update(input_dict_or_td)
 
-    def update_at_(self, input_dict_or_td: Any, index: Any, clone: bool = False, **kwargs: Any) -> Any:
+    def update_at_(self, input_dict_or_td: Any, index: Any, clone: bool = False, *, non_blocking: bool = False) -> Any:
         """What this becomes when the positions of an index get another value; see `maybe_to_stack`."""
         return self._with_item(index, input_dict_or_td)
 

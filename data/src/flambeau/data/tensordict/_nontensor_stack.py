@@ -108,9 +108,22 @@ class NonTensorStack(TensorClass):
         return cls._of(list(values), _positions_td(positions, non_tensor._tensordict))
 
     @classmethod
-    def lazy_stack(cls, items: Sequence[Any], dim: int = 0, **kwargs: Any) -> Any:
-        """A stack of wrappers of one batch size."""
-        return combine(torch.stack, list(items), dim)
+    def lazy_stack(
+        cls,
+        items: Sequence[Any],
+        dim: int = 0,
+        *,
+        device: Any = None,
+        out: Any = None,
+        stack_dim_name: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """A stack of wrappers of one batch size, written to `out` where it is given."""
+        made = combine(torch.stack, list(items), dim)
+        if stack_dim_name is not None:
+            made.names = [stack_dim_name if at == made.stack_dim else name for at, name in enumerate(made.names)]
+        made = made if device is None else made.to(device)
+        return made if out is None else out._take(made)
 
     # --- the values
 
@@ -264,15 +277,35 @@ class NonTensorStack(TensorClass):
     def __setitem__(self, index: Any, value: Any) -> None:
         self._with_item(index, value)
 
-    def update(self, input_dict_or_td: Any = None, clone: bool = False, inplace: bool = False, **kwargs: Any) -> Self:
+    def update(
+        self,
+        input_dict_or_td: Any = None,
+        clone: bool = False,
+        inplace: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Any = None,
+        is_leaf: Any = None,
+        update_batch_size: bool = False,
+        ignore_lock: bool = False,
+        **kwargs: Any,
+    ) -> Self:
         """Take over the values of another wrapper, or one value for all positions."""
         return self if input_dict_or_td is None else self._with_item((), input_dict_or_td)
 
-    def update_(self, input_dict_or_td: Any = None, clone: bool = False, **kwargs: Any) -> Self:
+    def update_(
+        self,
+        input_dict_or_td: Any = None,
+        clone: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Any = None,
+        **kwargs: Any,
+    ) -> Self:
         """As `update`."""
         return self.update(input_dict_or_td)
 
-    def update_at_(self, input_dict_or_td: Any, index: Any, clone: bool = False, **kwargs: Any) -> Self:
+    def update_at_(self, input_dict_or_td: Any, index: Any, clone: bool = False, *, non_blocking: bool = False) -> Self:
         """Take over values at an index."""
         return self._with_item(index, input_dict_or_td)
 

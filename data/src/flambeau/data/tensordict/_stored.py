@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._convert import convert
+from flambeau.data.tensordict._defaults import NO_DEFAULT
 from flambeau.data.tensordict._index import indexed_size, normal_index
 from flambeau.data.tensordict._keys import _TensorDictKeysView, _unravel_key_to_tuple, bad_key, key_path, missing_key
 from flambeau.data.tensordict._lock_methods import LOCKED
@@ -222,12 +223,8 @@ class StoredTensorDict(TensorDictBase):
             raise missing_key(key, self._key_names())
         return holder._kind(path[-1])
 
-    def get_at(self, key: NestedKey, *args: Any, **kwargs: Any) -> Any:
-        """`td.get(key)[index]`, for which only these elements are read; see `TensorDictBase.get_at`."""
-        from flambeau.data.tensordict._access_methods import _index_and_default
-        from flambeau.data.tensordict._defaults import NO_DEFAULT
-
-        index, default = _index_and_default(args, kwargs)
+    def get_at(self, key: NestedKey, idx: Any, default: Any = NO_DEFAULT) -> Any:
+        """`td.get(key)[idx]`, for which only these elements are read; see `TensorDictBase.get_at`."""
         path = key_path(key)
         holder = self._holder(path)
         if holder is None:
@@ -236,8 +233,8 @@ class StoredTensorDict(TensorDictBase):
             return default
         kind = holder._kind(path[-1])
         if issubclass(kind, TensorCollection) and not kind._is_non_tensor:
-            return holder._child(path[-1])[index]
-        value = holder._read(path[-1], index)
+            return holder._child(path[-1])[idx]
+        value = holder._read(path[-1], _normal(idx))
         return value if self._device is None else value.to(self._device)
 
     @classmethod
@@ -310,7 +307,7 @@ class StoredTensorDict(TensorDictBase):
 
     # --- what memory cannot do for what lies elsewhere
 
-    def memmap_(self, *args: Any, **kwargs: Any) -> Any:
+    def memmap_(self, prefix: Any = None, copy_existing: bool = False, num_threads: int = 0) -> Any:
         """Not possible: entries stay where they are. `memmap` makes a memory-mapped copy."""
         raise RuntimeError(f"a {type(self).__name__} cannot be memory-mapped in place; use memmap(prefix) for a copy.")
 
@@ -348,6 +345,11 @@ class StoredTensorDict(TensorDictBase):
             elif not value._is_non_tensor:
                 self._child(key)._written_back(value)
         return self
+
+
+def _normal(index: Any) -> Any:
+    """An index of an entry, whose dimensions are not known here, with its lists and arrays as tensors."""
+    return normal_index(index, 64) if index is not Ellipsis else WHOLE
 
 
 def _loaded(value: Any) -> Any:

@@ -323,6 +323,10 @@ class TensorClass(TensorCollection, metaclass=_TensorClassMeta):
     def __contains__(self, key: Any) -> bool:
         return key in self._tensordict.keys(isinstance(key, tuple))
 
+    def extend(self, *args: Any, **kwargs: Any) -> None:
+        """Append tensordicts to a tensorclass over a lazy stack; see `LazyStackedTensorDict.extend`."""
+        self._tensordict.extend(*args, **kwargs)
+
     def __eq__(self, other: object) -> Any:
         return self._wrapped(self._tensordict == _inner(other))
 
