@@ -96,6 +96,8 @@ class WebServer:
             def answer(self, status: int, body: bytes, content_range: str = "") -> None:
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
+                self.send_header("ETag", '"tag"')
+                self.send_header("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT")
                 if content_range:
                     self.send_header("Content-Range", content_range)
                 self.end_headers()

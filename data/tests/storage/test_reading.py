@@ -155,6 +155,19 @@ def test_a_signed_web_address_keeps_its_query(web):
     assert server.requests[0][0] == "/folder/file.bin?signature=a%2Fb"
 
 
+def test_google_and_azure_objects_are_asked_for_at_their_endpoints(web, monkeypatch):
+    server = web(b"hello")
+    endpoint = server.url.removesuffix("/folder/file.bin")
+    with open_object("gs://bucket/key", anonymous=True, endpoint_url=endpoint) as file:
+        assert file.read() == b"hello"
+    with open_object("abfss://box@account.dfs.core.windows.net/key", anonymous=True, endpoint_url=endpoint) as file:
+        assert file.read() == b"hello"
+    assert [path for path, _ in server.requests] == ["/bucket/key", "/box/key"]
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(StorageError, match="AZURE_STORAGE_ACCOUNT_NAME"):
+        open_object("az://box/key").read()
+
+
 @pytest.mark.parametrize("faults", [{"refusals": 2}, {"cut_bodies": 2}, {"ranges": False}])
 def test_refusals_broken_bodies_and_servers_without_ranges_are_overcome(web, faults):
     server = web(CONTENT[:300_000], **faults)

@@ -73,18 +73,30 @@ def assemble(samples: Iterable[Any], count: int, buffers: Buffers) -> Any:
     Raises:
         ValueError: samples that differ in structure or shape; the message names the first that does.
     """
-    batch = None
-    for row, sample in enumerate(samples):
-        if batch is None:
-            batch = _part(sample, count, buffers)
-        batch.add(sample, row)
-    if batch is None:
-        raise ValueError("assemble: no samples, expected at least one.")
-    return batch.finish()
+    samples = iter(samples)
+    for first in samples:
+        batch = _part(first, count, buffers)
+        if not batch.by_rows:
+            return batch.of([first, *samples])
+        batch.add(first, 0)
+        for row, sample in enumerate(samples, start=1):
+            batch.add(sample, row)
+        return batch.finish()
+    raise ValueError("assemble: no samples, expected at least one.")
 
 
 class _Part:
-    """One place in the structure of a sample, for all samples of a batch."""
+    """One place in the structure of a sample, for all samples of a batch.
+
+    Attributes:
+        by_rows: whether samples are to be added one by one, because there is a large tensor among their parts.
+    """
+
+    by_rows = False
+
+    def of(self, values: list[Any]) -> Any:
+        """The batch of all values at once."""
+        raise NotImplementedError
 
     def add(self, value: Any, row: int) -> None:
         raise NotImplementedError
@@ -95,6 +107,8 @@ class _Part:
 
 class _Rows(_Part):
     """Large tensors: copied to their row at once."""
+
+    by_rows = True
 
     def __init__(self, first: Tensor, count: int, buffers: Buffers) -> None:
         self._shape, self._dtype = first.shape, first.dtype
@@ -118,23 +132,29 @@ class _Small(_Part):
         self._values: list[Any] = []
 
     def add(self, value: Any, row: int) -> None:
-        if type(value) is not self._type:
-            raise _differ(row, self._type.__name__, value)
         self._values.append(value)
 
     def finish(self) -> Any:
-        values = self._values
+        return self.of(self._values)
+
+    def of(self, values: list[Any]) -> Any:
+        for row, value in enumerate(values):
+            if type(value) is not self._type:
+                raise _differ(row, self._type.__name__, value)
         if self._type is int:
             return torch.tensor(values)
         if self._type in (str, bytes):
             return values
-        if self._type is Tensor:
+        if self._type is not Tensor:
+            return default_collate(values)
+        try:
+            return torch.stack(values)
+        except RuntimeError:
             shape = values[0].shape
             for row, value in enumerate(values):
                 if value.shape != shape:
-                    raise _differ(row, str(tuple(shape)), value)
-            return torch.stack(values)
-        return default_collate(values)
+                    raise _differ(row, str(tuple(shape)), value) from None
+            raise
 
 
 class _Fields(_Part):
@@ -143,10 +163,19 @@ class _Fields(_Part):
     def __init__(self, first: Mapping[str, Any], count: int, buffers: Buffers) -> None:
         self._type = type(first)
         self._parts = {key: _part(value, count, buffers) for key, value in first.items()}
+        self.by_rows = any(part.by_rows for part in self._parts.values())
 
-    def add(self, value: Any, row: int) -> None:
+    def of(self, values: list[Any]) -> dict[str, Any]:
+        for row, value in enumerate(values):
+            self._check(value, row)
+        return {key: part.of([value[key] for value in values]) for key, part in self._parts.items()}
+
+    def _check(self, value: Any, row: int) -> None:
         if type(value) is not self._type or value.keys() != self._parts.keys():
             raise _differ(row, f"a {self._type.__name__} with keys {sorted(map(str, self._parts))}", value)
+
+    def add(self, value: Any, row: int) -> None:
+        self._check(value, row)
         for key, part in self._parts.items():
             part.add(value[key], row)
 
@@ -160,15 +189,28 @@ class _Items(_Part):
     def __init__(self, first: Any, count: int, buffers: Buffers) -> None:
         self._type = type(first)
         self._parts = [_part(value, count, buffers) for value in first]
+        self.by_rows = any(part.by_rows for part in self._parts)
 
-    def add(self, value: Any, row: int) -> None:
+    def of(self, values: list[Any]) -> Any:
+        for row, value in enumerate(values):
+            self._check(value, row)
+        return self._together(
+            [part.of(list(column)) for part, column in zip(self._parts, zip(*values, strict=True), strict=True)]
+        )
+
+    def _check(self, value: Any, row: int) -> None:
         if type(value) is not self._type or len(value) != len(self._parts):
             raise _differ(row, f"a {self._type.__name__} of {len(self._parts)}", value)
+
+    def add(self, value: Any, row: int) -> None:
+        self._check(value, row)
         for part, one in zip(self._parts, value, strict=True):
             part.add(one, row)
 
     def finish(self) -> Any:
-        finished = [part.finish() for part in self._parts]
+        return self._together([part.finish() for part in self._parts])
+
+    def _together(self, finished: list[Any]) -> Any:
         return self._type(*finished) if hasattr(self._type, "_fields") else finished
 
 

@@ -142,7 +142,9 @@ def _open(spec: StoreSpec) -> Any:
             return stores.AzureStore(spec.root, **(_unsigned(spec) | options), **settings)
         return stores.HTTPStore.from_url(spec.root, **settings)
     except (obstore_errors().BaseError, ValueError, TypeError) as error:
-        raise StorageError(f"{spec.kind}://{spec.root} cannot be opened: {_first_lines(error)}") from error
+        hint = " Name the account in AZURE_STORAGE_ACCOUNT_NAME, or in options={'account_name': ...}."
+        hint = hint if spec.kind == "az" else ""
+        raise StorageError(f"{spec.kind}://{spec.root} cannot be opened: {_first_lines(error)}.{hint}") from error
 
 
 def obstore_errors() -> Any:
@@ -202,10 +204,10 @@ def _plain_error(spec: StoreSpec, url: str, error: BaseException) -> StorageErro
             f"request_timeout_ms. {text}",
             url=url,
         )
-    if spec.kind == "s3" and ("metadata" in whole or "169.254." in whole) and "redential" in whole:
+    if "169.254." in whole:  # the address where machines of a cloud ask for their role, which is asked last
         return StorageAccessError(
-            f"{url}: no AWS credentials were found in the environment, ~/.aws or this machine's role; set them, or "
-            f"pass anonymous=True for a public bucket. {text}",
+            f"{url}: no credentials were found in the environment, the cloud's files or this machine's role; set them, "
+            f"or pass anonymous=True for a public bucket. {text}",
             url=url,
         )
     status = int(found.group(1)) if (found := _STATUS.search(whole)) else None
