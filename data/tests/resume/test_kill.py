@@ -36,27 +36,34 @@ def steps_of(kind: str, folder: Path) -> tuple[list[list[int]], int]:
     return trainee.read_notes(str(folder / "notes"))[0], per_epoch
 
 
-def read_and_be_killed(kind: str, folder: Path, steps: int, workers: int, after_s: float | None) -> bool:
-    """Fork a reader; kill it with all its workers after a while. Returns whether it finished by itself."""
+def read_and_be_killed(kind: str, folder: Path, steps: int, workers: int, kill: tuple[int, float] | None) -> bool:
+    """Fork a reader; kill it and its workers so many batches and seconds later. Returns whether it finished."""
     sys.stdout.flush()
+    ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
+        os.close(ours)
         os.setpgid(0, 0)
         code = 1
         try:
-            trainee.train(kind, str(folder), steps, workers)
+            trainee.train(kind, str(folder), steps, workers, lambda: os.write(theirs, b"."))
             code = 0
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(code)
-    if after_s is not None:
+    os.close(theirs)
+    if kill is not None:
+        batches, after_s = kill
+        while batches > 0 and (noted := os.read(ours, batches)):
+            batches -= len(noted)
         time.sleep(after_s)
         with contextlib.suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
     status = os.waitpid(child, 0)[1]
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # workers that outlive it for a moment
+    os.close(ours)
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the reader failed by itself"
     return not os.WIFSIGNALED(status)
 
@@ -73,9 +80,9 @@ def kill_again_and_again(kind: str, folder: Path, kills: int, seed: int) -> int:
         run.mkdir()
         finished = False
         while not finished:
-            # Anything from "before the first batch" to "between two batches of the last epoch".
-            after_s = chance.uniform(0.0, 0.12) if struck < kills else None
-            finished = read_and_be_killed(kind, run, len(expected), chance.choice([0, 1, 2, 3]), after_s)
+            # From before the first batch on; the moment after the last note falls anywhere in the next batch.
+            kill = (chance.randrange(9), chance.uniform(0.0, 0.003)) if struck < kills else None
+            finished = read_and_be_killed(kind, run, len(expected), chance.choice([0, 1, 2, 3]), kill)
             struck += not finished
         check(kind, trainee.read_notes(str(run / "notes"))[0], expected)
     return struck

@@ -11,7 +11,9 @@ import base64
 import json
 import os
 import pickle
+import random
 import sys
+import time
 import warnings
 
 import torch
@@ -62,6 +64,13 @@ def same(item):
     return item
 
 
+def unevenly(item):
+    """Takes its time now and then, so that batches overtake each other."""
+    if random.random() < 0.1:
+        time.sleep(0.002)
+    return item
+
+
 def nodes(workers, method="thread"):
     node = SamplerWrapper(RandomSampler(range(COUNT)))
     node = ParallelMapper(node, same, workers, method=method, snapshot_frequency=3)
@@ -75,7 +84,7 @@ LOADERS = {
     "StatefulDataLoader of lines": lambda workers: StatefulDataLoader(Lines(), 4, num_workers=workers),
     "FastLoader": lambda workers: FastLoader(Numbers(), 4, workers, shuffle=True),
     "FastLoader of a node": lambda workers: FastLoader(
-        SamplerWrapper(RandomSampler(range(COUNT))), 4, workers, in_order=False
+        SamplerWrapper(RandomSampler(range(COUNT))), 4, workers, in_order=False, decode=unevenly
     ),
 }
 
@@ -96,7 +105,7 @@ def read_notes(path):
     return batches, state
 
 
-def train(kind, folder, steps, workers):
+def train(kind, folder, steps, workers, noted=lambda: None):
     warnings.filterwarnings("ignore", message="This DataLoader will create")
     path = os.path.join(folder, "notes")
     batches, state = read_notes(path)
@@ -111,6 +120,7 @@ def train(kind, folder, steps, workers):
                 batches.append(batch.tolist() if isinstance(batch, torch.Tensor) else batch)
                 packed = base64.b64encode(pickle.dumps(loader.state_dict())).decode()
                 notes_file.write(json.dumps([batches[-1], packed]).encode() + b"\n")
+                noted()
                 if len(batches) >= steps:
                     return
 

@@ -21,6 +21,7 @@ class Loader(Generic[T]):
             the next one; else that loop is empty.
 
     Example:
+        >>> from flambeau.data.nodes import IterableWrapper
         >>> loader = Loader(IterableWrapper(range(4)))
         >>> [item for item in loader], [item for item in loader]
         ([0, 1, 2, 3], [0, 1, 2, 3])
