@@ -19,6 +19,7 @@ from flambeau.data.storage import (
     StorageTimeoutError,
     list_objects,
     open_object,
+    read_object,
     read_range,
 )
 
@@ -101,6 +102,10 @@ def test_many_parts_are_asked_for_when_everything_is_wanted(web):
     with open_object(server.url) as file:
         assert file.read() == CONTENT
     assert len(server.requests) >= 4
+
+
+def test_whole_objects_are_read_in_one_call(url, s3_endpoint):
+    assert read_object(url, endpoint_url=s3_endpoint) == CONTENT
 
 
 def test_an_empty_object_reads_as_empty(url, s3_endpoint):

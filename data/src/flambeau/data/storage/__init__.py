@@ -27,6 +27,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "errors": ("ObjectMissingError", "StorageAccessError", "StorageError", "StorageTimeoutError"),
         "listing": ("StoredObject", "describe_objects", "list_objects"),
         "locations": ("is_remote",),
-        "reading": ("ObjectReader", "open_object", "read_range"),
+        "reading": ("ObjectReader", "open_object", "read_object", "read_range"),
     },
 )

@@ -317,6 +317,20 @@ def read_range(url: str, start: int, stop: int, **settings: Any) -> memoryview:
     return engine().get(location.store, location.key, start, stop).content
 
 
+def read_object(url: str, **settings: Any) -> bytes:
+    """A whole object: one request where it has less than a mebibyte, several at a time where it has more.
+
+    Args:
+        url: as for `open_object`.
+        settings: its keywords.
+
+    Raises:
+        StorageError: the store refused, or failed repeatedly.
+    """
+    with open_object(url, **settings) as file:
+        return file.read()
+
+
 def _by_fsspec(url: str) -> Any:
     try:
         import fsspec
