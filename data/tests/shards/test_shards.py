@@ -245,6 +245,15 @@ def test_a_reader_resumes_at_every_sample_of_every_epoch_and_rank(tmp_path):
     assert epochs[0] != epochs[1]
 
 
+def test_the_state_of_another_rank_is_refused(tmp_path):
+    write_samples(tmp_path, 8, maxcount=2)
+    shards = str(tmp_path / "s-*.tar")
+    state = ShardReader(shards, rank=1, world_size=2).state_dict()
+    for rank, world_size in ((0, 2), (1, 3)):
+        with pytest.raises(ValueError, match="state is of rank 1 of 2"):
+            ShardReader(shards, rank=rank, world_size=world_size).reset(state)
+
+
 def test_shards_are_read_from_threads_after_forks_and_after_pickling(tmp_path):
     write_samples(tmp_path, 40, maxcount=15)
     dataset = ShardDataset(str(tmp_path / "s-*.tar"))

@@ -12,7 +12,7 @@ from flambeau.data.fast_loader.assembly import Buffers
 from flambeau.data.fast_loader.making import BatchMaker, Layout, OutOfWorker
 from flambeau.data.fast_loader.order import IndexBatches
 from flambeau.data.nodes import BaseNode, Batcher, Loader, SamplerWrapper
-from flambeau.data.nodes.map import Running
+from flambeau.data.nodes.map import Running, _Inline
 
 
 class FastLoader:
@@ -164,8 +164,6 @@ class _Batches(BaseNode[Any]):
 
     def reset(self, initial_state: dict[str, Any] | None = None) -> None:
         """As `BaseNode.reset`."""
-        from flambeau.data.nodes.map import _Inline
-
         super().reset(initial_state)
         self._running.stop()
         if self._workers == 0:

@@ -63,8 +63,8 @@ class ShardDataset(Dataset[Any]):
 class ShardReader(BaseNode[Any]):
     """A node of the samples of many shards, shard after shard.
 
-    The state is shard and place in it, so resuming costs nothing. Ranks read different shards; the order of shards, and
-    of the samples inside each, is drawn anew for every epoch where asked.
+    The state is shard and place in it, so resuming costs nothing; it is of one rank. Ranks read different shards; the
+    order of shards, and of the samples inside each, is drawn anew for every epoch where asked.
 
     Args:
         shards: as for `ShardDataset`.
@@ -117,6 +117,7 @@ class ShardReader(BaseNode[Any]):
             self._epoch += int(self._started)
             self._started, self._shard, self._item = False, 0, 0
         else:
+            self._check_ranks(initial_state["rank"], initial_state["world_size"])
             self._epoch, self._started = initial_state["epoch"], initial_state["started"]
             self._shard, self._item = initial_state["shard"], initial_state["item"]
         self._samples = self._read()
@@ -133,7 +134,15 @@ class ShardReader(BaseNode[Any]):
 
     def get_state(self) -> dict[str, Any]:
         """As `BaseNode.get_state`."""
-        return {"epoch": self._epoch, "started": self._started, "shard": self._shard, "item": self._item}
+        place = {"epoch": self._epoch, "started": self._started, "shard": self._shard, "item": self._item}
+        return {**place, "rank": self.rank, "world_size": self.world_size}
+
+    def _check_ranks(self, rank: int, world_size: int) -> None:
+        if (rank, world_size) != (self.rank, self.world_size):
+            raise ValueError(
+                f"ShardReader: the state is of rank {rank} of {world_size}, this is rank {self.rank} of "
+                f"{self.world_size}; each rank needs its own. FastLoader over a ShardDataset resumes on any number of ranks."
+            )
 
     def _read(self) -> Iterator[Any]:
         own = self._shuffled(range(len(self.shards)), "shards")[self.rank :: self.world_size]
