@@ -7,150 +7,11 @@
 
 #include <libdeflate.h>
 
-#include "png_format.h"
+#include "png_file.h"
 #include "png_unfilter.h"
 
 namespace fb::codecs {
 namespace {
-
-// What the chunks before the pixels say.
-struct File {
-    int64_t height, width;
-    uint8_t depth;
-    uint8_t colour;
-    bool interlaced;
-    uint8_t palette[256][4];  // red, green, blue, alpha; entries that the file lacks are black
-    int palette_entries;
-    bool transparent;          // a tRNS chunk was there
-    uint16_t hidden[3];        // the one gray value or colour that is transparent, as stored
-    const uint8_t* packed;     // the first IDAT's content
-    int64_t packed_bytes;      // of all IDATs
-    int64_t pieces;            // IDATs
-    const uint8_t* pixel_chunks;  // where the first IDAT begins
-
-    int64_t stored_channels() const noexcept {
-        static constexpr uint8_t channels[] = {1, 0, 3, 1, 2, 0, 4};
-        return channels[colour];
-    }
-    int64_t pixel_bits() const noexcept { return stored_channels() * depth; }
-    int64_t row_bytes(int64_t pixels) const noexcept { return (pixels * pixel_bits() + 7) / 8; }
-};
-
-struct Chunk {
-    uint32_t type;
-    const uint8_t* content;
-    int64_t bytes;
-    bool intact;
-};
-
-// The chunk at `place`, which moves behind it. False when the file ends before.
-bool next_chunk(const uint8_t*& place, const uint8_t* end, Chunk& chunk) noexcept {
-    if (end - place < 12) return false;
-    chunk.bytes = read_u32(place);
-    if (chunk.bytes > end - place - 12) return false;
-    chunk.type = read_u32(place + 4);
-    chunk.content = place + 8;
-    chunk.intact = libdeflate_crc32(0, place + 4, size_t(chunk.bytes) + 4) == read_u32(chunk.content + chunk.bytes);
-    place = chunk.content + chunk.bytes + 4;
-    return true;
-}
-
-// Section 5.4: a chunk that must be understood begins with a capital.
-bool is_critical(uint32_t type) noexcept { return (type >> 24 & 0x20) == 0; }
-
-const char* read_header(const Chunk& chunk, File& png) noexcept {
-    if (chunk.type != chunk_type("IHDR") || chunk.bytes != 13) return "its first chunk is no IHDR";
-    if (!chunk.intact) return "the checksum of its header does not match";
-    const uint8_t* header = chunk.content;
-    png.width = read_u32(header);
-    png.height = read_u32(header + 4);
-    png.depth = header[8];
-    png.colour = header[9];
-    png.interlaced = header[12] != 0;
-    if (png.width < 1 || png.height < 1 || png.width > INT32_MAX || png.height > INT32_MAX)
-        return "its height or width is outside 1 to 2147483647";
-    static constexpr uint8_t depths[] = {31, 0, 24, 15, 24, 0, 24};  // sums of those allowed, table 11.1
-    if (png.colour > 6 || (png.depth & (png.depth - 1)) != 0 || (png.depth & depths[png.colour]) == 0)
-        return "its header names a colour type or depth that there is not";
-    if (header[10] != 0 || header[11] != 0 || header[12] > 1)
-        return "its header names a compression, filter or interlace method that there is not";
-    return nullptr;
-}
-
-const char* read_palette(const Chunk& chunk, File& png) noexcept {
-    if (png.colour != ColourPalette) return nullptr;  // a suggestion for poor displays
-    if (chunk.bytes % 3 != 0 || chunk.bytes < 3 || chunk.bytes > 768) return "its palette has a wrong length";
-    png.palette_entries = int(chunk.bytes / 3);
-    for (int i = 0; i < png.palette_entries; ++i) memcpy(png.palette[i], chunk.content + 3 * i, 3);
-    return nullptr;
-}
-
-void read_transparency(const Chunk& chunk, File& png) noexcept {
-    if (png.colour == ColourPalette) {
-        if (chunk.bytes > png.palette_entries) return;
-        for (int64_t i = 0; i < chunk.bytes; ++i) png.palette[i][3] = chunk.content[i];
-        png.transparent = true;
-    } else if (png.colour == ColourGray || png.colour == ColourRgb) {
-        const int64_t channels = png.stored_channels();
-        if (chunk.bytes != 2 * channels) return;
-        for (int64_t i = 0; i < channels; ++i)
-            png.hidden[i] = uint16_t(chunk.content[2 * i] << 8 | chunk.content[2 * i + 1]);
-        png.transparent = true;
-    }
-}
-
-// Reads everything up to the pixels; says what is wrong.
-const char* read_head(const Picture& picture, File& png) noexcept {
-    memset(&png, 0, sizeof png);
-    for (auto& entry : png.palette) entry[3] = 255;
-    const uint8_t* const end = picture.data + picture.bytes;
-    const uint8_t* place = picture.data + sizeof png_signature;
-    static const char* const cut = "the file ends before the picture does";
-    Chunk chunk;
-    if (picture.bytes < int64_t(sizeof png_signature) || !next_chunk(place, end, chunk)) return cut;
-    if (const char* fault = read_header(chunk, png)) return fault;
-    for (;;) {
-        png.pixel_chunks = place;
-        if (!next_chunk(place, end, chunk)) return cut;
-        if (chunk.type == chunk_type("IDAT")) break;
-        if (chunk.type == chunk_type("IEND")) return "it holds no pixels";
-        if (!chunk.intact) {
-            if (is_critical(chunk.type)) return "the checksum of a chunk does not match";
-            continue;
-        }
-        if (chunk.type == chunk_type("PLTE")) {
-            if (const char* fault = read_palette(chunk, png)) return fault;
-        } else if (chunk.type == chunk_type("tRNS")) {
-            read_transparency(chunk, png);
-        } else if (is_critical(chunk.type)) {
-            return "it has a chunk that must be understood and is unknown";
-        }
-    }
-    return png.colour == ColourPalette && png.palette_entries == 0 ? "its palette is missing" : nullptr;
-}
-
-// Finds all of the packed pixels.
-const char* measure_pixels(const Picture& picture, File& png) noexcept {
-    const uint8_t* const end = picture.data + picture.bytes;
-    const uint8_t* place = png.pixel_chunks;
-    Chunk chunk;
-    for (;;) {
-        if (!next_chunk(place, end, chunk)) return "the file ends before the picture does";
-        if (chunk.type != chunk_type("IDAT")) return nullptr;
-        if (!chunk.intact) return "the checksum of its pixels does not match";
-        if (png.pieces++ == 0) png.packed = chunk.content;
-        png.packed_bytes += chunk.bytes;
-    }
-}
-
-void join_pixels(const Picture& picture, const File& png, uint8_t* packed) noexcept {
-    const uint8_t* place = png.pixel_chunks;
-    Chunk chunk;
-    for (int64_t i = 0; i < png.pieces && next_chunk(place, picture.data + picture.bytes, chunk); ++i) {
-        memcpy(packed, chunk.content, size_t(chunk.bytes));
-        packed += chunk.bytes;
-    }
-}
 
 // --- Interlacing (section 8.2): seven reduced pictures, one after the other -----------------------------------------
 
@@ -164,7 +25,7 @@ constexpr Pass whole[] = {{0, 0, 1, 1}};
 constexpr Pass adam7[] = {{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}};
 
 struct Passes {
-    explicit Passes(const File& png) noexcept : begin_(png.interlaced ? adam7 : whole), count_(png.interlaced ? 7 : 1) {}
+    explicit Passes(const PngFile& png) noexcept : begin_(png.interlaced ? adam7 : whole), count_(png.interlaced ? 7 : 1) {}
     const Pass* begin() const noexcept { return begin_; }
     const Pass* end() const noexcept { return begin_ + count_; }
 
@@ -174,7 +35,7 @@ struct Passes {
 };
 
 // Bytes of all rows, each with its filter's number before it.
-int64_t unpacked_bytes(const File& png) noexcept {
+int64_t unpacked_bytes(const PngFile& png) noexcept {
     int64_t bytes = 0;
     for (const Pass& pass : Passes(png)) {
         const int64_t columns = pass.columns(png.width);
@@ -216,7 +77,7 @@ FB_INLINE void put(T* pixel, int64_t channels, uint32_t red, uint32_t green, uin
     if (channels == 2 || channels == 4) pixel[channels - 1] = T(alpha);
 }
 
-void palette_row(const File& png, const uint8_t* stored, uint8_t* pixels, int64_t columns, int64_t channels) noexcept {
+void palette_row(const PngFile& png, const uint8_t* stored, uint8_t* pixels, int64_t columns, int64_t channels) noexcept {
     for (int64_t x = 0; x < columns; ++x, pixels += channels) {
         const uint8_t* entry = png.palette[png.depth == 8 ? stored[x] : bits_at(stored, x, png.depth)];
         put(pixels, channels, entry[0], entry[1], entry[2], entry[3], false);
@@ -224,7 +85,7 @@ void palette_row(const File& png, const uint8_t* stored, uint8_t* pixels, int64_
 }
 
 // Gray of fewer than 8 bits, spread over the whole range.
-void few_bits_row(const File& png, const uint8_t* stored, uint8_t* pixels, int64_t columns, int64_t channels) noexcept {
+void few_bits_row(const PngFile& png, const uint8_t* stored, uint8_t* pixels, int64_t columns, int64_t channels) noexcept {
     const uint32_t scale = 255u / ((1u << png.depth) - 1);
     for (int64_t x = 0; x < columns; ++x, pixels += channels) {
         const uint32_t value = bits_at(stored, x, png.depth);
@@ -234,7 +95,7 @@ void few_bits_row(const File& png, const uint8_t* stored, uint8_t* pixels, int64
 }
 
 template <typename T>
-void samples_row(const File& png, const uint8_t* stored, T* pixels, int64_t columns, int64_t channels) noexcept {
+void samples_row(const PngFile& png, const uint8_t* stored, T* pixels, int64_t columns, int64_t channels) noexcept {
     const int64_t from = png.stored_channels();
     if (from == channels) {
         if (sizeof(T) == 1)
@@ -259,7 +120,7 @@ void samples_row(const File& png, const uint8_t* stored, T* pixels, int64_t colu
     }
 }
 
-void convert_row(const File& png, const uint8_t* stored, uint8_t* pixels, int64_t columns, int64_t channels) noexcept {
+void convert_row(const PngFile& png, const uint8_t* stored, uint8_t* pixels, int64_t columns, int64_t channels) noexcept {
     if (png.colour == ColourPalette)
         palette_row(png, stored, pixels, columns, channels);
     else if (png.depth < 8)
@@ -270,7 +131,7 @@ void convert_row(const File& png, const uint8_t* stored, uint8_t* pixels, int64_
         samples_row<uint16_t>(png, stored, reinterpret_cast<uint16_t*>(pixels), columns, channels);
 }
 
-int64_t channels_of(const File& png, int32_t mode) noexcept {
+int64_t channels_of(const PngFile& png, int32_t mode) noexcept {
     if (mode != Unchanged) return mode;
     if (png.colour == ColourPalette) return png.transparent ? 4 : 3;
     return png.stored_channels();
@@ -280,7 +141,7 @@ int64_t channels_of(const File& png, int32_t mode) noexcept {
 
 // Undoes the filters of one pass in place and hands each row on. False at a filter that there is not.
 template <typename Take>
-bool each_row(const File& png, const Pass& pass, uint8_t*& unpacked, const uint8_t* zeros, Take take) noexcept {
+bool each_row(const PngFile& png, const Pass& pass, uint8_t*& unpacked, const uint8_t* zeros, Take take) noexcept {
     const int64_t columns = pass.columns(png.width), bytes = png.row_bytes(columns);
     if (columns == 0) return true;
     const Unfilter unfilter = unfilter_of(png.pixel_bits() / 8);
@@ -297,7 +158,7 @@ bool each_row(const File& png, const Pass& pass, uint8_t*& unpacked, const uint8
 }
 
 // Rows that need nothing but their filters undone go straight into the result.
-bool plain_rows(const File& png, const uint8_t* unpacked, const uint8_t* zeros, uint8_t* pixels) noexcept {
+bool plain_rows(const PngFile& png, const uint8_t* unpacked, const uint8_t* zeros, uint8_t* pixels) noexcept {
     const int64_t bytes = png.row_bytes(png.width);
     const Unfilter unfilter = unfilter_of(png.pixel_bits() / 8);
     const uint8_t* above = zeros;
@@ -308,7 +169,7 @@ bool plain_rows(const File& png, const uint8_t* unpacked, const uint8_t* zeros, 
     return true;
 }
 
-bool rows(const File& png, uint8_t* unpacked, const uint8_t* zeros, const Picture& picture, uint8_t* spare) noexcept {
+bool rows(const PngFile& png, uint8_t* unpacked, const uint8_t* zeros, const Picture& picture, uint8_t* spare) noexcept {
     const int64_t pixel = picture.channels * picture.sample_bytes;
     if (!png.interlaced) {
         if (png.depth == 8 && png.colour != ColourPalette && png.stored_channels() == picture.channels)
@@ -332,7 +193,7 @@ bool rows(const File& png, uint8_t* unpacked, const uint8_t* zeros, const Pictur
 constexpr char too_much[] = "it packs more pixels than the picture has";
 
 // Unpacks into exactly `bytes` bytes.
-const char* unpack(const File& png, const uint8_t* packed, uint8_t* unpacked, int64_t bytes) noexcept {
+const char* unpack(const PngFile& png, const uint8_t* packed, uint8_t* unpacked, int64_t bytes) noexcept {
     libdeflate_decompressor* decompressor = libdeflate_alloc_decompressor();
     if (!decompressor) return "there is no memory left";
     const libdeflate_result result = libdeflate_zlib_decompress(decompressor, packed, size_t(png.packed_bytes), unpacked,
@@ -346,7 +207,7 @@ const char* unpack(const File& png, const uint8_t* packed, uint8_t* unpacked, in
     }
 }
 
-const char* decode(Picture& picture, File& png) noexcept {
+const char* decode(Picture& picture, PngFile& png) noexcept {
     if (const char* fault = measure_pixels(picture, png)) return fault;
     const int64_t bytes = unpacked_bytes(png);
     const bool joined = png.pieces > 1;
@@ -367,7 +228,7 @@ const char* decode(Picture& picture, File& png) noexcept {
 }  // namespace
 
 void describe_png(Picture& picture) noexcept {
-    File png;
+    PngFile png;
     picture.status = Done;
     if (const char* fault = read_head(picture, png)) {
         refuse(picture, Damaged, "%s", fault);
@@ -384,7 +245,7 @@ void describe_png(Picture& picture) noexcept {
 }
 
 void decode_png(Picture& picture) noexcept {
-    File png;
+    PngFile png;
     picture.status = Done;
     const char* fault = read_head(picture, png);
     if (!fault && (png.height != picture.height || png.width != picture.width ||

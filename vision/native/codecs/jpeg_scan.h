@@ -1,0 +1,132 @@
+// A sequential JPEG scan while it is being decoded, and its blocks out of the compressed bits (AVX2).
+
+#pragma once
+
+#include <immintrin.h>
+#include <stdint.h>
+
+#include "jpeg_huffman.h"
+
+namespace fb::codecs {
+namespace {
+
+// Where a coefficient belongs and what it is multiplied with, by its place in the file. Runs may end behind the last.
+struct Slot {
+    int16_t quantizer;
+    uint16_t place;
+};
+constexpr int most_slots = 64 + 16;
+
+// One component of the picture.
+struct Component {
+    int across, down;            // blocks in a unit (MCU)
+    int size;                    // samples of a block's side: 8 or, of a reduced picture, fewer
+    int64_t blocks;              // in a row of them, padding included
+    int64_t width, height;       // samples that the picture really has
+    int16_t* coefficients;       // of the blocks of one row of units: [down, blocks, 64]
+    uint8_t* ends;               // of each, how many coefficients there may be that are not zero
+    uint8_t* samples;            // one row from before, then size * down rows and one more
+    int64_t stride;
+    Slot slots[most_slots];
+    const Table* dc;
+    const Table* ac;
+    int previous;                // block's mean, before quantization was undone
+
+    uint8_t* row(int64_t y) const noexcept { return samples + (y + 1) * stride; }
+};
+
+constexpr int64_t margin = 32;  // bytes to the left and right of a row of samples that may be read and written
+
+struct Scan {
+    int components;
+    Component component[3];
+    int64_t units, unit_rows;
+    int64_t height, width;  // of the result
+    int64_t channels;
+    bool halved;  // chroma has half of the columns, and is to be widened
+};
+
+// Reads a block and undoes its quantization; false at what no block has. `block_end` is behind its last coefficient.
+bool read_block(Bits& bits, Component& component, int16_t* block, uint8_t& block_end) noexcept {
+    for (int i = 0; i < 64; i += 16) _mm256_store_si256(reinterpret_cast<__m256i*>(block + i), _mm256_setzero_si256());
+    uint64_t buffer = bits.buffer;
+    int count = bits.count;
+    const auto drop = [&](int length) noexcept {
+        buffer <<= length;
+        count -= length;
+    };
+    const auto take_value = [&](int size) noexcept {
+        const int value = extend(uint32_t(buffer >> 1 >> (63 - size)), size);
+        drop(size);
+        return value;
+    };
+    // A code that is not found with its value: its symbol, or what is negative.
+    const auto take_code = [&](const Table& table, Table::Entry entry) noexcept {
+        int length = entry.bits();
+        const int symbol = length ? entry.symbol() : table.find(buffer, length);
+        drop(length);
+        return symbol;
+    };
+
+    if (count < 32) bits.refill(buffer, count);
+    Table::Entry entry = component.dc->next(buffer);
+    int value = entry.value();
+    if (entry.whole()) {
+        drop(entry.bits());
+    } else {
+        const int size = take_code(*component.dc, entry);
+        if (size < 0) return false;
+        value = take_value(size);
+    }
+    const Slot* const slots = component.slots;
+    component.previous = int16_t(component.previous + value);
+    block[0] = int16_t(component.previous * slots[0].quantizer);
+
+    const Table& table = *component.ac;
+    int k = 1, end = 1;
+    while (k < 64) {
+        if (count < 32) bits.refill(buffer, count);
+        entry = table.next(buffer);
+        value = entry.value();
+        if (__builtin_expect(entry.whole(), true)) {
+            drop(entry.bits());
+            if (entry.symbol() == Table::block_end) break;
+            k += entry.symbol();
+        } else {
+            const int symbol = take_code(table, entry);
+            if (symbol < 0) return false;
+            const int size = symbol & 15;
+            if (size == 0) {
+                if (symbol == 0) break;
+                if (symbol != 0xf0) return false;
+                k += 16;
+                continue;
+            }
+            k += symbol >> 4;
+            value = take_value(size);
+        }
+        block[slots[k].place] = int16_t(value * slots[k].quantizer);
+        end = ++k;
+    }
+    bits.buffer = buffer;
+    bits.count = count;
+    block_end = uint8_t(end);
+    return k <= 64;
+}
+
+bool read_unit(Bits& bits, Scan& scan, int64_t unit) noexcept {
+    for (int c = 0; c < scan.components; ++c) {
+        Component& component = scan.component[c];
+        for (int y = 0; y < component.down; ++y) {
+            for (int x = 0; x < component.across; ++x) {
+                const int64_t block = y * component.blocks + unit * component.across + x;
+                if (!read_block(bits, component, component.coefficients + 64 * block, component.ends[block]))
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
+}  // namespace
+}  // namespace fb::codecs
