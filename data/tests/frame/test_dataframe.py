@@ -1,6 +1,7 @@
 """Frames: making, choosing, computing, functions of users."""
 
 import operator
+import pickle
 from collections import defaultdict
 from typing import NamedTuple
 
@@ -293,6 +294,14 @@ def test_the_plan_says_what_is_computed(frame):
     assert text.splitlines()[0] == "3 rows in memory"
     assert "keep(" in text
     assert text.splitlines()[-1] == "value = mul(me['b'], 2)"
+
+
+def test_frames_their_plans_and_their_rows_survive_pickling(frame):
+    frame["e"] = frame["a"] + frame["b"]
+    again = pickle.loads(pickle.dumps(frame.where(me["a"] > 1)))
+    assert list(again) == [(2, 22, "b", 200, 24), (3, 33, "C", None, 36)]
+    row = pickle.loads(pickle.dumps(frame[0]))
+    assert (row.a, row.e, type(row)) == (1, 12, type(frame[0]))
 
 
 def test_names_in_a_frame():

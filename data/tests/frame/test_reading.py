@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from itertools import pairwise
+from operator import methodcaller
 
 import numpy as np
 import pyarrow as pa
@@ -191,6 +192,23 @@ def _all_ids(frame):
     return list(frame["id"])
 
 
+def test_workers_of_a_dataloader_share_the_pipe_in_another_order_each_pass(folder):
+    pipe = ta.reader(folder, 10, ["id"], methodcaller("to_tensor"), shuffle_row_groups=True).datapipe()
+    loader = DataLoader(pipe, batch_size=None, num_workers=2, multiprocessing_context="forkserver")
+    passes = [[batch.id.values.tolist() for batch in loader] for _ in range(2)]
+    for one in passes:
+        assert sorted(value for batch in one for value in batch) == list(range(ROWS))
+    assert passes[0] != passes[1]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_forked_worker_says_that_frames_cannot_compute_there(folder):
+    pipe = ta.reader(folder, 10).datapipe()
+    loader = DataLoader(pipe, batch_size=None, num_workers=1, multiprocessing_context="fork")
+    with pytest.raises(RuntimeError, match="forkserver"):
+        next(iter(loader))
+
+
 def test_torchs_dataloader_takes_the_pipe(folder):
     pipe = ta.reader(folder, 10, ["id"], _all_ids).datapipe()
     loaded = list(DataLoader(pipe, batch_size=None, num_workers=0))
@@ -219,7 +237,7 @@ def test_a_killed_process_goes_on_where_it_was(folder, tmp_path):
     place, log = tmp_path / "state.json", tmp_path / "log"
     command = [sys.executable, "-c", PROGRAM, str(folder), str(place), str(log)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    for steps in (2, 5, None):
+    for steps in (4, None):
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         for step in range(10_000):
             if not process.stdout.readline():

@@ -76,7 +76,8 @@ class Scaled(Rows):
             rows = rows.parent
         if not isinstance(rows, Scaled):
             return None
-        dataset, source, reading = rows.dataset, rows, rows.reading
+        dataset, reading = rows.dataset, rows.reading
+        source: Rows = rows
         for one in chain:
             if _is_head(one):
                 # The first rows: the cluster stops when it has them.

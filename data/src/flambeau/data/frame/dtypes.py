@@ -16,6 +16,7 @@ Tuple, Any, Void                            only while types are inferred: recor
 
 from __future__ import annotations
 
+import functools
 import re
 import typing as ty
 from collections.abc import Mapping
@@ -281,7 +282,7 @@ class Struct(DType):
         """The named tuple that rows are given as."""
         if "_py_type" not in vars(self):
             names = [_identifier(one.name, place) for place, one in enumerate(self.fields)]
-            _set(self, _py_type=_named_tuple("Row", names))
+            _set(self, _py_type=_row_type(tuple(names)))
         return vars(self)["_py_type"]
 
     def with_null(self, nullable: bool = True) -> Struct:
@@ -349,10 +350,18 @@ def _identifier(name: str, place: int) -> str:
     return f"f_{name}" if name[0].isdigit() or name[0] == "_" else name
 
 
-def _named_tuple(name: str, fields: list[str]) -> ty.Any:
+@functools.lru_cache(maxsize=256)
+def _row_type(names: tuple[str, ...]) -> ty.Any:
+    """The named tuple of rows with these fields: one class, so that rows pickled elsewhere are of it here."""
     import collections
 
-    return collections.namedtuple(name, fields, rename=True)  # type: ignore[misc]  # names are known at run time only
+    made: ty.Any = collections.namedtuple("Row", names, rename=True)  # type: ignore[misc]  # known at run time only
+    made.__reduce__ = lambda row: (_row, (names, tuple(row)))
+    return made
+
+
+def _row(names: tuple[str, ...], values: tuple[ty.Any, ...]) -> ty.Any:
+    return _row_type(names)(*values)
 
 
 boolean = Boolean()

@@ -7,6 +7,7 @@
         ├── FrameTypeError (TypeError)
         ├── FrameValueError (ValueError)
         ├── FrameNameError (KeyError)
+        ├── ForkedError (RuntimeError)
         └── MissingEngineError (ImportError)
 
 A division of whole numbers by zero raises the built-in ZeroDivisionError; what a user's function raises comes
@@ -32,6 +33,10 @@ class FrameValueError(FrameError, ValueError):
 
 class FrameNameError(FrameError, KeyError):
     """A frame has no column of this name."""
+
+
+class ForkedError(FrameError, RuntimeError):
+    """Frames were to compute in a forked process, where the engine has no threads."""
 
 
 class MissingEngineError(FrameError, ImportError):

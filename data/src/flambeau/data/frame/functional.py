@@ -132,8 +132,8 @@ def sigrid_hash(value_col: Column, salt: int, max_value: int) -> Any:
     if not 0 < max_value < 1 << 63:
         raise FrameValueError(f"sigrid_hash: max_value is {max_value}, expected a positive int64.")
     dtype = _like(value_col, dt.Int64(item.nullable))
-    options = {"salt": int(salt), "max_value": int(max_value)}
-    return value_col._made(value_col._rows, Apply("sigrid_hash", (value_col._term,), dtype, **options))
+    term = Apply("sigrid_hash", (value_col._term,), dtype, salt=int(salt), max_value=int(max_value))
+    return value_col._made(value_col._rows, term)
 
 
 def firstx(col: ListColumn, num_to_copy: int) -> ListColumn:

@@ -264,7 +264,7 @@ def concat(columns: Sequence[Column]) -> Column:
         common = common and dt.common_dtype(common, one.dtype)
     if common is None:
         raise FrameTypeError(f"columns of {[str(one.dtype) for one in columns]} have no type in common; cast them.")
-    parts = [(one._rows, {ONE: one.cast(common)._term}) for one in columns]
+    parts: list[tuple[Rows, Mapping[str, Term]]] = [(one._rows, {ONE: one.cast(common)._term}) for one in columns]
     rows = Stacked(parts, dt.Struct([dt.Field(ONE, common)]))
     return make(rows, rows.references()[ONE])
 

@@ -162,7 +162,7 @@ class NumericalColumn(Column):
 
         if include_columns is not None or exclude_columns is not None:
             raise FrameTypeError("include_columns and exclude_columns are for frames.")
-        rows = [("count", float(aggregate(self._rows, self._term, "count")))]
+        rows: list[tuple[str, float | None]] = [("count", float(aggregate(self._rows, self._term, "count")))]
         rows += [("mean", self.mean()), ("std", self.std()), ("min", self.min())]
         wanted = sorted(set([25, 50, 75] if percentiles_ is None else percentiles_))
         rows += [(f"{one}%", value) for one, value in zip(wanted, self.quantile(wanted), strict=False)]

@@ -231,10 +231,10 @@ class Operators:
     def __rxor__(self, other: Any) -> Any:
         return self._binary(logic, "xor", other, True)
 
-    def __eq__(self, other: object) -> Any:  # type: ignore[override]  # columns compare by row
+    def __eq__(self, other: object) -> Any:
         return self._binary(comparison, "eq", other, False)
 
-    def __ne__(self, other: object) -> Any:  # type: ignore[override]  # columns compare by row
+    def __ne__(self, other: object) -> Any:
         return self._binary(comparison, "ne", other, False)
 
     def __lt__(self, other: Any) -> Any:

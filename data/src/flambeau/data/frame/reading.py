@@ -169,7 +169,11 @@ class FrameReader(BaseNode[Any]):
 
 
 class FrameReaderDataPipe(IterDataPipe[Any]):
-    """The batches of `reader` as a DataPipe; DataLoader's workers and ranks share them among themselves."""
+    """The batches of `reader` as a DataPipe; DataLoader's workers and ranks share them among themselves.
+
+    Where `shuffle_row_groups` is set, DataLoader gives each pass an order of its own, which `torch.manual_seed` and the
+    reader's `seed` determine together.
+    """
 
     state_fields: ClassVar[tuple[str, ...]] = ("_epoch", "_place")
 
@@ -179,6 +183,7 @@ class FrameReaderDataPipe(IterDataPipe[Any]):
         self._given = (rank, world_size)
         self._groups: dict[int, tuple[int, int]] = {}
         self._epoch = -1
+        self._next_epoch: int | None = None
         self._place: dict[str, Any] | None = None
 
     def is_shardable(self) -> bool:
@@ -195,9 +200,18 @@ class FrameReaderDataPipe(IterDataPipe[Any]):
             rank, size = rank * count + place, size * count
         return rank, size
 
+    def set_seed(self, seed: int) -> FrameReaderDataPipe:
+        """Let a seed number the next pass, and so order its row groups; what DataLoader calls before each pass.
+
+        Without it passes are numbered from 0: a worker process, which begins anew with each pass, would repeat itself.
+        """
+        self._next_epoch = seed % (1 << 63)
+        return self
+
     def reset(self) -> None:
         """Begin the next pass."""
-        self._epoch += 1
+        self._epoch = self._epoch + 1 if self._next_epoch is None else self._next_epoch
+        self._next_epoch = None
         self._place = None
 
     def __iter__(self) -> Iterator[Any]:
@@ -218,7 +232,7 @@ class FrameReaderDataPipe(IterDataPipe[Any]):
 
 def _chain(frame: DataFrame) -> tuple[Rows, list[Derived]]:
     """The rows that a frame's plan begins with, and the steps from there."""
-    rows, steps = frame._rows, []
+    rows, steps = frame._rows, list[Derived]()
     while isinstance(rows, Derived):
         if not rows.rowwise:
             raise FrameTypeError(f"a reader's plan is done batch by batch, which {rows.step!r} cannot be; do it after.")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from flambeau.data.frame import dtypes as dt
-from flambeau.data.frame._engine import pa, pl
+from flambeau.data.frame._engine import check_process, pa, pl
 from flambeau.data.frame._physical import from_arrow_type, held_frame
 from flambeau.data.frame.errors import FrameNameError, FrameValueError
 
@@ -140,6 +140,7 @@ def groups_of(file: str) -> list[RowGroup]:
 
 def read_group(one: RowGroup, dtype: dt.Struct) -> pl.DataFrame:
     """One row group of a file: the columns of a type, as columns hold them."""
+    check_process()
     names = [field.name for field in dtype.fields]
     if _is_arrow(one.file):
         read = pl.from_arrow(pa.Table.from_batches([_ipc(one.file).get_batch(one.group)]).select(names))

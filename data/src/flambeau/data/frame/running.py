@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flambeau.data.frame._engine import pl
+from flambeau.data.frame._engine import check_process, pl
 from flambeau.data.frame._plan import ONE, Rows, Table, Term
 from flambeau.data.frame.errors import FrameValueError
 
@@ -39,6 +39,7 @@ def compute(rows: Rows, columns: Mapping[str, Term]) -> pl.DataFrame:
 
 def collect(query: pl.LazyFrame, *, streaming: bool = False) -> pl.DataFrame:
     """Run a query; data on disk streams through memory."""
+    check_process()
     return query.collect(engine="streaming" if streaming else "in-memory")
 
 
