@@ -20,9 +20,9 @@ def load_dataset(
 ) -> IterDataPipe[Any]:
     """Stream a data set that any installed plugin has registered.
 
-    Of a data set with indices only the indices are shuffled and sharded, so that a worker reads its own samples alone, the
-    order is uniformly random whatever the size, and a state is a seed and a position. A data set that can only be iterated is
-    shuffled in a buffer. Data loaders give every rank and worker its shard.
+    Of a data set with indices only the indices are shuffled and sharded, so that a worker reads its own samples alone,
+    the order is uniformly random whatever the size, and a state is a seed and a position. A data set that can only be
+    iterated is shuffled in a buffer. Data loaders give every rank and worker its shard.
 
     Args:
         name: canonical id, or the short name where only one plugin has it; `list_datasets()` lists all.
