@@ -1,4 +1,4 @@
-"""Modules of tensordicts beside what the reference computed: `golden/rl_modules.json`, the cases that need no more than these."""
+"""Modules of tensordicts beside what the reference computed: those of `golden/rl_modules.json` that need no more."""
 
 from __future__ import annotations
 

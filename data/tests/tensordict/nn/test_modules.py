@@ -56,7 +56,7 @@ def test_an_absent_entry_is_an_argument_that_is_not_given():
 
 
 def test_a_failed_call_names_the_module_and_what_was_absent():
-    with pytest.raises(KeyError, match=r"Linear.*reads \['zz'\]"):
+    with pytest.raises(KeyError, match=r"Linear.*reads .*zz"):
         TensorDictModule(nn.Linear(4, 2), ["zz"], ["r"])(sample())
     with pytest.raises(RuntimeError) as caught:
         TensorDictModule(nn.Linear(3, 2), ["a"], ["r"])(sample())
@@ -71,8 +71,8 @@ def test_results_and_keys_must_be_as_many(results, word):
 
 
 def test_named_results_are_taken_by_name():
-    assert "r" in TensorDictModule(lambda x: {"s": x, "r": x}, ["a"], ["r"])(sample()).keys()
-    assert "r" in TensorDictModule(lambda x: TensorDict(r=x), ["a"], ["r"])(sample()).keys()
+    assert "r" in TensorDictModule(lambda x: {"s": x, "r": x}, ["a"], ["r"])(sample())
+    assert "r" in TensorDictModule(lambda x: TensorDict(r=x), ["a"], ["r"])(sample())
     whole = TensorDictModule(lambda x: TensorDict(r=x, batch_size=[4]), ["a"], ["t"])(sample())
     assert whole["t", "r"].shape == (4,)
 
@@ -90,7 +90,7 @@ def test_selected_outputs_alone_are_kept():
     assert (module.out_keys, module.out_keys_source) == (["q"], ["p", "q"])
     data = sample()
     assert module(data) is data
-    assert ("q" in data.keys(), "p" in data.keys()) == (True, False)
+    assert ("q" in data, "p" in data) == (True, False)
     assert module(torch.ones(2)).tolist() == [2.0, 2.0]
     assert module.reset_out_keys().out_keys == ["p", "q"]
     with pytest.raises(ValueError, match="zz"):
@@ -156,7 +156,7 @@ def test_a_wrapper_has_the_keys_and_attributes_of_what_it_wraps():
 def test_functions_of_a_tensordict_and_of_tensors_become_modules():
     assert WrapModule(lambda data: data + 1)(sample())["a"].tolist() == [2.0] * 4
     data = sample()
-    assert WrapModule(lambda data: TensorDict(z=data["a"]), inplace=True)(data) is data and "z" in data.keys()
+    assert WrapModule(lambda data: TensorDict(z=data["a"]), inplace=True)(data) is data and "z" in data
 
     @as_tensordict_module(in_keys=["a"], out_keys=["z"])
     def double(x):
@@ -197,9 +197,8 @@ def test_new_parameters_are_drawn_everywhere_below():
     before = TensorDict.from_module(module).data.clone()
     module.reset_parameters_recursive()
     after = TensorDict.from_module(module).data
-    assert not any(
-        torch.equal(old, new) for old, new in zip(before.values(True, True), after.values(True, True), strict=True)
-    )
+    pairs = zip(before.values(True, True), after.values(True, True), strict=True)
+    assert not any(torch.equal(old, new) for old, new in pairs)
     given = after.clone()
     kept = after.clone()
     assert module.reset_parameters_recursive(given) is given

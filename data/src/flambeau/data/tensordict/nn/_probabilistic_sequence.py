@@ -51,10 +51,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         )
         if return_composite is None:
             members = self._members()
-            probabilistic = [module for module in members if _is_probabilistic(module)]
-            return_composite = len(probabilistic) > 1 or (
-                len(probabilistic) == 1 and members[-1] is not probabilistic[0]
-            )
+            count = sum(map(_is_probabilistic, members))
+            return_composite = count > 1 or (count == 1 and not _is_probabilistic(members[-1]))
         self.return_composite = return_composite
 
     # --- its modules

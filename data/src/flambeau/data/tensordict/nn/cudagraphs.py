@@ -123,8 +123,8 @@ class CudaGraphModule:
             if isinstance(held, Tensor):
                 if given.shape != held.shape or given.dtype != held.dtype:
                     raise RuntimeError(
-                        f"CudaGraphModule: an input is {tuple(given.shape)}, {given.dtype}; the graph was captured with "
-                        f"{tuple(held.shape)}, {held.dtype}."
+                        f"CudaGraphModule: an input is {tuple(given.shape)}, {given.dtype}; the graph was captured "
+                        f"with {tuple(held.shape)}, {held.dtype}."
                     )
                 held.copy_(given, non_blocking=True)
             elif given is not held and given != held:

@@ -1,7 +1,7 @@
 """Modules whose parameters are an argument: the older way, beside `to_module` and `torch.func`.
 
-`make_functional(module)` takes the parameters out of a module and gives them as a TensorDict; the module is then called as
-`module(x, params=params)`.
+`make_functional(module)` takes the parameters out of a module and gives them as a TensorDict; the module is then called
+as `module(x, params=params)`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ OutputClass = TypeVar("OutputClass")
 
 
 class TensorClassModuleBase(nn.Module, ABC, Generic[InputClass, OutputClass]):
-    """A module whose input and output are tensorclasses, or tensors: `class Policy(TensorClassModuleBase[Obs, Action])`."""
+    """A module from one tensorclass, or tensor, to another: `class Policy(TensorClassModuleBase[Obs, Action])`."""
 
     input_class: Any = None
     output_class: Any = None

@@ -27,7 +27,7 @@ __all__ = [
     "skip_existing",
 ]
 
-# --- mappings ----------------------------------------------------------------------------------------------------------
+# --- mappings
 
 
 def inv_softplus(bias: float | Tensor) -> float | Tensor:
@@ -109,7 +109,7 @@ def add_custom_mapping(name: str, mapping: Callable[[Tensor], Tensor]) -> None:
     _MAPPINGS[name] = mapping
 
 
-# --- skipping what is there --------------------------------------------------------------------------------------------
+# --- skipping what is there
 
 _skips = False
 
@@ -168,7 +168,7 @@ def skip_existing() -> bool:
     return _skips
 
 
-# --- log-probabilities of several variables ------------------------------------------------------------------------------
+# --- log-probabilities of several variables
 
 _aggregates: bool | None = None
 
@@ -176,8 +176,8 @@ _aggregates: bool | None = None
 def composite_lp_aggregate(nowarn: bool = False) -> bool | None:
     """Whether log-probabilities of several variables are summed into one entry, `sample_log_prob`.
 
-    False unless `set_composite_lp_aggregate` or the environment variable COMPOSITE_LP_AGGREGATE says otherwise: then each
-    variable `name` has its own entry `<name>_log_prob`.
+    False unless `set_composite_lp_aggregate` or the environment variable COMPOSITE_LP_AGGREGATE says otherwise: then
+    each variable `name` has its own entry `<name>_log_prob`.
 
     Args:
         nowarn: accepted for compatibility; nothing warns.

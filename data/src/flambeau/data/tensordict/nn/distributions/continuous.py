@@ -84,9 +84,8 @@ class AddStateIndependentNormalScale(nn.Module):
             RuntimeError: the last dimensions of `loc` are not `scale_shape`.
         """
         if self.scale_shape and loc.shape[-len(self.scale_shape) :] != self.scale_shape:
-            raise RuntimeError(
-                f"loc has shape {tuple(loc.shape)}, expected (..., {', '.join(map(str, self.scale_shape))})."
-            )
+            sizes = ", ".join(map(str, self.scale_shape))
+            raise RuntimeError(f"loc has shape {tuple(loc.shape)}, expected (..., {sizes}).")
         scale = self.mapping(self.state_independent_scale).clamp_min(self.scale_lb)
         return loc, scale.expand_as(loc), *others
 
@@ -135,9 +134,8 @@ class Delta(D.Distribution):
         equal = (value - self.param).abs() <= self.atol + self.rtol * self.param.abs()
         if self.event_shape:
             equal = equal.flatten(-len(self.event_shape)).all(-1)
-        return torch.where(equal, torch.inf, -torch.inf).to(
-            self.param.dtype if self.param.is_floating_point() else torch.get_default_dtype()
-        )
+        dtype = self.param.dtype if self.param.is_floating_point() else torch.get_default_dtype()
+        return torch.where(equal, torch.inf, -torch.inf).to(dtype)
 
     def sample(self, sample_shape: torch.Size | Sequence[int] | None = None) -> Tensor:
         """The value, (*sample_shape, ...), without its gradient."""
