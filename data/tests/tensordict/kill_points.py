@@ -39,7 +39,7 @@ def arm(calls: int) -> None:
 
         return call
 
-    for name in ("open", "pwrite", "replace", "mkdir", "unlink", "rmdir", "rename", "posix_fallocate"):
+    for name in ("open", "pwrite", "replace", "mkdir", "unlink", "rmdir", "rename", "posix_fallocate", "link", "close"):
         setattr(os, name, counted(getattr(os, name)))
     for name in ("replace", "unlink", "mkdir", "rmdir"):
         setattr(pathlib.Path, name, counted(getattr(pathlib.Path, name)))

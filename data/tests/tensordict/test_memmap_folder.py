@@ -403,6 +403,22 @@ def test_consolidation_puts_all_tensors_into_one_storage(tmp_path):
     assert one.consolidate() is one
 
 
+def test_a_consolidated_tensordict_moves_as_one_and_stays_consolidated():
+    td = TensorDict({"a": torch.ones(3, dtype=torch.uint8), "n": {"x": torch.arange(4)}, "s": "q"})
+    moved = td.consolidate().to("meta")
+    assert moved.is_consolidated() and moved.device.type == moved["n"].device.type == "meta"
+    assert moved["n", "x"].dtype is torch.int64 and moved["s"] == "q"
+    assert moved["a"].untyped_storage()._cdata == moved["n", "x"].untyped_storage()._cdata
+
+
+def test_unlocked_a_tensordict_is_no_longer_taken_for_consolidated_or_mapped():
+    td = TensorDict({"a": torch.ones(3)}).consolidate().unlock_()
+    td["a"] = torch.zeros(3)
+    assert not td.is_consolidated() and pickle.loads(pickle.dumps(td.lock_()))["a"].sum() == 0
+    mapped = TensorDict({"a": torch.ones(3)}).memmap().unlock_()
+    assert not mapped.is_memmap() and not mapped.lock_().is_memmap()
+
+
 def test_a_consolidated_file_is_mapped_with_all_it_held(tmp_path):
     stack = LazyStackedTensorDict(TensorDict(a=torch.ones(2)), TensorDict(a=torch.zeros(3)))
     ragged = torch.nested.nested_tensor([torch.ones(2, 3), torch.zeros(1, 3)], layout=torch.jagged)

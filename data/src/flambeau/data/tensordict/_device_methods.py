@@ -62,6 +62,8 @@ class DeviceMethods:
         return result
 
     def _moved(self, device: torch.device | None, dtype: torch.dtype | None, request: dict[str, Any]) -> Any:
+        if self._consolidated is not None and dtype is None and not request["inplace"]:
+            return self._moved_whole(device, request["non_blocking"])
         leaves = self._leaves()
         wait = False
         non_blocking = request["non_blocking"]

@@ -103,6 +103,7 @@ class LockMethods:
         self._is_locked = False
         self._lock_parents = None
         self._cache = None
+        self._forget_storage()
         for value in self._collections():
             value._unlock_below(self)
 

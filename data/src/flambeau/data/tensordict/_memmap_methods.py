@@ -395,6 +395,17 @@ class MemmapMethods:
 
     _consolidated: Any = None
 
+    def _moved_whole(self, device: Any, non_blocking: bool | None) -> Any:
+        """A consolidated tensordict on another device, by one copy."""
+        from flambeau.data.tensordict.memmap import consolidated
+
+        return consolidated.moved(self, device, non_blocking)
+
+    def _forget_storage(self) -> None:
+        """Unlocked, a tensordict may get other tensors: what is known of their memory no longer holds."""
+        if self._consolidated is not None or self._is_memmap:
+            self._consolidated, self._is_memmap = None, False
+
     # --- pickling
 
     def __reduce__(self) -> Any:

@@ -2,9 +2,9 @@
 
 A new folder gets its leaves first and its root `meta.json` last, by a rename; without that file nothing loads. Where a
 complete one stands already, everything is written to a folder of its own inside, then a journal says what will be
-moved, then the files are moved by renames. Whoever finds a journal, the writer or a later reader, finishes the moves:
-they can be done any number of times, by several at once. So the old version is whole until the journal is there, and
-the new one from then on. Readers that were underway notice it, see `loading.py`.
+moved, then the files are moved by renames. Whoever finds the journal of a writer that died finishes its moves; see
+`journal.py` for how that is known. So the old version is whole until the journal is there, and the new one from then
+on. Readers that were underway notice it, see `loading.py`.
 
 This holds for processes that die. Where the machine itself may, `fsync=True` flushes each step before the next.
 """
@@ -23,11 +23,11 @@ from flambeau.core.files import sync_directory
 from flambeau.data.tensordict.memmap import jsonable
 from flambeau.data.tensordict.memmap.errors import LayoutError
 from flambeau.data.tensordict.memmap.files import create, room_for, sync
+from flambeau.data.tensordict.memmap.journal import JOURNAL, Journal
 from flambeau.data.tensordict.memmap.layout import META, split_meta
 from flambeau.data.tensordict.memmap.parallel import pwrite_all, write_leaves
 from flambeau.data.tensordict.memmap.saving import Plan, join
 
-JOURNAL = ".flambeau-commit"
 _STAGE = ".flambeau-stage-"
 
 
@@ -124,49 +124,51 @@ def _replace_whole(plan: Plan, root: Path, num_threads: int, fsync: bool) -> Non
     except BaseException:
         shutil.rmtree(stage, ignore_errors=True)
         raise
-    temporary = root / f"{JOURNAL}.{os.getpid()}.tmp"
-    _write_file(str(temporary), jsonable.dumps(journal), fsync)
-    temporary.replace(root / JOURNAL)
+    with Journal.publish(root, jsonable.dumps(journal), fsync) as journal_text:
+        _finish(root, journal_text)
     if fsync:
-        sync_directory(root)
-    recover(root)
-    if fsync:
-        for path in plan.metas:
-            sync_directory(root / path[0])
+        for folder, _ in plan.metas:
+            sync_directory(root / folder)
 
 
 def recover(root: Path) -> bool:
-    """Finish the moves of a writer that was killed among them.
+    """Wait for a writer that is moving its files, and finish the moves of one that was killed among them.
 
     Returns:
-        Whether there was something to finish.
+        Whether there was a journal.
 
     Raises:
-        LayoutError: the files cannot be moved by this user.
+        LayoutError: the files cannot be moved by this user; or a writer takes longer than a minute.
     """
-    try:
-        text = (root / JOURNAL).read_text("utf-8")
-    except FileNotFoundError:
+    if not (root / JOURNAL).exists():
         return False
+    with Journal.take_over(root) as text:
+        if text is not None:
+            try:
+                _finish(root, text)
+            except PermissionError as error:
+                raise LayoutError(
+                    f"a save to {root} was interrupted while it moved its files; load it once as a user who may write "
+                    "there."
+                ) from error
+    return True
+
+
+def _finish(root: Path, text: bytes) -> None:
+    """Move what a journal lists, and remove the journal. The caller holds it."""
     journal = json.loads(text)
     names = [journal["stage"], *journal["files"], *journal["stale"]]
     if any(Path(name).is_absolute() or ".." in Path(name).parts for name in names):
         raise LayoutError(f"{root / JOURNAL} names files outside the folder; it was not written by a save. Remove it.")
     stage = root / journal["stage"]
-    try:
-        for name in journal["files"]:
-            _move(stage / name, root / name)
-        for name in journal["stale"]:
-            (root / name).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # the folder has other files
-                (root / name).parent.rmdir()
-        (root / JOURNAL).unlink(missing_ok=True)
-        shutil.rmtree(stage, ignore_errors=True)
-    except PermissionError as error:
-        raise LayoutError(
-            f"a save to {root} was interrupted while it moved its files; load it once as a user who may write there."
-        ) from error
-    return True
+    for name in journal["files"]:
+        _move(stage / name, root / name)
+    for name in journal["stale"]:
+        (root / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the folder has other files
+            (root / name).parent.rmdir()
+    (root / JOURNAL).unlink(missing_ok=True)
+    shutil.rmtree(stage, ignore_errors=True)
 
 
 def _move(source: Path, target: Path) -> None:

@@ -358,6 +358,25 @@ def adopt(structure: dict[str, Any], storage: Tensor, into: Any = None) -> Any:
     return made
 
 
+def moved(value: Any, device: torch.device, non_blocking: bool | None) -> Any:
+    """A consolidated collection on another device; the storage is copied as one."""
+    known = value._consolidated
+    storage = known["storage"].to(device, non_blocking=bool(non_blocking))
+    structure = _on_device(known["metadata"], str(storage.device))
+    return adopt(structure, storage)
+
+
+def _on_device(structure: dict[str, Any], device: str) -> dict[str, Any]:
+    """A structure whose tensordicts live on a device."""
+    changed = {
+        name: _on_device(value, device) if isinstance(value, dict) and "cls" in value else value
+        for name, value in structure.items()
+    }
+    if "device" in structure.get("cls_metadata", {}):
+        changed["cls_metadata"] = {**structure["cls_metadata"], "device": device}
+    return changed
+
+
 class _Maker:
     """Collections over one storage."""
 

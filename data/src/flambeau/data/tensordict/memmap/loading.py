@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict.memmap import nested, pickles
-from flambeau.data.tensordict.memmap.commit import JOURNAL, recover
+from flambeau.data.tensordict.memmap.commit import recover
 from flambeau.data.tensordict.memmap.errors import LayoutError, MissingLayoutError
 from flambeau.data.tensordict.memmap.files import Mode
+from flambeau.data.tensordict.memmap.journal import JOURNAL
 from flambeau.data.tensordict.memmap.keys import candidates, encode_key
 from flambeau.data.tensordict.memmap.layout import META, RESERVED, dtype_named, kind_of, split_meta
 from flambeau.data.tensordict.memmap.saving import give_record, join
@@ -288,13 +289,13 @@ def _enclosing(root: Path) -> list[Path]:
     return folders
 
 
-def _version(root: str) -> tuple[int, int] | None:
+def _version(root: str) -> tuple[int, int, int] | None:
     try:
         status = os.stat(f"{root}/{META}")  # noqa: PTH116 - a string is enough
     except OSError:
         return None
-    return status.st_ino, status.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _settled(above: list[Path], root: str, before: tuple[int, int] | None) -> bool:
+def _settled(above: list[Path], root: str, before: tuple[int, int, int] | None) -> bool:
     return _version(root) == before and not any((folder / JOURNAL).exists() for folder in above)
