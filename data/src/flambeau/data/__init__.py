@@ -11,6 +11,26 @@ __version__ = "0.1.0"
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
-    {"fast_loader": ("FastLoader",), "streaming": ("load_dataset",)},
+    {
+        "fast_loader": ("FastLoader",),
+        "streaming": ("load_dataset",),
+        "tensordict": (
+            "LazyStackedTensorDict",
+            "MemoryMappedTensor",
+            "NonTensorData",
+            "NonTensorStack",
+            "PersistentTensorDict",
+            "TensorClass",
+            "TensorDict",
+            "TensorDictBase",
+            "TensorDictParams",
+            "from_module",
+            "lazy_stack",
+            "load",
+            "load_memmap",
+            "save",
+            "tensorclass",
+        ),
+    },
     submodules=("dataloader2", "datapipes", "frame", "jagged", "nodes", "shards", "stateful_dataloader", "storage"),
 )
