@@ -52,8 +52,8 @@ class Pool:
         self._results: queue.SimpleQueue[tuple[int, int, Any]] = queue.SimpleQueue()
         self._in_order = in_order
         self._snapshot, self._snapshot_at = state["source"], 0
-        self._low = state["skip"]  # everything below has been given out
-        self._beyond = set(state["beyond"])
+        self._low: int = state["skip"]  # everything below has been given out
+        self._beyond: set[int] = set(state["beyond"])
         self._waiting: dict[int, tuple[int, Any]] = {}
         self._end: tuple[int, BaseException | None] | None = None
         for _ in range(ahead):

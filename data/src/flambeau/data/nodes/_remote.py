@@ -33,7 +33,7 @@ class RemoteFunction(OwnedFunction):
 
     def __init__(self, function: Callable[[Any], Any], context: str | None) -> None:
         self._function = function
-        self._context = multiprocessing.get_context(context)
+        self._context: Any = multiprocessing.get_context(context)
         self._closed = False
         self._start()
 

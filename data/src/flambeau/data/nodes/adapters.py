@@ -106,7 +106,8 @@ class SamplerWrapper(BaseNode[T]):
     def next(self) -> T:
         """As `BaseNode.next`."""
         self._started = True
-        return next(self._cursor)
+        index: T = next(self._cursor)
+        return index
 
     def get_state(self) -> dict[str, Any]:
         """As `BaseNode.get_state`."""

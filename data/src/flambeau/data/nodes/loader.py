@@ -112,7 +112,8 @@ class _Pass(Generic[T]):
 
     def take(self) -> T:
         if self._peeked is not _NOTHING:
-            item, self._peeked, self._before = self._peeked, _NOTHING, None
+            item: T = self._peeked
+            self._peeked, self._before = _NOTHING, None
         else:
             item = next(self._root)
         self._num_yielded += 1

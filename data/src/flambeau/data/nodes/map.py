@@ -76,7 +76,8 @@ class ParallelMapper(BaseNode[T]):
 
     def next(self) -> T:
         """As `BaseNode.next`."""
-        return self._inner.next()
+        item: T = self._inner.next()
+        return item
 
     def get_state(self) -> dict[str, Any]:
         """As `BaseNode.get_state`."""
@@ -160,7 +161,8 @@ class _Pooled(BaseNode[T]):
 
     def next(self) -> T:
         """As `BaseNode.next`."""
-        return self._running.pool().take()
+        item: T = self._running.pool().take()
+        return item
 
     def get_state(self) -> dict[str, Any]:
         """As `BaseNode.get_state`."""

@@ -35,7 +35,8 @@ class OneThread(BaseNode[T]):
 
     def next(self) -> T:
         """As `BaseNode.next`."""
-        return self._running.pool().take()
+        item: T = self._running.pool().take()
+        return item
 
     def get_state(self) -> dict[str, Any]:
         """As `BaseNode.get_state`."""

@@ -141,7 +141,8 @@ class ShardReader(BaseNode[Any]):
         if (rank, world_size) != (self.rank, self.world_size):
             raise ValueError(
                 f"ShardReader: the state is of rank {rank} of {world_size}, this is rank {self.rank} of "
-                f"{self.world_size}; each rank needs its own. FastLoader over a ShardDataset resumes on any number of ranks."
+                f"{self.world_size}; each rank needs its own. FastLoader over a ShardDataset resumes on any number of "
+                "ranks."
             )
 
     def _read(self) -> Iterator[Any]:

@@ -98,11 +98,12 @@ class Index:
             return None
         table = np.frombuffer(body, dtype="<u8", count=3 * count).astype(np.uint64).reshape(-1, 3)
         packed = body[24 * count :]
-        if kind == _ZSTD and (zstd := _zstd()) is None:
-            raise ShardError(
-                "The names of a shard's index are compressed by Zstandard. Run: pip install backports.zstd"
-            )
-        return cls(table, json.loads(zlib.decompress(packed) if kind == _ZLIB else zstd.decompress(packed)))
+        if kind == _ZLIB:
+            return cls(table, json.loads(zlib.decompress(packed)))
+        zstd = _zstd()
+        if zstd is None:
+            raise ShardError("A shard's index is compressed by Zstandard. Run: pip install backports.zstd")
+        return cls(table, json.loads(zstd.decompress(packed)))
 
     def write(self, shard: Path) -> None:
         """Write the index beside its shard."""

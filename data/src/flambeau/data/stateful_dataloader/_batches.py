@@ -24,7 +24,8 @@ class Traced:
 
     def pin_memory(self, device: str | None = None) -> Traced:
         """What DataLoader's pinning thread calls."""
-        return Traced(pin_memory(self.batch, device), self.origin, self.message)
+        pinned = pin_memory(self.batch, device)  # type: ignore[no-untyped-call]
+        return Traced(pinned, self.origin, self.message)
 
 
 class View:

@@ -46,7 +46,7 @@ class Plan:
     ranks: tuple[int, int] = (1, 0)
 
 
-class ShardedIterable(IterableDataset):
+class ShardedIterable(IterableDataset[Any]):
     """The batches of a data set, each with the state behind it; what DataLoader's workers are given."""
 
     def __init__(self, dataset: Any, plan: Plan, workers: int) -> None:
@@ -90,6 +90,7 @@ class _Shard:
         self._since = 0
         self._items = 0
         self._ended = False
+        self._iterator: Any = None
         self._as_worker(self._open)
 
     def next_batch(self) -> Traced | None:
@@ -112,7 +113,7 @@ class _Shard:
         self._stateful_iterator = isinstance(self._iterator, Stateful)
         self._stateful_dataset = not self._stateful_iterator and isinstance(self._dataset, Stateful)
         if self._stateful_iterator and state.get("iterator") is not None:
-            self._iterator.load_state_dict(state["iterator"])  # type: ignore[attr-defined]
+            self._iterator.load_state_dict(state["iterator"])
         elif state.get("dataset") is None and state.get("items", 0) > 0:
             next(itertools.islice(self._iterator, state["items"] - 1, state["items"]), None)
         self._items = state.get("items", 0)
@@ -148,7 +149,7 @@ class _Shard:
     def _state(self) -> dict[str, Any]:
         state: dict[str, Any] = {"items": self._items, "ended": self._ended, "batches": 0}
         if self._stateful_iterator:
-            state["iterator"] = self._iterator.state_dict()  # type: ignore[attr-defined]
+            state["iterator"] = self._iterator.state_dict()
         elif self._stateful_dataset:
             state["dataset"] = self._dataset.state_dict()
         return state

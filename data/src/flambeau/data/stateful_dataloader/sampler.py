@@ -136,7 +136,7 @@ class BatchSampler(_Passes, torch.utils.data.BatchSampler):
         self._cursor.load(state["sampler"])
 
 
-class StatefulDistributedSampler(_Passes, DistributedSampler):
+class StatefulDistributedSampler(_Passes, DistributedSampler[Any]):
     """Torch's DistributedSampler with a state that any rank, of any number of ranks, can go on from.
 
     All ranks move at one pace, so the state is how many of the epoch's indices all have taken together. Those that

@@ -70,7 +70,7 @@ class Engine:
         """
         obstore = self._obstore()
         store = self._store(spec)
-        options = {} if stop is None else {"range": (start, stop)}
+        options: dict[str, Any] = {} if stop is None else {"range": (start, stop)}
         if tag is not None:
             options["if_match"] = tag
         attempt = 0

@@ -78,9 +78,10 @@ class MultiNodeWeightedSampler(Mixture[T]):
             name = self._next_name()
             if self.skips(name):
                 continue
-            found, item = self.read(name)
+            found, read = self.read(name)
             if found:
                 self._num_yielded += 1
+                item: T = read
                 return item
         raise StopIteration
 
