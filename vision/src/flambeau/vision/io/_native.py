@@ -108,7 +108,7 @@ class NativeCodec:
             if picture.status == _UNSUPPORTED:
                 pixels[index] = self._other.decode([files[index]], format, mode, max_pixels, min_size)[0]
             elif picture.status != _DONE:
-                raise damaged(format, picture.message.decode())
+                raise damaged(format, picture.message.decode(errors="replace"))
         return pixels
 
     def encode_jpeg(self, images: Sequence[Tensor], quality: int) -> list[Tensor]:
@@ -132,7 +132,8 @@ class NativeCodec:
         self._encode(encodings, len(images))
         for encoding in encodings:
             if encoding.status != _DONE:
-                raise ImageError(f"The image cannot be encoded as {format.upper()}: {encoding.message.decode()}.")
+                why = encoding.message.decode(errors="replace")
+                raise ImageError(f"The image cannot be encoded as {format.upper()}: {why}.")
         return [_head(file, encoding.bytes) for file, encoding in zip(files, encodings, strict=True)]
 
 
@@ -150,7 +151,7 @@ def _room(picture: Any, format: Format, max_pixels: int, min_size: int | None) -
     if picture.status == _UNSUPPORTED:
         return torch.empty(0)
     if picture.status != _DONE:
-        raise damaged(format, picture.message.decode())
+        raise damaged(format, picture.message.decode(errors="replace"))
     by = reduction(height, width, min_size) if format == "jpeg" else 1
     picture.denominator = by
     height, width, channels = -(-height // by), -(-width // by), picture.channels
