@@ -128,3 +128,27 @@ def test_columns_of_different_frames_do_not_combine_on_a_cluster():
     local = there.collect()
     local["b"] = [1, 2]
     assert list(local["b"]) == [1, 2]
+
+
+def test_nested_and_missing_values_arrive_whole():
+    record = dt.Struct([dt.Field("a", dt.Int64(True)), dt.Field("b", dt.String(True))], nullable=True)
+
+    def program(frame):
+        frame["b"] = frame["maps"].maps.get("b", 0)
+        frame["a"] = frame["records"]["a"]
+        frame["inner"] = frame["inner"].rename({"x": "w"})
+        return frame.where(me["k"] > 1)
+
+    here = ta.dataframe(
+        {
+            "maps": [{"a": 1}, {}, {"b": 2, "c": 3}],
+            "records": ta.column([(1, "x"), None, (2, None)], record),
+            "lists": [[[1], []], [], [[2, 3]]],
+            "inner": ta.dataframe({"x": [1, 2, 3], "y": ["a", "b", "c"]}),
+            "k": [1, 2, 3],
+        }
+    )
+    there = here.scale(ray, blocks=2)
+    assert program(there).to_arrow().equals(program(here).to_arrow())
+    missing = ta.dataframe(record).append([None, (3, "q")]).scale(ray)
+    assert (list(missing), missing.null_count) == ([None, (3, "q")], 1)

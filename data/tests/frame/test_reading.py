@@ -250,3 +250,19 @@ def test_a_killed_process_goes_on_where_it_was(folder, tmp_path):
         process.communicate()
     batches = [json.loads(line) for line in log.read_text().splitlines()]
     assert batches == ids(ta.reader(folder, 7, ["id"], shuffle_row_groups=True, seed=3))
+
+
+def test_numbers_about_files_are_those_of_their_rows_in_memory(folder):
+    files, rows = ta.scan_parquet(folder), ta.scan_parquet(folder).collect()
+    for name in ("min", "max", "sum", "mean", "std", "median", "mode"):
+        assert getattr(files["other"], name)() == pytest.approx(getattr(rows["other"], name)())
+        assert getattr(files["id"] * 2, name)() == pytest.approx(getattr(rows["id"] * 2, name)())
+    assert (len(files), files["id"].null_count, files["id"].any()) == (ROWS, 0, True)
+    assert files.where(me["id"] < 0)["id"].max() is None
+
+
+def test_csv_and_json_lines_are_scanned(tmp_path):
+    (tmp_path / "a.csv").write_text("x,s\n1,a\n2,\n")
+    (tmp_path / "b.jsonl").write_text('{"x": 1, "l": [1, 2]}\n{"x": null, "l": []}\n')
+    assert list(ta.scan_csv(tmp_path / "a.csv")["s"]) == ["a", None]
+    assert list(ta.scan_jsonl(tmp_path / "b.jsonl")["l"].list.length()) == [2, 0]

@@ -78,6 +78,11 @@ def aggregate(rows: Rows, column: Term, name: str) -> Any:
     one = AGGREGATES[name]
     if rows.frame is None and one.partial is not None and (engine := cluster(rows)) is not None:
         return engine.aggregate(rows, column, one)
+    if one.partial is not None and one.combine is not None and scan_below(rows) is not None:
+        # Files stream through: only the parts of the one block that they are here are held.
+        parts = [value.alias(name) for name, value in one.partial.items()]
+        wide = select(rows, {ONE: column}).with_columns(pl.selectors.float().cast(pl.Float64))
+        return one.combine(collect(wide.select(parts), streaming=True))
     return one.whole(compute_one(rows, column))
 
 
