@@ -50,6 +50,8 @@ def _facts(name: str) -> dict[str, Any]:
 def _modules(facts: dict[str, Any]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for module, names in facts["modules"].items():
+        if any(part.startswith("_") for part in module.split(".")):
+            continue  # what is public of it is recorded under a public module too
         found[_ours(module)] = list(names)
         if not isinstance(names, dict):
             continue
@@ -103,8 +105,8 @@ def _has(module: Any, path: str) -> bool:
         try:
             value = getattr(value, name)
         except AttributeError:
-            # Fields of a dataclass without default are no attributes of the class.
-            return name in getattr(value, "__annotations__", ())
+            # Fields of a dataclass without default are no attributes of the class, nor are functions of pipes.
+            return name in getattr(value, "__annotations__", ()) or name in getattr(value, "functions", ())
     return True
 
 
