@@ -309,6 +309,23 @@ def test_no_more_items_are_under_way_than_allowed():
     node.shutdown()
 
 
+def test_threads_run_operators_on_one_core_each_and_others_keep_theirs():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        node = ParallelMapper(numbers(6), lambda item: torch.get_num_threads(), 2)
+        assert list(node) == [1] * 6
+        assert torch.get_num_threads() == 3
+        elsewhere = []
+        thread = threading.Thread(target=lambda: elsewhere.append(torch.get_num_threads()))
+        thread.start()
+        thread.join()
+        assert elsewhere == [3]
+        node.shutdown()
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.filterwarnings("ignore:PinMemory:UserWarning")
 def test_a_node_that_is_forgotten_ends_its_threads():
     before = threading.active_count()

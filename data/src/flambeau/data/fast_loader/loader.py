@@ -30,7 +30,7 @@ class FastLoader:
             decode and batch in parallel).
         batch_size: samples in a batch, > 0.
         workers: threads or processes; 0 works where the batches are asked for.
-        mode: "thread" or "process".
+        mode: "thread" or "process". Each of several threads runs torch's operators on one core.
         shuffle: whether to draw an order each epoch; for data sets.
         sampler: indices instead, for data sets; not with `shuffle`.
         drop_last: whether a shorter batch at the end is left out.

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.data.nodes._intraop import OneCoreEach
 from flambeau.data.nodes.base_node import BaseNode
 from flambeau.data.nodes.snapshot_store import QueueSnapshotStore
 
@@ -58,10 +59,11 @@ class Pool:
         self._end: tuple[int, BaseException | None] | None = None
         for _ in range(ahead):
             self._tokens.put(True)
+        cores = OneCoreEach(len(functions))
         self._threads = [
             threading.Thread(
                 target=_work,
-                args=(self._reading, function, self._tokens, self._results),
+                args=(cores, self._reading, function, self._tokens, self._results),
                 name="flambeau-node",
                 daemon=True,
             )
@@ -69,6 +71,7 @@ class Pool:
         ]
         for thread in self._threads:
             thread.start()
+        cores.in_caller()
 
     def take(self) -> Any:
         """The next result.
@@ -176,8 +179,13 @@ class _Reading:
 
 
 def _work(
-    reading: _Reading, function: Callable[[Any], Any], tokens: queue.SimpleQueue[bool], results: queue.SimpleQueue[Any]
+    cores: OneCoreEach,
+    reading: _Reading,
+    function: Callable[[Any], Any],
+    tokens: queue.SimpleQueue[bool],
+    results: queue.SimpleQueue[Any],
 ) -> None:
+    cores.in_worker()
     while tokens.get():
         with reading.lock:
             if reading.stopped:

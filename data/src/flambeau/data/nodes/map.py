@@ -31,6 +31,7 @@ class ParallelMapper(BaseNode[T]):
         num_workers: threads or processes; 0 works where the items are asked for.
         in_order: whether results come in the order of the items; else as they are ready.
         method: "thread" for functions that release the interpreter lock (decoders, NumPy, torch), else "process".
+            Each of several threads runs torch's operators on one core.
         multiprocessing_context: start method of processes: "fork", "forkserver", "spawn"; None: the platform's.
         max_concurrent: items under way at most, 1 to `num_workers`; None: 2 * `num_workers`.
         snapshot_frequency: read this many items between two snapshots of the source, > 0.
