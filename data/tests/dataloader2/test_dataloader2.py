@@ -1,5 +1,6 @@
 """DataLoader2: seeds, workers, states in the middle of a pass, faults."""
 
+import multiprocessing
 import os
 import pickle
 import signal
@@ -9,6 +10,7 @@ import time
 import pytest
 import torch
 
+from flambeau.core.files import write_atomic
 from flambeau.data.dataloader2 import (
     DataLoader2,
     InProcessReadingService,
@@ -273,6 +275,37 @@ def test_a_state_holds_no_samples_that_were_read_ahead():
         reader = iter(made)
         next(reader)
         assert len(pickle.dumps(made.state_dict())) < 10_000
+
+
+def read_until_killed(path, workers, ready):
+    """Read on from what the file says; after every sample the file has all samples so far, and the state."""
+    with loader(pipeline, workers) as made:
+        found = []
+        if path.exists():
+            found, state = pickle.loads(path.read_bytes())
+            made.load_state_dict(state)
+        for sample in made:
+            found.append(sample)
+            write_atomic(path, pickle.dumps((found, made.state_dict())))
+            ready.set()
+            time.sleep(0.005)
+
+
+def test_a_job_that_is_killed_again_and_again_reads_every_sample_once(tmp_path):
+    with loader(pipeline, 2) as made:
+        whole = list(made)
+    context, path = multiprocessing.get_context("fork"), tmp_path / "state"
+    for attempt in range(50):
+        ready = context.Event()
+        job = context.Process(target=read_until_killed, args=(path, (attempt + 1) % 3 + 1, ready))
+        job.start()
+        if attempt < 4:
+            assert ready.wait(60)
+            os.kill(job.pid, signal.SIGKILL)
+        job.join()
+        if job.exitcode == 0:
+            break
+    assert pickle.loads(path.read_bytes())[0] == whole
 
 
 # Iterators
