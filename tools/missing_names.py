@@ -34,7 +34,9 @@ LEFT_OUT = {"flambeau.data.tensordict.testing": "classes that upstream's own tes
 def recorded(package: str) -> dict[str, list[str]]:
     """Module (under our root) -> its public names upstream, and of recorded classes `Class.member`."""
     if package == "data":
-        return _pipes() | _modules(_facts("tensordict_api"))
+        # What is public of tensordict's private modules is recorded under a public module too.
+        modules = _modules(_facts("tensordict_api"))
+        return _pipes() | {name: names for name, names in modules.items() if "._" not in name}
     return _modules(_facts(f"{package}_api"))
 
 
@@ -50,8 +52,6 @@ def _facts(name: str) -> dict[str, Any]:
 def _modules(facts: dict[str, Any]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for module, names in facts["modules"].items():
-        if any(part.startswith("_") for part in module.split(".")):
-            continue  # what is public of it is recorded under a public module too
         found[_ours(module)] = list(names)
         if not isinstance(names, dict):
             continue
