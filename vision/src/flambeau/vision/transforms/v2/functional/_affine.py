@@ -10,6 +10,8 @@ from torch import Tensor
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
+from flambeau.vision.ops._affine import mapped
+from flambeau.vision.ops._color import serves
 from flambeau.vision.transforms._interpolation import InterpolationMode, interpolation_mode, pillow_number
 from flambeau.vision.transforms.v2.functional import _boxes, _formats
 from flambeau.vision.transforms.v2.functional._affine_matrix import (
@@ -21,7 +23,14 @@ from flambeau.vision.transforms.v2.functional._affine_matrix import (
 )
 from flambeau.vision.transforms.v2.functional._flip import mirrored
 from flambeau.vision.transforms.v2.functional._kernels import register_partial
-from flambeau.vision.transforms.v2.functional._sampling import Fill, affine_grid, on_mask, sample
+from flambeau.vision.transforms.v2.functional._sampling import (
+    Fill,
+    affine_grid,
+    fill_values,
+    on_mask,
+    sample,
+    sampling_mode,
+)
 from flambeau.vision.tv_tensors import BoundingBoxFormat
 
 if TYPE_CHECKING:
@@ -108,7 +117,7 @@ def affine_image(
     size = (image.shape[-2], image.shape[-1])
     middle = _from_middle(center, size)
     matrix = inverse_affine_matrix(middle, angle, _pair("translate", translate), scale, _shears(shear))
-    return sample(image, affine_grid(matrix, image, size), interpolation, fill)
+    return _mapped(image, matrix, size, interpolation, fill)
 
 
 @register_kernel(affine, tv_tensors.Video)
@@ -213,7 +222,7 @@ def rotate_image(
         return turned
     matrix = inverse_affine_matrix(_from_middle(center, size), -angle, (0, 0), 1.0, (0, 0))
     new_size = extent(matrix, *size) if expand else size
-    return sample(image, affine_grid(matrix, image, new_size), interpolation, fill)
+    return _mapped(image, matrix, new_size, interpolation, fill)
 
 
 def _quarter_turns(image: Tensor, angle: float, expand: bool) -> Tensor | None:
@@ -312,6 +321,18 @@ def _rotation(
 # --- shared -------------------------------------------------------------------------------------------------------
 
 
+def _mapped(
+    image: Tensor, matrix: Matrix, size: tuple[int, int], interpolation: InterpolationMode | str | int, fill: Fill
+) -> Tensor:
+    """An image [..., C, H, W] seen through an inverse map around the middles of both pictures."""
+    if not (image.dtype == torch.uint8 and image.numel() > 0 and min(size) > 0 and serves(image)):
+        return sample(image, affine_grid(matrix, image, size), interpolation, fill)
+    bilinear, channels = sampling_mode(interpolation) == "bilinear", image.shape[-3]
+    fills = None if fill is None else fill_values(fill, channels)
+    flat = image.reshape(-1, *image.shape[-3:])
+    return mapped(flat, matrix, size, bilinear=bilinear, fill=fills).reshape(*image.shape[:-2], *size)
+
+
 def _moved_boxes(
     boxes: Tensor,
     format: BoundingBoxFormat | str,
@@ -339,8 +360,9 @@ def boxes_around(
 
 def _moved_points(points: Tensor, matrix: Matrix) -> Tensor:
     a, b, c, d, e, f = matrix
-    x, y = points[..., 0], points[..., 1]
-    moved = torch.stack([x * a + y * b + c, x * d + y * e + f], -1)
+    values = points if points.is_floating_point() else points.float()
+    linear, shift = values.new_tensor(((a, d), (b, e))), values.new_tensor((c, f))
+    moved = values @ linear + shift
     return moved if points.is_floating_point() else moved.round().to(points.dtype)
 
 

@@ -61,7 +61,7 @@ def elastic_image(
     """`elastic` of a tensor [..., C, H, W]."""
     size = (image.shape[-2], image.shape[-1])
     shift = _checked(displacement, size).to(image.device, sampling_dtype(image))
-    return sample(image, _places(size, shift) + shift, interpolation, fill)
+    return sample(image, _places(size, shift).add_(shift), interpolation, fill)
 
 
 @register_kernel(elastic, tv_tensors.Video)
@@ -137,17 +137,21 @@ def _moved(points: Tensor, canvas_size: tuple[int, int], displacement: Tensor) -
     """Points [..., 2] moved to where the pixel they lie in goes, which is about as far as its source is, and back."""
     height, width = canvas_size
     shift = _checked(displacement, canvas_size).to(points.device, points.dtype)
-    places = (_places(canvas_size, shift) - shift)[0]
     column = points[..., 0].long().clamp(0, width - 1)
     row = points[..., 1].long().clamp(0, height - 1)
-    scale = torch.tensor([width * 0.5, height * 0.5], dtype=points.dtype, device=points.device)
-    return (places[row, column] + 1) * scale - 0.5
+    size = points.new_tensor((width, height))
+    pixel = torch.stack([column, row], -1)
+    places = (pixel.to(points.dtype) * 2 + (1 - size)) / size - shift[0, row, column]
+    return (places + 1) * (size * 0.5) - 0.5
 
 
 def _places(size: tuple[int, int], like: Tensor) -> Tensor:
     """Where pixels are, [1, H, W, 2] in the units of `grid_sample`."""
     y, x = ((torch.arange(n, dtype=like.dtype, device=like.device) * 2 + (1 - n)) / n for n in size)
-    return torch.stack([x.expand(*size), y[:, None].expand(*size)], -1)[None]
+    places = like.new_empty((*size, 2))
+    places[..., 0] = x
+    places[..., 1] = y[:, None]
+    return places[None]
 
 
 def _checked(displacement: Tensor, size: tuple[int, int]) -> Tensor:

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample
 
+from flambeau.vision.ops._affine import sampled
+from flambeau.vision.ops._color import serves
 from flambeau.vision.transforms._interpolation import InterpolationMode, interpolation_mode
 from flambeau.vision.transforms.v2.functional._affine_matrix import Matrix
 
@@ -37,16 +39,32 @@ def sample(image: Tensor, grid: Tensor, interpolation: InterpolationMode | str |
     new_shape = (*leading, channels, *grid.shape[1:3])
     if image.numel() == 0:
         return image.new_zeros(new_shape)
-    work = image.reshape(-1, channels, height, width).to(grid.dtype)
+    flat = image.reshape(-1, channels, height, width)
+    if _by_kernel(image, grid):
+        fills = None if fill is None else fill_values(fill, channels)
+        return sampled(flat, grid[0], bilinear=mode == "bilinear", fill=fills).reshape(new_shape)
+    return interpolated(flat, grid, mode, fill).reshape(new_shape)
+
+
+def _by_kernel(image: Tensor, grid: Tensor) -> bool:
+    plain = grid.dtype == torch.float32 and grid.shape[0] == 1 and grid.numel() > 0
+    return image.dtype == torch.uint8 and plain and serves(image) and serves(grid)
+
+
+def interpolated(image: Tensor, grid: Tensor, mode: str, fill: Fill) -> Tensor:
+    """The formula, for an image [N, C, H, W] and a grid [1, new H, new W, 2]."""
+    channels, height, width = image.shape[-3:]
+    work = image.to(grid.dtype)
     if fill is not None:
         work = torch.cat([work, work.new_ones(work.shape[0], 1, height, width)], 1)
     grid = grid.expand(work.shape[0], -1, -1, -1)
     values = grid_sample(work, grid, mode=mode, padding_mode="zeros", align_corners=False)
     if fill is not None:
-        values = _filled(values[:, :-1], values[:, -1:], _fill_values(fill, channels, values), mode)
+        outside = values.new_tensor(fill_values(fill, channels)).view(1, -1, 1, 1)
+        values = _filled(values[:, :-1], values[:, -1:], outside, mode)
     if not image.is_floating_point() and mode != "nearest":
         values = values.round()
-    return values.reshape(new_shape).to(image.dtype)
+    return values.to(image.dtype)
 
 
 def _filled(values: Tensor, inside: Tensor, fill: Tensor, mode: str) -> Tensor:
@@ -55,13 +73,18 @@ def _filled(values: Tensor, inside: Tensor, fill: Tensor, mode: str) -> Tensor:
     return (values - fill) * inside + fill
 
 
-def _fill_values(fill: float | Sequence[float], channels: int, like: Tensor) -> Tensor:
+def fill_values(fill: float | Sequence[float], channels: int) -> list[float]:
+    """What to fill each channel with.
+
+    Raises:
+        ValueError: `fill` does not fit the channels.
+    """
     values = [fill] if isinstance(fill, (int, float)) else list(fill)
     if len(values) not in (1, channels):
         raise ValueError(
             f"fill {fill!r} has {len(values)} values, expected one, or one for each of {channels} channels."
         )
-    return torch.tensor(values, dtype=like.dtype, device=like.device).view(1, -1, 1, 1)
+    return values * channels if len(values) == 1 else values
 
 
 def sampling_mode(interpolation: InterpolationMode | str | int) -> str:
