@@ -120,7 +120,7 @@ def test_the_content_and_not_the_name_tells_the_format(tmp_path, format):
 
 
 @pytest.mark.parametrize("value", range(1, 9))
-@pytest.mark.parametrize("format", ["JPEG", "PNG"])
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
 @pytest.mark.parametrize("byte_order", "<>")
 def test_exif_orientation_is_applied_on_request_alone(value, format, byte_order):
     image = picture()

@@ -208,7 +208,7 @@ def decode_jpeg(
         device: where the result shall be. Decoding itself happens on the CPU; a warning says so once.
         apply_exif_orientation: see `decode_image`.
         min_size: for loaders that resize anyway: decode at 1/2, 1/4 or 1/8 of the size if the shorter side has at least
-            so many pixels then, which takes a fraction of the time. None decodes at full size.
+            so many pixels then, which takes less time. None decodes at full size.
 
     Returns:
         [C, H, W], uint8; or a list of such, in the order of the input.
