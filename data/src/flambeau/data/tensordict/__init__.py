@@ -62,7 +62,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "base": ("TensorDictBase", "default_is_leaf", "is_leaf_nontensor"),
         "functional": ("dense_stack_tds", "make_tensordict", "merge_tensordicts", "pad", "pad_sequence"),
         "memmap": ("MemoryMappedTensor",),
+        "_version": ("__version__",),
+        "nn.common": ("as_tensordict_module",),
         "nn.params": ("TensorDictParams",),
+        "nn.tensorclass_module": ("TensorClassModuleBase", "TensorClassModuleWrapper"),
         "persistent": ("PersistentTensorDict",),
         "store": ("LazyStackedTensorDictStore", "TensorDictStore"),
         "tensorclass": (

@@ -1,0 +1,7 @@
+"""What may still change."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, {"fx": ("symbolic_trace",)})
