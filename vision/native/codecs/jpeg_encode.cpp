@@ -18,7 +18,6 @@ boolean full(j_compress_ptr info) {
     give_up(reinterpret_cast<j_common_ptr>(info), "the file is larger than its bound");
 }
 
-
 void write(Encoder& encoder, Encoding& encoding) {
     jpeg_compress_struct& info = encoder.info;
     jpeg_create_compress(&info);
