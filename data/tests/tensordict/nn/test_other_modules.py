@@ -120,3 +120,16 @@ def test_a_replayed_graph_gives_the_modules_results():
         torch.testing.assert_close(graph(data)["b"], layer(data["a"]))
     with pytest.raises(RuntimeError):
         graph(TensorDict({"a": torch.ones(6, 3, device="cuda")}, [6]))
+
+
+def test_functions_of_torch_may_be_taught_to_parameters():
+    from flambeau.data.tensordict import TensorDictParams
+    from flambeau.data.tensordict.nn import params as home
+
+    parameters = TensorDictParams(TensorDict(w=torch.ones(2)))
+    assert float(torch.sum(parameters)["w"].detach()) == 2.0
+    home.implements_for_tdparam(torch.sum)(lambda given: "taught")
+    try:
+        assert torch.sum(parameters) == "taught"
+    finally:
+        del home._FUNCTIONS[torch.sum]

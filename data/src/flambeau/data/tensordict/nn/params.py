@@ -12,7 +12,20 @@ from flambeau.data.tensordict._defaults import NO_DEFAULT
 from flambeau.data.tensordict._lazy import LazyStackedTensorDict
 from flambeau.data.tensordict._td import TensorDict
 from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._torch_func import call_torch_function
 from flambeau.data.tensordict.base import TensorDictBase
+
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
+
+
+def implements_for_tdparam(torch_function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register what a function of torch does with `TensorDictParams`, in place of what it does with tensordicts."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        _FUNCTIONS[torch_function] = function
+        return function
+
+    return register
 
 
 class TensorDictParams(TensorDictBase, nn.Module):
@@ -76,6 +89,15 @@ class TensorDictParams(TensorDictBase, nn.Module):
         for path, leaf in self._param_td.items(True, True):
             name = path if isinstance(path, str) else ".".join(path)
             (self._parameters if isinstance(leaf, nn.Parameter) else self._buffers)[name] = leaf
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: tuple[type, ...], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """As for tensordicts, but for what `implements_for_tdparam` has registered."""
+        if (function := _FUNCTIONS.get(func)) is not None:
+            return function(*args, **kwargs or {})
+        return call_torch_function(func, types, args, kwargs or {})
 
     # --- primitives
 
