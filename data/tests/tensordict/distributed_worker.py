@@ -41,6 +41,13 @@ def isend_irecv(rank: int) -> bool:
     return len(works) == 5 and holds(td, 4.0)
 
 
+def scatter(rank: int) -> bool:
+    td = TensorDict(old=torch.zeros(1))
+    td.batch_size = []
+    td.scatter(0, [TensorDict(x=torch.zeros(2)), TensorDict(x=torch.ones(3))] if rank == 0 else None)
+    return list(td.keys()) == ["x"] and bool((td["x"] == rank).all()) and len(td["x"]) == 2 + rank
+
+
 def non_contiguous(rank: int) -> bool:
     if rank == 0:
         TensorDict(a=torch.arange(6.0).reshape(2, 3).T).send(1)
@@ -100,6 +107,7 @@ SCENARIOS = {
     "send_recv_consolidated": lambda rank: send_recv(rank, consolidated=True),
     "isend_irecv": isend_irecv,
     "non_contiguous": non_contiguous,
+    "scatter": scatter,
     "remote_init": remote_init,
     "remote_init_broadcast": remote_init_broadcast,
     "broadcast": broadcast,

@@ -193,6 +193,19 @@ def _on(tensor: Tensor, device: Any) -> Tensor:
 # --- collectives
 
 
+def scatter(src: int, tds: list[Any] | None, group: Any, device: Any = None) -> Any:
+    """This process's own of the tensordicts that `src` has."""
+    if dist.get_rank() != src:
+        return recv_whole(src, group, device)
+    ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
+    if tds is None or len(tds) != len(ranks):
+        raise ValueError(f"scatter: {len(tds or ())} tensordicts for {len(ranks)} processes; give one for each.")
+    for rank, td in zip(ranks, tds, strict=True):
+        if rank != src:
+            send_whole(td, rank, group, device)
+    return tds[ranks.index(src)]
+
+
 def gather_and_stack(td: Any, dst: int, group: Any) -> Any:
     """The stack of all processes' tensordicts, in one of them; see `TensorDictBase.gather_and_stack`."""
     rank, world = dist.get_rank(), dist.get_world_size(group)

@@ -193,6 +193,26 @@ class DistributedMethods:
             self.update(made)
         return self
 
+    def scatter(
+        self, src: int, tensordicts: list[Any] | None = None, *, group: Any = None, device: torch.device | None = None
+    ) -> Self:
+        """Give every process its own of the tensordicts that one process has; the entries there are replaced.
+
+        Args:
+            src: rank of the process that has them.
+            tensordicts: one for each process of the group, in order; there alone.
+            group: the process group.
+            device: to send and receive on.
+
+        Raises:
+            ValueError: not as many tensordicts as processes.
+        """
+        from flambeau.data.tensordict import _distributed as d
+
+        mine = d.scatter(src, tensordicts, group, device)
+        self.clear()
+        return self.update(mine)
+
     def gather_and_stack(self, dst: int, group: Any = None) -> Any:
         """The stack of all processes' tensordicts, in the process `dst`; None in the others.
 

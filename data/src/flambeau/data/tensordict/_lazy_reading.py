@@ -31,6 +31,10 @@ class LazyReading:
             return first
         return dict.fromkeys([key for key in first if all(key in names for names in rest)]).keys()
 
+    def valid_keys(self) -> Any:
+        """The keys that all tensordicts have."""
+        return self.keys()
+
     def _items(self) -> Any:
         return [(key, self._get_str(key)) for key in self._key_names()]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing.pool
 import os
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
@@ -148,6 +149,19 @@ class _WriteInto:
         return None
 
 
+class _Inline:
+    """A function whose results travel as bytes.
+
+    Tensors usually travel as handles of shared memory, which nobody can open any more once the worker is gone.
+    """
+
+    def __init__(self, fn: Callable[[Any], Any]) -> None:
+        self.fn = fn
+
+    def __call__(self, part: Any) -> bytes:
+        return pickle.dumps(self.fn(part))
+
+
 def _sizes(length: int, chunksize: int | None, num_chunks: int | None, num_workers: int | None, pool: Any) -> Any:
     """The sizes of the parts; None for single elements."""
     if chunksize is not None and num_chunks is not None:
@@ -221,7 +235,10 @@ def _pool(
         workers, _proc_init, (seed, numbers, worker_threads), max_tasks_per_child, context=context
     )
     try:
-        yield made.imap
+        if max_tasks_per_child is None:
+            yield made.imap
+        else:
+            yield lambda fn, parts: map(pickle.loads, made.imap(_Inline(fn), parts))
     finally:
         made.terminate()
         made.join()

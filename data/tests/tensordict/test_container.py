@@ -1,0 +1,148 @@
+"""Making TensorDicts, and what they say of themselves."""
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from flambeau.data.tensordict import (
+    TensorDict,
+    UnbatchedTensor,
+    is_tensor_collection,
+    set_list_to_stack,
+    set_printoptions,
+)
+
+
+def test_importing_the_package_loads_no_torch_and_using_it_nothing_heavy_beyond():
+    code = (
+        "import sys, flambeau.data.tensordict; assert 'torch' not in sys.modules\n"
+        "import torch; before = set(sys.modules)\n"
+        "from flambeau.data.tensordict import TensorDict; TensorDict({'a': torch.zeros(2)}, [2])\n"
+        "heavy = {'torch._dynamo', 'torch.distributed', 'functorch', 'pandas', 'h5py', 'polars', 'redis', 'orjson'}\n"
+        "print(sorted(heavy & (set(sys.modules) - before)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
+def test_every_entry_begins_with_the_batch_size():
+    with pytest.raises(RuntimeError, match=r"'a' has shape \[3\].* batch size \[4\]"):
+        TensorDict({"a": torch.zeros(3)}, batch_size=[4])
+
+
+def test_without_a_batch_size_there_are_no_batch_dimensions():
+    assert TensorDict({"a": torch.zeros(3)}).batch_size == torch.Size([])
+
+
+def test_keys_are_strings():
+    with pytest.raises(TypeError, match="1 of type int is no key"):
+        TensorDict({1: torch.zeros(3)})
+
+
+def test_entries_come_as_a_mapping_or_as_keywords_but_not_as_both():
+    with pytest.raises(ValueError, match="not both"):
+        TensorDict({"a": torch.zeros(3)}, b=torch.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [(1, torch.int64), (1.5, torch.float32), (True, torch.bool), ([1, 2], torch.int64), (np.float64(2), torch.float64)],
+)
+def test_numbers_become_tensors(value, dtype):
+    assert TensorDict(x=value)["x"].dtype == dtype
+
+
+def test_dicts_become_tensordicts_of_the_same_batch_size():
+    td = TensorDict({"a": {"b": torch.zeros(3, 2)}}, [3])
+    assert type(td["a"]) is TensorDict
+    assert td["a"].batch_size == torch.Size([3])
+
+
+def test_a_list_of_tensordicts_becomes_their_stack():
+    td = TensorDict({"steps": [TensorDict(x=torch.zeros(2)), TensorDict(x=torch.ones(2))]}, [2])
+    assert td["steps", "x"].tolist() == [[0, 0], [1, 1]]
+
+
+def test_a_list_of_strings_is_one_value_when_lists_are_no_stacks():
+    with set_list_to_stack(False):
+        td = TensorDict({"names": ["a", "b"]}, [2])
+    assert td[0]["names"] == ["a", "b"]
+
+
+def test_entries_move_to_the_device_that_is_given():
+    td = TensorDict({"a": torch.zeros(3), "b": {"c": torch.zeros(3)}}, [3], device="meta")
+    assert td["a"].device.type == td["b", "c"].device.type == "meta"
+
+
+def test_a_batch_size_can_shrink_and_grow_as_far_as_the_entries_agree(td):
+    td.batch_size = [4]
+    assert (td.batch_size, td["b"].batch_size) == (torch.Size([4]), torch.Size([4, 3]))
+    td.batch_size = [4, 3]
+    with pytest.raises(RuntimeError, match="does not begin with"):
+        td.batch_size = [4, 3, 2]
+
+
+def test_auto_batch_size_is_what_all_entries_share():
+    td = TensorDict({"a": torch.zeros(3, 4, 5), "b": torch.zeros(3, 4)}).auto_batch_size_()
+    assert td.batch_size == torch.Size([3, 4])
+    assert td.auto_batch_size_(1).batch_size == torch.Size([3])
+
+
+def test_iteration_and_length_are_over_the_first_batch_dimension(td):
+    assert len(td) == 4 == len(list(td))
+    assert len(TensorDict(a=torch.zeros(3))) == 0
+
+
+def test_a_tensordict_has_no_truth_value(td):
+    with pytest.raises(RuntimeError, match="no truth value"):
+        bool(td)
+
+
+def test_pickles_keep_everything_and_lock_the_copy_as_one_tree(td):
+    td.names = ["time", None]
+    copied = pickle.loads(pickle.dumps(td.lock_()))
+    assert (copied == td).all()
+    assert (copied.names, copied.is_locked) == (["time", None], True)
+    with pytest.raises(RuntimeError, match="unlock the one that holds it"):
+        copied["b"].unlock_()
+
+
+def test_a_deep_copy_shares_nothing(td):
+    copied = copy.deepcopy(td)
+    copied["b", "c"].zero_()
+    assert td["b", "c"].any()
+
+
+@pytest.mark.filterwarnings("ignore:.*nested tensors:UserWarning")
+def test_a_nested_tensor_can_be_an_entry():
+    ragged = torch.nested.nested_tensor([torch.zeros(2), torch.ones(3)])
+    td = TensorDict({"x": ragged}, [2])
+    assert [len(part) for part in td["x"].unbind(0)] == [2, 3]
+    with pytest.raises(RuntimeError, match="ragged"):
+        TensorDict({"x": ragged}, [3])
+
+
+def test_printing_can_leave_things_out(td):
+    with set_printoptions(show_dtype=False, show_field_device=False):
+        text = repr(td)
+    assert "dtype" not in text
+    assert "dtype=torch.float32" in repr(td)
+
+
+def test_an_unbatched_entry_is_left_alone_by_every_shape_operation(td):
+    td["u"] = UnbatchedTensor(torch.arange(7.0))
+    for changed in (td[0], td[td["a"] > 0.5], td.reshape(12), td.unbind(1)[0], torch.stack([td, td]), td.sum(0)):
+        assert changed["u"].tolist() == list(range(7))
+        assert changed["u"].batch_size == changed.batch_size
+    assert (td + 1)["u"].tolist() == list(range(1, 8))
+
+
+def test_collections_are_told_from_tensors(td):
+    assert is_tensor_collection(td)
+    assert is_tensor_collection(TensorDict)
+    assert not is_tensor_collection(torch.zeros(1))

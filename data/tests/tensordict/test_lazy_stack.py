@@ -1,0 +1,115 @@
+"""Lazy stacks: tensordicts of whatever keys and shapes, side by side."""
+
+import pytest
+import torch
+
+from flambeau.data.tensordict import LazyStackedTensorDict, TensorDict, lazy_stack, maybe_dense_stack
+
+
+@pytest.fixture
+def ragged():
+    return lazy_stack(
+        [TensorDict({"x": torch.ones(2, 3), "only": torch.zeros(2)}, [2]), TensorDict({"x": torch.ones(2, 4)}, [2])]
+    )
+
+
+def test_keys_are_those_that_all_have(ragged):
+    assert list(ragged.keys()) == ["x"] == list(ragged.keys(True, True))
+    assert ragged.get("only") is None
+    assert "only" in ragged[0]
+
+
+def test_entries_of_different_shapes_are_read_only_as_asked(ragged):
+    with pytest.raises(RuntimeError, match=r"\[2, 3\] and \[2, 4\].*as_padded_tensor"):
+        ragged["x"]
+    assert [tuple(x.shape) for x in ragged.get("x", as_list=True)] == [(2, 3), (2, 4)]
+    padded = ragged.get("x", as_padded_tensor=True, padding_value=-1, padding_side="left")
+    assert padded[:, 0].tolist() == [[-1, 1, 1, 1], [1, 1, 1, 1]]
+    assert ragged.get_item_shape("x") == torch.Size([2, 2, -1])
+
+
+def test_entries_can_be_nested_tensors():
+    lazy = lazy_stack([TensorDict({"x": torch.ones(size)}) for size in (3, 4)])
+    assert [len(part) for part in lazy.get("x", as_nested_tensor=True).unbind(0)] == [3, 4]
+    dense = lazy.densify(layout=torch.jagged)
+    assert type(dense) is TensorDict
+    assert dense["x"].is_nested
+
+
+def test_writing_cuts_an_entry_up(lazy):
+    lazy["n"] = torch.arange(36).reshape(4, 3, 3)
+    lazy["b", "m"] = torch.zeros(4, 3, 3)
+    assert torch.equal(lazy.tensordicts[1]["n"], torch.arange(36).reshape(4, 3, 3)[:, 1])
+    assert "m" in lazy.tensordicts[2]["b"]
+    with pytest.raises(RuntimeError, match="does not begin with the batch size"):
+        lazy["n"] = torch.zeros(3)
+
+
+def test_in_place_writes_reach_the_tensordicts(lazy):
+    first = lazy.tensordicts[0]["a"]
+    lazy.set_at_("a", torch.full((3, 3), 7.0), 2)
+    assert (first[2] == 7).all()
+    lazy.fill_("a", 1.0)
+    assert (first == 1).all()
+    lazy.zero_()
+    assert not first.any()
+
+
+def test_update_cuts_a_tensordict_up(lazy):
+    lazy.update(lazy.contiguous() * 2)
+    lazy.update({"z": torch.ones(4, 3, 3)})
+    assert lazy.tensordicts[0]["z"].shape == (4, 3)
+
+
+def test_tensordicts_can_be_added_at_any_place(lazy):
+    one = lazy.tensordicts[0].clone()
+    lazy.append(one)
+    lazy.insert(0, one.clone())
+    lazy.extend([one.clone()])
+    assert lazy.batch_size == torch.Size([4, 6, 3])
+    assert lazy.tensordicts[4] is one
+    with pytest.raises(RuntimeError, match="batch sizes"):
+        lazy.append(TensorDict({}, [4]))
+    with pytest.raises(TypeError, match="not a int"):
+        lazy.append(3)
+    assert len(lazy.tensordicts) == 6
+
+
+def test_different_batch_sizes_show_as_minus_one():
+    tds = [TensorDict({"x": torch.zeros(size)}, [size]) for size in (2, 3)]
+    assert lazy_stack(tds).batch_size == torch.Size([2, -1])
+    assert [len(part) for part in lazy_stack(tds).unbind(0)] == [2, 3]
+    assert lazy_stack(tds).reshape(-1).batch_size == torch.Size([5])
+    with pytest.raises(RuntimeError, match=r"\[2\] and \[3\]"):
+        LazyStackedTensorDict(*tds, strict_shape=True)
+
+
+def test_stacking_lazy_stacks_keeps_the_tensordicts_apart(lazy, ragged):
+    assert torch.stack([lazy, lazy]).batch_size == torch.Size([2, 4, 3, 3])
+    assert (
+        torch.cat([lazy, lazy], 1).tensordicts == lazy.tensordicts * 2
+        or len(torch.cat([lazy, lazy], 1).tensordicts) == 6
+    )
+    assert torch.cat([lazy, lazy], 0).batch_size == torch.Size([8, 3, 3])
+    assert isinstance(maybe_dense_stack([ragged, ragged]), LazyStackedTensorDict)
+
+
+def test_a_stack_is_dense_where_it_can_be(lazy):
+    assert type(maybe_dense_stack(lazy.tensordicts)) is TensorDict
+    assert isinstance(
+        maybe_dense_stack([TensorDict(a=torch.zeros(2)), TensorDict(a=torch.zeros(3))]), LazyStackedTensorDict
+    )
+
+
+def test_hooks_see_what_is_read_and_written():
+    tds = [TensorDict({"x": torch.zeros(2)}, [2]) for _ in range(3)]
+    lazy = LazyStackedTensorDict(*tds, hook_out=lambda x: x + 1, hook_in=lambda x: x * 2)
+    lazy["y"] = torch.ones(3, 2)
+    assert tds[0]["y"].tolist() == [2, 2]
+    assert lazy["y"][0].tolist() == [3, 3]
+
+
+def test_state_goes_out_and_comes_back(lazy):
+    copy = lazy.clone().zero_()
+    copy.load_state_dict(lazy.state_dict())
+    assert (copy == lazy).all()
