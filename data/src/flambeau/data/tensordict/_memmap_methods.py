@@ -382,6 +382,8 @@ class MemmapMethods:
     def from_consolidated(cls, filename: str | Path) -> Any:
         """Map a file that `consolidate(filename)` wrote.
 
+        Pickled values are treated as `load_memmap` does; `memmap.set_allow_pickle` changes that.
+
         Raises:
             LayoutError: it is none, or it is cut short.
         """

@@ -335,7 +335,9 @@ class NonTensorDataBase(TensorClass):
     # --- indexing, combining, comparing
 
     def __getitem__(self, index: Any) -> Any:
-        if index == "data" if isinstance(index, str) else False:
+        if type(index) is int and self._size and -self._size[0] <= index < self._size[0]:
+            return self._make(self._value, self._size[1:], self._where, self._dim_names and self._dim_names[1:])
+        if isinstance(index, str) and index == "data":
             return self._value
         inner = self._tensordict[index]
         return self._wrap(inner) if isinstance(inner, TensorDictBase) else inner

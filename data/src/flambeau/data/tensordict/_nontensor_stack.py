@@ -470,6 +470,12 @@ def combine(function: Callable[..., Any], wrappers: list[Any], dim: int) -> Any:
 
 
 def _combined(function: Callable[..., Any], wrappers: list[Any], dim: int) -> tuple[list[Any], TensorDictBase]:
+    first = wrappers[0]
+    if function is torch.stack and all(
+        isinstance(item, NonTensorDataBase) and item._size == first._size and item._dim_names is None
+        for item in wrappers
+    ):
+        return _stacked(wrappers, first, dim)
     pool: list[Any] = []
     parts = []
     for wrapper in wrappers:
@@ -482,6 +488,19 @@ def _combined(function: Callable[..., Any], wrappers: list[Any], dim: int) -> tu
         parts.append(_positions_td(positions + len(pool), wrapper._tensordict))
         pool.extend(values)
     return pool, function(parts, dim)
+
+
+def _stacked(wrappers: list[Any], first: Any, dim: int) -> tuple[list[Any], TensorDictBase]:
+    """The stack of wrappers of one value each: it is numbered along the new dimension."""
+    ndim = len(first._size)
+    if not -ndim - 1 <= dim <= ndim:
+        raise IndexError(f"stack: dimension {dim} is out of range for wrappers of batch size {list(first._size)}.")
+    dim %= ndim + 1
+    numbers = torch.arange(len(wrappers)).reshape([-1 if at == dim else 1 for at in range(ndim + 1)])
+    size = (*first._size[:dim], len(wrappers), *first._size[dim:])
+    positions = _positions_td(numbers.expand(size))
+    positions._device = first._where
+    return [item._value for item in wrappers], positions
 
 
 def _positions_td(positions: Tensor, like: Any = None) -> Any:

@@ -130,6 +130,8 @@ class TensorClass(TensorCollection, metaclass=_TensorClassMeta):
     @classmethod
     def _bind(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The value of each field."""
+        if len(kwargs) == len(cls._field_names) and not args and kwargs.keys() == set(cls._field_names):
+            return kwargs
         fields = dataclasses.fields(cls)
         if len(args) > len(fields):
             raise TypeError(f"{cls.__name__} has {len(fields)} fields, but {len(args)} positional values were given.")

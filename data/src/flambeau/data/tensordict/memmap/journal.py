@@ -120,4 +120,5 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def _read(descriptor: int) -> bytes:
-    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return os.read(descriptor, os.fstat(descriptor).st_size)

@@ -128,7 +128,7 @@ class _HarmlessUnpickler(pickle.Unpickler):
                 return found
         raise UnsafePickleError(
             f"{self.where} wants to import {module}.{name}, which is not known to be harmless. If you trust the file's "
-            "author, load it with allow_pickle=True, or allow this type: "
+            "author, load it with allow_pickle=True or within set_allow_pickle(True), or allow this type alone: "
             f"torch.serialization.add_safe_globals([{name}])."
         )
 

@@ -21,6 +21,7 @@ from flambeau.data.tensordict.memmap.future import in_background
 from flambeau.data.tensordict.memmap.keys import candidates, encode_key
 from flambeau.data.tensordict.memmap.layout import EXTRA, META, RESERVED, split_meta, type_string, with_extras
 from flambeau.data.tensordict.memmap.loading import Folder, Reader, Source, load_folder
+from flambeau.data.tensordict.memmap.parallel import run_all
 from flambeau.data.tensordict.memmap.saving import Plan, attach, is_lazy_stack, plan
 from flambeau.data.tensordict.memmap.shared import SharedHandle
 from flambeau.data.tensordict.memmap.tensor import MemoryMappedTensor
@@ -169,19 +170,36 @@ def load(prefix: Any, options: LoadOptions, *, subpath: Any = None, out: Any = N
         check_mode(options.mode)
     root = os.path.abspath(prefix)  # noqa: PTH100 - links stay as they are
 
+    threaded = device is not None and device.type not in ("cpu", "meta") and options.num_threads > 1
+
     def reader(source: Source) -> Reader:
-        return Reader(source, device, options.non_blocking, options.robust_key, options.allow_pickle)
+        target = None if threaded else device
+        return Reader(source, target, options.non_blocking, options.robust_key, options.allow_pickle)
 
     if os.path.isfile(root):  # noqa: PTH113 - a string is enough
         source = archive.ArchiveSource(root, options.mode or "c")
         loaded = reader(source).read(_archive_folder(source, subpath))
+        loaded = _moved(loaded, device, options) if threaded else loaded
         return loaded if out is None else _rebind(out, loaded)
     if subpath is not None:
         root = _folder(root, subpath)
     loaded = load_folder(root, reader, options.mode or "r+")  # type: ignore[arg-type]
+    loaded = _moved(loaded, device, options) if threaded else loaded
     if device is None or device.type == "cpu":
         mark(loaded, root, options.robust_key, mapped=False)
     return loaded if out is None else _rebind(out, loaded)
+
+
+def _moved(loaded: Any, device: Any, options: LoadOptions) -> Any:
+    """A loaded collection on a device, several tensors being read and copied at a time."""
+    leaves = loaded._leaves()
+    moved: list[Any] = [None] * len(leaves)
+
+    def move(at: int) -> None:
+        moved[at] = leaves[at].to(device, non_blocking=options.non_blocking)
+
+    run_all([functools.partial(move, at) for at in range(len(leaves))], options.num_threads)
+    return loaded._with_leaves(iter(moved), device, False)
 
 
 def _names(subpath: Any) -> list[str]:

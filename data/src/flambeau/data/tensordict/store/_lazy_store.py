@@ -302,6 +302,10 @@ class LazyStackedTensorDictStore(StoredTensorDict):
         """All elements, fetched into a `LazyStackedTensorDict`."""
         return self.to_local()
 
+    def memmap(self, *args: Any, **kwargs: Any) -> Any:
+        """A memory-mapped copy of all elements; see `TensorDictBase.memmap`."""
+        return self.to_local().memmap(*args, **kwargs)
+
     @property
     def td_id(self) -> str:
         """The name under which `from_store` finds this stack."""
