@@ -106,8 +106,10 @@ def test_functions_of_users_travel_with_what_they_close_over():
 
 def test_a_users_error_arrives():
     there = ta.dataframe({"a": [1, 0]}).scale(ray)
-    with pytest.raises(Exception, match="division"):
+    with pytest.raises(ZeroDivisionError, match="division"):
         list(1 // there["a"])
+    with pytest.raises(ValueError, match="1 values are missing"):
+        list(ta.dataframe({"a": [1, None]}).scale(ray)["a"].cast(dt.int32))
 
 
 def test_ray_datasets_come_out_and_go_in():

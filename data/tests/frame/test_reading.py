@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 
 import flambeau.data.frame as ta
+from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame import me
 from flambeau.data.nodes import Loader
 
@@ -266,3 +267,13 @@ def test_csv_and_json_lines_are_scanned(tmp_path):
     (tmp_path / "b.jsonl").write_text('{"x": 1, "l": [1, 2]}\n{"x": null, "l": []}\n')
     assert list(ta.scan_csv(tmp_path / "a.csv")["s"]) == ["a", None]
     assert list(ta.scan_jsonl(tmp_path / "b.jsonl")["l"].list.length()) == [2, 0]
+
+
+def test_a_cast_of_a_scanned_column_reads_nothing_until_it_is_computed(tmp_path):
+    pq.write_table(pa.table({"a": [1, None], "b": [1, 2]}), tmp_path / "x.parquet")
+    files = ta.scan_parquet(tmp_path)
+    cast = {name: files[name].cast(dt.int32) for name in ("a", "b")}
+    assert cast["a"].dtype == dt.int32
+    assert list(cast["b"]) == [1, 2]
+    with pytest.raises(ValueError, match="1 values are missing, and int32 is not nullable"):
+        list(cast["a"])

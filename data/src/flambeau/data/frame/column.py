@@ -16,7 +16,7 @@ from flambeau.data.frame.errors import FrameTypeError, FrameValueError
 from flambeau.data.frame.functions import Functions
 from flambeau.data.frame.interchange import Interchange
 from flambeau.data.frame.operators import Operators, operand
-from flambeau.data.frame.running import aggregate, compute_one, count
+from flambeau.data.frame.running import aggregate, compute_one, count, in_memory
 from flambeau.data.frame.selection import Selection
 
 if TYPE_CHECKING:
@@ -158,11 +158,16 @@ class Column(Functions, Selection, Interchange, Operators):
         nested = not (dt.is_primitive(self.dtype) and dt.is_primitive(dtype))
         if nested and dt.common_dtype(self.dtype, dtype) is None:
             raise FrameTypeError(f"{self.dtype} cannot be cast to {dtype}; take the parts out and cast those.")
-        if self.dtype.nullable and not dtype.nullable and self.null_count:
-            raise FrameValueError(
-                f"{self.null_count} values are missing, and {dtype} is not nullable; fill_null first."
-            )
-        return self._apply("cast", dtype, of=self.dtype)
+        made = self._apply("cast", dtype.with_null(self.is_nullable), of=self.dtype)
+        return made._without_null(dtype) if self.is_nullable and not dtype.nullable else made
+
+    def _without_null(self, dtype: dt.DType) -> Any:
+        """The same values under a type that takes no missing ones: checked now in memory, else when computed."""
+        if in_memory(self._rows):
+            if missing := self.null_count:
+                raise FrameValueError(f"{missing} values are missing, and {dtype} is not nullable; fill_null first.")
+            return self._apply("as_is", dtype)
+        return self._apply("without_null", dtype)
 
     def fill_null(self, fill_value: Any) -> Any:
         """Missing values replaced.

@@ -14,7 +14,7 @@ from flambeau.data.frame.column import Column
 from flambeau.data.frame.errors import FrameNameError, FrameTypeError, FrameValueError
 from flambeau.data.frame.expression import Expression, eval_expression
 from flambeau.data.frame.leaving import arrow_array
-from flambeau.data.frame.running import align, compute, count, materialise
+from flambeau.data.frame.running import align, compute, count
 
 _VALID = "\x1fvalid"
 
@@ -490,20 +490,8 @@ class DataFrame(Column):
         if not isinstance(conversion, Mapping):
             return (conversion or DefaultTensorConversion())(self)
         self._check([*conversion])
-        self._load()
-        return self.dtype.py_type(*(self[name].to_tensor(conversion.get(name)) for name in self._fields))
-
-    def _load(self) -> None:
-        """Compute all columns in one go, and hold them for their conversion one by one."""
-        values = self._values()
-        if self._rows.frame is not None and values.height == materialise(self._rows).height:
-            for name, one in self._fields.items():
-                self._rows.computed[one] = values.get_column(name)
-        else:
-            self._rows = Table(values, dt.Struct([dt.Field(name, one.dtype) for name, one in self._columns().items()]))
-            references = self._rows.references()
-            self._valid = references.pop(_VALID, None)
-            self._fields = references
+        held = self.collect()  # all columns in one go
+        return self.dtype.py_type(*(held[name].to_tensor(conversion.get(name)) for name in self._fields))
 
 
 def _names(columns: str | Sequence[str]) -> list[str]:

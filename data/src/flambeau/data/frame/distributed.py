@@ -292,8 +292,9 @@ def _beginning(rows: Rows, ray: Any, blocks: int | None) -> Scaled:
 
 
 def _ordered(dataset: Any) -> Any:
-    """A dataset whose rows keep their order, as on one machine."""
+    """A dataset whose rows keep their order, and whose errors their type, as on one machine."""
     dataset.context.execution_options.preserve_order = True
+    dataset.context.raise_original_map_exception = True
     return dataset
 
 

@@ -5,6 +5,7 @@ An expression records attribute access, calls, indexing and operators, and repla
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ _OPERATORS = (
 )
 
 
-class Expression:
+class Expression(ABC):
     """Something to be evaluated later."""
 
     __hash__ = object.__hash__
@@ -36,9 +37,9 @@ class Expression:
     def __iter__(self) -> Any:
         raise TypeError(f"{self} cannot be iterated: it stands for a frame that is not there yet.")
 
+    @abstractmethod
     def eval_expression(self, env: Mapping[str, Any]) -> Any:
         """The value, with variables looked up in `env`."""
-        raise NotImplementedError  # every kind of expression below has its own
 
 
 def _operator(name: str) -> Callable[..., Call]:

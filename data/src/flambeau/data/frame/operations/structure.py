@@ -7,6 +7,7 @@ from typing import Any
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pl
 from flambeau.data.frame._physical import physical
+from flambeau.data.frame.errors import FrameValueError
 from flambeau.data.frame.operations import operation
 
 
@@ -24,6 +25,22 @@ def cast(dtype: dt.DType, a: pl.Expr, *, of: dt.DType) -> pl.Expr:
 def as_is(dtype: dt.DType, a: pl.Expr) -> pl.Expr:
     """a, known under another nullability."""
     return a
+
+
+@operation
+def without_null(dtype: dt.DType, a: pl.Expr) -> pl.Expr:
+    """The values, which must not be missing anywhere."""
+    return a.map_batches(_RefuseNull(str(dtype)), return_dtype=physical(dtype), is_elementwise=True)
+
+
+class _RefuseNull:
+    def __init__(self, dtype: str) -> None:
+        self.dtype = dtype
+
+    def __call__(self, a: pl.Series) -> pl.Series:
+        if missing := a.null_count():
+            raise FrameValueError(f"{missing} values are missing, and {self.dtype} is not nullable; fill_null first.")
+        return a
 
 
 @operation

@@ -117,16 +117,17 @@ class PackedSparse(TensorConversion):
     def to_tensor(self, df: Any) -> dict[str, tuple[Tensor, ...]] | list[Tensor]:
         """The features' tensors."""
         one = IndividualSparse(weighted=self.weighted)
-        made = {name: one.to_tensor(df[name]) for name in _names(df)}
+        held = _held(df)
+        made = {name: one.to_tensor(held[name]) for name in held.columns}
         if self.pack_option is PackOption.AS_PYDICT:
             return made
         return [tensor for feature in made.values() for tensor in feature[1:]]
 
 
-def _names(df: Any) -> list[str]:
-    names = [one.name for one in _fields(df)]
-    df._load()
-    return names
+def _held(df: Any) -> Any:
+    """The frame with all columns computed, in one go."""
+    _fields(df)
+    return df.collect()
 
 
 class CombineOption(Enum):
@@ -157,8 +158,9 @@ class JaggedSparse(TensorConversion):
         Raises:
             TypeError: a column that is no sparse feature; features of ids of different types.
         """
-        names = _names(df)
-        taken = [parts(df[name], weighted=self.weighted) for name in names]
+        held = _held(df)
+        names = held.columns
+        taken = [parts(held[name], weighted=self.weighted) for name in names]
         if len({values.dtype for _, values, _ in taken}) > 1:
             kinds = {name: values.dtype for name, (_, values, _) in zip(names, taken, strict=True)}
             raise FrameTypeError(f"ids of all features are of one type, got {kinds}; cast them.")
