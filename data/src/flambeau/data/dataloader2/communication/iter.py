@@ -152,7 +152,7 @@ class WorkersIterDataPipe(IterDataPipe[Any]):
             if owed[number] >= least:
                 self._connection(number).send(More(number, owed[number], self._given[number]))
                 owed[number] = 0
-            yield message.value
+            yield message[0]
 
     def _start(self) -> None:
         running, plans = self._running(), self._plans or []

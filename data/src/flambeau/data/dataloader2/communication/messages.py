@@ -61,13 +61,7 @@ class Stop:
     """End the process."""
 
 
-@dataclass
-class Sample:
-    """A sample of a shard."""
-
-    epoch: int
-    shard: int
-    value: Any
+# A sample is sent as the plain tuple (epoch, shard, sample): it is the one message that has to be cheap.
 
 
 @dataclass

@@ -11,7 +11,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from flambeau.data.dataloader2.communication.dispatcher import dispatch
-from flambeau.data.dataloader2.communication.messages import End, Failure, Sample, State, Stop
+from flambeau.data.dataloader2.communication.messages import End, Failure, State, Stop
 from flambeau.data.dataloader2.communication.worker import Pipeline, WorkerInfo, work
 
 _JOIN_S = 5.0
@@ -100,8 +100,8 @@ class _Inbox:
             self._queues.clear()
             self._states.clear()
 
-    def next(self, shard: int) -> Sample | End:
-        """The next sample of a shard, or its end.
+    def next(self, shard: int) -> tuple[Any] | End:
+        """The next sample of a shard, in a tuple, or the shard's end.
 
         Raises:
             RuntimeError: a worker has died.
@@ -146,7 +146,11 @@ class _Inbox:
 
     def _put(self, message: Any) -> None:
         with self._changed:
-            if isinstance(message, Failure) and message.shard < 0:
+            if type(message) is tuple:
+                epoch, shard, sample = message
+                if epoch == self.epoch:
+                    self._queues[shard].append((sample,))
+            elif isinstance(message, Failure) and message.shard < 0:
                 self._broken = message
             elif message.epoch == self.epoch:
                 if isinstance(message, State):

@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -15,7 +16,6 @@ from flambeau.data.dataloader2.communication.messages import (
     Failure,
     Fetch,
     More,
-    Sample,
     ShardPlan,
     State,
     Stop,
@@ -29,6 +29,7 @@ from flambeau.data.datapipes.datapipe import IterDataPipe
 from flambeau.data.datapipes.iter.sharding import SHARDING_PRIORITIES, is_sharding
 
 _FETCH = 8
+_LOOK_S = 0.001
 
 
 class WorkerInfo(NamedTuple):
@@ -129,17 +130,26 @@ class _Worker:
         self.shards: dict[int, Shard] = {}
         self.epoch = 0
         self.turn = 0
+        self.looked = 0.0
 
     def run(self) -> None:
         while True:
             shard = self._next_shard()
-            if shard is None or self.connection.poll():
+            if shard is None or self._told():
                 message = self.connection.recv()
                 if isinstance(message, Stop):
                     return
                 self._answer(message)
             else:
                 self._produce(shard)
+
+    def _told(self) -> bool:
+        """Whether the main process has sent something; asked the system at most every millisecond."""
+        now = time.monotonic()
+        if now - self.looked < _LOOK_S:
+            return False
+        self.looked = now
+        return bool(self.connection.poll())
 
     def _next_shard(self) -> Shard | None:
         shards = list(self.shards.values())
@@ -161,7 +171,7 @@ class _Worker:
             shard.ended = True
             self.connection.send(Failure.of(self.epoch, shard.number, error, self._name()))
             return
-        self.connection.send(Sample(self.epoch, shard.number, sample))
+        self.connection.send((self.epoch, shard.number, sample))
 
     def _name(self) -> str:
         return f"worker {self.info.worker_id} of {self.info.num_workers} (process {os.getpid()})"
