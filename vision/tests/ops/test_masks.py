@@ -12,6 +12,7 @@ from flambeau.vision.ops._library import LIBRARY
 from flambeau.vision.ops._masks import mask_codes, paste_masks
 
 OPS = torch.ops.flambeau_vision
+native = pytest.mark.skipif(LIBRARY.provider == "python", reason="there is no native library here")
 
 
 def some_masks(count=6, side=7, seed=0):
@@ -73,6 +74,7 @@ def test_empty_and_full_pictures_have_codes():
     assert mask_codes(masks[:0], torch.zeros(0, 4, dtype=torch.int64), (4, 5), 0.5) == []
 
 
+@native
 @pytest.mark.parametrize("extreme", [-(2**63), 2**63 - 1])
 def test_boxes_that_are_no_numbers_paste_nothing_or_what_reaches_the_picture(extreme):
     boxes = torch.tensor([[extreme] * 4, [extreme, 0, 5, 5], [0, 0, 5, extreme]])

@@ -12,6 +12,7 @@ from flambeau.vision.ops._library import LIBRARY
 from flambeau.vision.ops._resize import resize, resize_normalize
 
 OPS = torch.ops.flambeau_vision
+native = pytest.mark.skipif(LIBRARY.provider == "python", reason="there is no native library here")
 
 
 def pictures(*shape, last=False, seed=0, hard=False):
@@ -116,6 +117,7 @@ LAYOUTS = {
 }
 
 
+@native  # sums of floating-point numbers depend on the layout
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_pictures_may_lie_in_memory_as_they_like(layout):
     image = LAYOUTS[layout]()
@@ -163,6 +165,15 @@ def test_numbers_are_those_of_torchs_arithmetic(width, last):
     expected = (larger / 255 - mean.view(3, 1, 1)) / std.view(3, 1, 1)
     part = (0, 0, 60, 2 * width)
     assert torch.equal(resize_normalize(every, (60, 2 * width), part, mean, std, **options), expected)
+
+
+@pytest.mark.parametrize("cubic", [False, True])
+@pytest.mark.parametrize("size", [(5, 7), (40, 2), (90, 120)])
+def test_products_of_matrices_resize_as_torch_does(cubic, size):
+    image = torch.rand(2, 3, 61, 83)
+    mode = "bicubic" if cubic else "bilinear"
+    expected = torch.nn.functional.interpolate(image, size, mode=mode, antialias=True)
+    torch.testing.assert_close(_resize.resize_by_products(image, size, cubic=cubic), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_no_pictures_give_no_pictures():

@@ -6,6 +6,7 @@ import torch
 from PIL import Image
 
 from flambeau.vision import tv_tensors
+from flambeau.vision.ops._resize import is_native
 from flambeau.vision.transforms import InterpolationMode, _fused, v2
 from flambeau.vision.transforms._presets import ImageClassification
 from flambeau.vision.transforms.v2 import _steps
@@ -80,6 +81,7 @@ def test_one_pass_draws_and_gives_the_same_as_single_steps(monkeypatch, name, so
         torch.testing.assert_close(actual, expected, rtol=0, atol=within if "PIL" in source else 0)
 
 
+@pytest.mark.skipif(not is_native(), reason="there is no native library here")
 def test_the_kernel_is_what_runs(monkeypatch):
     calls = []
     kernel = _fused.normalized

@@ -20,6 +20,11 @@ from flambeau.vision.ops._library import LIBRARY
 _RESIZE, _NORMALIZE = "_resize", "_resize_normalize"
 
 
+def is_native() -> bool:
+    """Whether there is a kernel, which is faster than torch's own interpolation; the reference is not."""
+    return LIBRARY.provider != "python"
+
+
 def resize(image: Tensor, size: tuple[int, int], *, cubic: bool, antialias: bool, flip: bool = False) -> Tensor:
     """Resize pictures.
 
@@ -179,6 +184,17 @@ def _keys(x: Tensor, a: float) -> Tensor:
     """The cubic of Keys 1981 at distances x >= 0."""
     near, far = ((a + 2) * x - (a + 3)) * x * x + 1, (((x - 5) * x + 8) * x - 4) * a
     return torch.where(x < 1, near, torch.where(x < 2, far, 0))
+
+
+def resize_by_products(image: Tensor, size: tuple[int, int], *, cubic: bool) -> Tensor:
+    """Resize (..., H, W), floating point, with a low-pass filter, as two products of matrices.
+
+    That takes more arithmetic than a kernel would, and has no limit of ratios: torch's for CUDA refuses to shrink
+    pictures much, as its filters do not fit into shared memory.
+    """
+    columns = _filter(image.shape[-1], size[1], cubic, True, image.device).to(image.dtype)
+    rows = _filter(image.shape[-2], size[0], cubic, True, image.device).to(image.dtype)
+    return rows @ (image @ columns.T)
 
 
 def _resized(image: Tensor, height: int, width: int, cubic: bool, antialias: bool) -> Tensor:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from flambeau.vision.ops._resize import resize, resize_normalize
+from flambeau.vision.ops._resize import is_native, resize, resize_normalize
 from flambeau.vision.transforms._interpolation import InterpolationMode
 from flambeau.vision.transforms.v2.functional._pil import is_pil
 
@@ -28,7 +28,8 @@ _FILTERS = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC)
 
 def is_wanted() -> bool:
     """Whether steps may be taken together now; a graph is traced step by step."""
-    return not torch.compiler.is_compiling() and os.environ.get("FLAMBEAU_FUSED_TRANSFORMS", "") not in ("0", "off")
+    chosen = os.environ.get("FLAMBEAU_FUSED_TRANSFORMS", "").strip().lower()
+    return chosen not in ("0", "off", "no", "false") and not torch.compiler.is_compiling() and is_native()
 
 
 def takes_tensor(image: Tensor) -> bool:

@@ -11,7 +11,7 @@ from torch.nn.functional import interpolate
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
-from flambeau.vision.ops._resize import resize as resize_levels
+from flambeau.vision.ops import _resize as kernels
 from flambeau.vision.transforms._interpolation import InterpolationMode, interpolation_mode, pillow_number
 from flambeau.vision.transforms.v2.functional import _boxes, _formats
 from flambeau.vision.transforms.v2.functional._kernels import register_partial
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _ANTIALIASED = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC, InterpolationMode.LANCZOS)
 _OF_LEVELS = (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC)  # those with a kernel for uint8
+_MOST_BY_TORCH = 32  # times that torch shrinks pictures with a filter on any accelerator
 _TENSOR_MODES = (InterpolationMode.NEAREST, InterpolationMode.NEAREST_EXACT, *_ANTIALIASED)
 
 
@@ -87,12 +88,17 @@ def resize_image(
 
 def _interpolate(flat: Tensor, size: tuple[int, int], mode: InterpolationMode, antialias: bool) -> Tensor:
     dtype = flat.dtype
-    if dtype == torch.uint8 and mode in _OF_LEVELS:
-        return resize_levels(flat, size, cubic=mode is InterpolationMode.BICUBIC, antialias=antialias)
+    cubic, on_cpu = mode is InterpolationMode.BICUBIC, flat.device.type == "cpu"
+    if dtype == torch.uint8 and mode in _OF_LEVELS and on_cpu and kernels.is_native():
+        return kernels.resize(flat, size, cubic=cubic, antialias=antialias)
     native = (torch.uint8, torch.float32, torch.float64)
-    work = flat if dtype in native and (dtype != torch.uint8 or flat.device.type == "cpu") else flat.float()
+    work = flat if dtype in native and (dtype != torch.uint8 or on_cpu) else flat.float()
     corners = None if mode in (InterpolationMode.NEAREST, InterpolationMode.NEAREST_EXACT) else False
-    out = interpolate(work, size=size, mode=mode.value, align_corners=corners, antialias=antialias)
+    much = flat.shape[-2] > _MOST_BY_TORCH * size[0] or flat.shape[-1] > _MOST_BY_TORCH * size[1]
+    if antialias and mode in _OF_LEVELS and not on_cpu and much and min(size) > 0:
+        out = kernels.resize_by_products(work, size, cubic=cubic)
+    else:
+        out = interpolate(work, size=size, mode=mode.value, align_corners=corners, antialias=antialias)
     if out.dtype == dtype:
         return out
     if not dtype.is_floating_point:
