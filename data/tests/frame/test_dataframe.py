@@ -3,6 +3,7 @@
 import operator
 import pickle
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ def test_frames_are_made_of_columns_records_and_types(frame):
     assert frame.dtype.get("d") == dt.Int64(True)
     assert list(frame) == [(1, 11, "a", 100), (2, 22, "b", 200), (3, 33, "C", None)]
     assert list(ta.dataframe([(1, "a"), (2, "b")], columns=["t1", "t2"])["t2"]) == ["a", "b"]
+    assert list(ta.dataframe([{"a": 1, "b": "x"}, {"b": "y"}])) == [(1, "x"), (None, "y")]
     empty = ta.dataframe(dt.Struct([dt.Field("a", dt.int64)]))
     assert (len(empty), empty.columns) == (0, ["a"])
     assert (len(ta.dataframe()), ta.dataframe().columns) == (0, [])
@@ -302,6 +304,20 @@ def test_frames_their_plans_and_their_rows_survive_pickling(frame):
     assert list(again) == [(2, 22, "b", 200, 24), (3, 33, "C", None, 36)]
     row = pickle.loads(pickle.dumps(frame[0]))
     assert (row.a, row.e, type(row)) == (1, 12, type(frame[0]))
+
+
+def test_threads_may_share_a_frame():
+    frame = ta.dataframe({"a": list(range(1000))})
+
+    def work(number):
+        mine = frame.copy()
+        mine["b"] = [number] * 1000
+        mine["c"] = (mine["a"] + mine["b"]).map(lambda one: one * 2)
+        return mine["c"].sum()
+
+    with ThreadPoolExecutor(4) as pool:
+        sums = list(pool.map(work, range(20)))
+    assert sums == [2 * (999 * 500 + 1000 * number) for number in range(20)]
 
 
 def test_names_in_a_frame():

@@ -8,12 +8,16 @@ of the same type, a block at a time. That is how one program serves one machine 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pl
+
+# Rows are shared by the frames over them, which threads may extend.
+_attaching = threading.Lock()
 
 ONE = "value"
 """Name of the column of rows that have but one, which has no name."""
@@ -206,9 +210,10 @@ class Rows:
     def attach(self, series: pl.Series, dtype: dt.DType) -> Term:
         """Hold values beside the rows, which must be in memory; returns the expression that refers to them."""
         assert self.frame is not None  # callers materialise first
-        name = f"\x1f{len(self._beside)}"
-        self._beside.append(dt.Field(name, dtype))
-        self.frame = self.frame.with_columns(series.alias(name)) if self.frame.width else series.to_frame(name)
+        with _attaching:
+            name = f"\x1f{len(self._beside)}"
+            self._beside.append(dt.Field(name, dtype))
+            self.frame = self.frame.with_columns(series.alias(name)) if self.frame.width else series.to_frame(name)
         return Reference(name, dtype)
 
 

@@ -83,8 +83,8 @@ def dataframe(
     """A frame: named columns of one length.
 
     Args:
-        data: a dictionary of columns or values by name, a list of records (tuples), a frame, or the type of an empty
-            frame.
+        data: a dictionary of columns or values by name, a list of records (tuples, or dictionaries: what one lacks is
+            missing), a frame, or the type of an empty frame.
         dtype: a `Struct`: names, types and order of the columns; found from the values where it is not given.
         columns: names for records without names.
         device: "cpu".
@@ -175,6 +175,9 @@ def _from_records(rows: list[Any], dtype: dt.Struct | None, columns: Sequence[st
     from flambeau.data.frame.dataframe import DataFrame
 
     if dtype is None:
+        if rows and all(isinstance(row, dict) for row in rows):
+            names = dict.fromkeys(name for row in rows for name in row)
+            return _from_mapping({name: [row.get(name) for row in rows] for name in names}, None)
         found = infer_dtype_from_prefix(rows)
         if isinstance(found, dt.Tuple):
             if columns is None:

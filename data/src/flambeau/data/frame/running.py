@@ -16,16 +16,12 @@ if TYPE_CHECKING:
 
 def select(rows: Rows, columns: Mapping[str, Term]) -> pl.LazyFrame:
     """The query of some columns over rows; values that were computed before are not computed again."""
-    base, known = rows.lazy(), {}
+    base, known = rows.lazy(), dict[Term, str]()
     if rows.frame is not None and rows.computed:
-        held = dict(rows.computed)
-        known = {
-            one: f"\x1fcomputed{place}"
-            for place, one in enumerate({each: None for column in columns.values() for each in column.walk()})
-            if one in held
-        }
-        if known:
-            base = rows.frame.with_columns(held[one].alias(name) for one, name in known.items()).lazy()
+        terms = {each: None for column in columns.values() for each in column.walk()}
+        held = [(one, series) for one in terms if (series := rows.computed.get(one)) is not None]
+        known = {one: f"\x1fcomputed{place}" for place, (one, _) in enumerate(held)}
+        base = rows.frame.with_columns(series.alias(known[one]) for one, series in held).lazy()
     # `with_columns` gives constants the length of the rows, which `select` alone would not.
     return base.with_columns(one.polars(known).alias(name) for name, one in columns.items()).select([*columns])
 
