@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
@@ -48,13 +49,20 @@ class Methods:
         Raises:
             DuplicateNameError: another class has this method.
         """
-        if function_name in cls.functions:
-            taken = getattr(cls.functions[function_name], "__wrapped__", cls.functions[function_name])
+        taken = cls.functions.get(function_name)
+        taken = getattr(taken, "__wrapped__", taken)
+        if taken is not None and not _imported_again(taken, cls_to_register):
             raise DuplicateNameError(
                 f"method {function_name!r} of {cls.__name__} is taken by {taken.__module__}.{taken.__qualname__}, "
                 f"{cls_to_register.__qualname__} cannot have it too; choose another name."
             )
         cls.functions[function_name] = _builder(function_name, cls_to_register, enable_df_api_tracing)
+
+
+def _imported_again(known: Any, new: type) -> bool:
+    """Whether two classes are one, of a module that was reloaded, or imported under two names."""
+    files = [getattr(sys.modules.get(one.__module__), "__file__", None) for one in (known, new)]
+    return known.__qualname__ == new.__qualname__ and files[0] is not None and files[0] == files[1]
 
 
 def _builder(name: str, target: type, traced: bool) -> Callable[..., Any]:
