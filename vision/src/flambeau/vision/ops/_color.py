@@ -16,7 +16,7 @@ from torch import Tensor
 
 from flambeau.core.native import register_op
 from flambeau.vision.ops._library import LIBRARY
-from flambeau.vision.ops._resize import is_packed_last
+from flambeau.vision.ops._resize import is_native, is_packed_last
 
 _OP = "_color"
 _SUFFIX = {torch.uint8: "u8", torch.float32: "f32"}
@@ -50,7 +50,7 @@ def serves(image: Tensor) -> bool:
         and not torch.compiler.is_compiling()
         and not (image.requires_grad and torch.is_grad_enabled())
         and not torch._C._functorch.is_functorch_wrapped_tensor(image)
-        and LIBRARY.provider != "python"
+        and is_native()
     )
 
 

@@ -19,10 +19,13 @@ from flambeau.vision.ops._library import LIBRARY
 
 _RESIZE, _NORMALIZE = "_resize", "_resize_normalize"
 
+# Asked once: asking takes a lock, which graphs cannot hold.
+_NATIVE = LIBRARY.provider != "python"
+
 
 def is_native() -> bool:
     """Whether there is a kernel, which is faster than torch's own interpolation; the reference is not."""
-    return LIBRARY.provider != "python"
+    return _NATIVE
 
 
 def resize(image: Tensor, size: tuple[int, int], *, cubic: bool, antialias: bool, flip: bool = False) -> Tensor:
