@@ -75,6 +75,16 @@ class SamplerCursor:
         self.taken += 1
         return item
 
+    def rest(self) -> Iterator[Any]:
+        """All that follows, faster than one by one; `taken` is not kept."""
+        if self._fresh:
+            try:
+                first = self._first()
+            except StopIteration:
+                return
+            yield first
+        yield from self._iterator
+
     def mark(self) -> Any:
         """What `state` needs to describe the present place later."""
         return (self.taken, self._sampler_state()) if self.stateful else self.taken

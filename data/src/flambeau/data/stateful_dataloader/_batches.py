@@ -7,6 +7,9 @@ from typing import Any
 
 from torch.utils.data._utils.pin_memory import pin_memory
 
+# In the place of a message: the shard is in this process and only counts, so it can be asked.
+COUNTED = ("counted", b"")
+
 
 class Traced:
     """A batch, where it comes from, and the message about its origin's state.

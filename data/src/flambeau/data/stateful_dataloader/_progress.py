@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from flambeau.data._cursor import SamplerCursor
 from flambeau.data._deltas import Decoder
+from flambeau.data.stateful_dataloader._batches import COUNTED
 
 
 class MapProgress:
@@ -20,6 +21,7 @@ class MapProgress:
         self._sampler = sampler
         self._cursor = SamplerCursor(sampler)
         self._numbered = numbered
+        self.num_yielded = 0
         self._begun = False
         self._low = 0
         self._beyond: set[int] = set()
@@ -38,6 +40,7 @@ class MapProgress:
 
     def new_epoch(self) -> None:
         """Begin anew with the next index asked for."""
+        self.num_yielded = 0
         self._begun = False
         self._low = self._drawn = 0
         self._beyond, self._left_out, self._marks = set(), set(), {}
@@ -46,23 +49,29 @@ class MapProgress:
         return len(self._sampler)
 
     def __iter__(self) -> Iterator[Any]:
+        """The indices of the batches that remain, with their numbers where batches are numbered."""
         # Upstream: samplers are asked late. Torch draws the workers' seed first, so the order stays that of DataLoader.
-        return _Indices(self)
-
-    def draw(self) -> Any:
-        """The next batch's indices, with its number where batches are numbered."""
         self._begin()
-        while True:
-            indices = next(self._cursor)
+        if self._numbered or self._left_out or self._cursor.stateful:
+            yield from self._account()
+        else:
+            yield from self._cursor.rest()
+
+    def _account(self) -> Iterator[Any]:
+        for indices in self._cursor:
             number = self._drawn
             self._drawn += 1
             self._keep_mark()
-            if number not in self._left_out:
-                return (number, indices) if self._numbered else indices
-            self._left_out.discard(number)
+            if number in self._left_out:
+                self._left_out.discard(number)
+            else:
+                yield (number, indices) if self._numbered else indices
 
     def given(self, number: int | None) -> None:
         """A batch has been given out; None: the next one."""
+        if number is None and not self._beyond and not self._marks:
+            self._low += 1
+            return
         if number is not None and number != self._low:
             self._beyond.add(number)
             return
@@ -90,28 +99,24 @@ class MapProgress:
             self._marks[self._drawn] = self._cursor.mark()
 
 
-class _Indices(Iterator[Any]):
-    def __init__(self, progress: MapProgress) -> None:
-        self._progress = progress
-
-    def __next__(self) -> Any:
-        return self._progress.draw()
-
-
 class ShardProgress:
     """Places in the logical shards of an iterable data set."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
+        # Shards without a state of their own, in this process, are asked how far they are.
+        self.here: Callable[[], dict[int, Any]] | None = None
         self.new_epoch()
 
     def new_epoch(self) -> None:
         """All shards at their beginning, one for each worker."""
+        self.num_yielded = 0
         self.count = self._workers
         self.turn = 0
         self._decoders: dict[int, Decoder] = {}
         self._base: dict[int, Any] = {}
         self._since: dict[int, int] = {}
+        self.here = None
 
     def load(self, state: dict[str, Any]) -> None:
         """Stand where `state` was taken; the shards are the state's."""
@@ -122,6 +127,8 @@ class ShardProgress:
     def given(self, number: int, message: tuple[str, bytes] | None) -> None:
         """A batch of a shard has been given out."""
         self.turn = (number + 1) % max(1, self.count)
+        if message == COUNTED:
+            return
         if message is None:
             self._since[number] = self._since.get(number, 0) + 1
         else:
@@ -131,6 +138,8 @@ class ShardProgress:
     def states(self) -> dict[int, Any]:
         """Shard -> where it stands."""
         found = dict(self._base)
+        if self.here is not None:
+            found.update(self.here())
         found.update({number: decoder.value() for number, decoder in self._decoders.items()})
         for number, since in self._since.items():
             if since:

@@ -19,7 +19,7 @@ from torch.utils.data.graph_settings import apply_random_seed, apply_sharding
 
 from flambeau.data._deltas import Encoder
 from flambeau.data._stateful import Stateful
-from flambeau.data.stateful_dataloader._batches import Traced
+from flambeau.data.stateful_dataloader._batches import COUNTED, Traced
 
 
 @dataclass
@@ -53,6 +53,7 @@ class ShardedIterable(IterableDataset[Any]):
         self._dataset = dataset
         self._plan = plan
         self._workers = workers
+        self._here: list[_Shard] | None = None
 
     def __iter__(self) -> Iterator[Traced]:
         plan = self._plan
@@ -66,7 +67,12 @@ class ShardedIterable(IterableDataset[Any]):
         own = in_turn[place::workers]
         datasets = itertools.chain([self._dataset], (copy.deepcopy(self._dataset) for _ in own[1:]))
         shards = [_Shard(dataset, shard, plan) for shard, dataset in zip(own, datasets, strict=False)]
-        return _in_turn(shards)
+        self._here = shards if info is None else None
+        return _in_turn(list(shards))
+
+    def states(self) -> dict[int, Any]:
+        """Shard -> where it stands, of shards in this process that only count."""
+        return {shard.number: shard.counts for shard in self._here or () if shard.counts is not None}
 
 
 def _in_turn(shards: list[_Shard]) -> Iterator[Traced]:
@@ -84,7 +90,9 @@ class _Shard:
 
     def __init__(self, dataset: Any, number: int, plan: Plan) -> None:
         self._dataset = dataset
-        self._number = number
+        self.number = number
+        # Set where counting is all there is to the state, and only when a batch is whole: an error loses none.
+        self.counts: dict[str, Any] | None = None
         self._plan = plan
         self._encoder = Encoder()
         self._since = 0
@@ -98,14 +106,17 @@ class _Shard:
         found, batch = self._as_worker(self._read)
         if not found:
             return None
-        self._since += 1
+        if self.counts is not None:
+            self.counts = {"items": self._items, "ended": self._ended, "batches": 0}
+            return Traced(batch, self.number, COUNTED)
         message = None
+        self._since += 1
         if self._since >= self._plan.every:
-            message, self._since = self._encoder.encode(self._state()), 0
-        return Traced(batch, self._number, message)
+            message, self._since = self._encoder.encode(self.state()), 0
+        return Traced(batch, self.number, message)
 
     def _open(self) -> None:
-        state = self._plan.states.get(self._number) or {}
+        state = self._plan.states.get(self.number) or {}
         self._prepare_pipe()
         if state.get("dataset") is not None:
             self._dataset.load_state_dict(state["dataset"])
@@ -120,6 +131,8 @@ class _Shard:
         self._ended = state.get("ended", False)
         for _ in range(state.get("batches", 0)):  # given since the snapshot
             self._read_samples()
+        if get_worker_info() is None and not (self._stateful_iterator or self._stateful_dataset):
+            self.counts = {"items": self._items, "ended": self._ended, "batches": 0}
 
     def _prepare_pipe(self) -> None:
         if isinstance(self._dataset, IterDataPipe):
@@ -129,7 +142,7 @@ class _Shard:
             generator.manual_seed(self._plan.pipe_seed or 0)
             apply_random_seed(self._dataset, generator)
             ranks, rank = self._plan.ranks
-            apply_sharding(self._dataset, max(1, self._plan.count) * ranks, self._number * ranks + rank)
+            apply_sharding(self._dataset, max(1, self._plan.count) * ranks, self.number * ranks + rank)
 
     def _read(self) -> tuple[bool, Any]:
         found, samples = self._read_samples()
@@ -146,7 +159,8 @@ class _Shard:
             return (True, samples[0]) if samples else (False, None)
         return bool(samples) and not (self._ended and self._plan.drop_last), samples
 
-    def _state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
+        """Where it stands behind the last batch."""
         state: dict[str, Any] = {"items": self._items, "ended": self._ended, "batches": 0}
         if self._stateful_iterator:
             state["iterator"] = self._iterator.state_dict()
@@ -158,13 +172,15 @@ class _Shard:
         """Run something with `get_worker_info()` saying what it said when the epoch began."""
         info = torch_worker._worker_info
         if self._plan.count == 0:
+            if info is None:
+                return action()
             pretended = None
-        elif info is not None and (info.id, info.num_workers) == (self._number, self._plan.count):
+        elif info is not None and (info.id, info.num_workers) == (self.number, self._plan.count):
             return action()
         else:
             seed = 0 if info is None else info.seed
             pretended = torch_worker.WorkerInfo(
-                id=self._number, num_workers=self._plan.count, seed=seed, dataset=self._dataset
+                id=self.number, num_workers=self._plan.count, seed=seed, dataset=self._dataset
             )
         torch_worker._worker_info = pretended
         try:

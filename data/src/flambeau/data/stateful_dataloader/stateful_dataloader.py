@@ -97,7 +97,6 @@ class StatefulDataLoader(DataLoader[_T_co]):
         self._begun = self._broken = False
         self._live: weakref.ref[_Iteration] | None = None
         self._finished = False
-        self._num_yielded = 0
 
     @property
     def _index_sampler(self) -> Any:
@@ -127,7 +126,7 @@ class StatefulDataLoader(DataLoader[_T_co]):
             "schema": SCHEMA,
             "kind": "map" if self._map_style else "iterable",
             "finished": self._finished,
-            "num_yielded": self._num_yielded,
+            "num_yielded": self._progress.num_yielded,
             "place": self._progress.state(),
         }
         if self._map_style and isinstance(self.dataset, Stateful):
@@ -159,7 +158,7 @@ class StatefulDataLoader(DataLoader[_T_co]):
         self._progress.load(state_dict["place"])
         if "dataset" in state_dict and isinstance(self.dataset, Stateful):
             self.dataset.load_state_dict(state_dict["dataset"])
-        self._finished, self._num_yielded = state_dict["finished"], state_dict["num_yielded"]
+        self._finished, self._progress.num_yielded = state_dict["finished"], state_dict["num_yielded"]
         if not self._finished:
             # The workers' seed has been drawn from the generator before the state was taken, and must not be again.
             self._engine = self._make_engine(generator=torch.Generator().manual_seed(torch.initial_seed() & _SEED))
@@ -168,7 +167,7 @@ class StatefulDataLoader(DataLoader[_T_co]):
     def _start_epoch(self) -> None:
         assert self._progress is not None
         self._progress.new_epoch()
-        self._begun, self._broken, self._finished, self._num_yielded = True, False, False, 0
+        self._begun, self._broken, self._finished = True, False, False
         if self.persistent_workers and self.num_workers > 0 and self._engine is not None:
             self._engine._reset(self._view())
         else:
@@ -202,37 +201,11 @@ class StatefulDataLoader(DataLoader[_T_co]):
             plan.pipe_seed = int(torch.empty((), dtype=torch.int64).random_(generator=self.generator).item())
             plan.ranks = _ranks()
         whole = ShardedIterable(self.dataset, plan, self.num_workers)
+        self._progress.here = whole.states if self.num_workers == 0 else None
         return View(
             self, dataset=whole, collate_fn=as_it_is, _auto_collation=False,
             _index_sampler=_InfiniteConstantSampler(), **replaced,
         )  # fmt: skip
-
-    def _take(self) -> Any:
-        """The next batch, entered in the account."""
-        assert self._engine is not None
-        assert self._progress is not None
-        if self._broken:
-            raise RuntimeError(
-                "An error ended this iteration. The state still leads to the batch that failed: load it to try again, "
-                "or call iter(loader) for a new epoch."
-            )
-        try:
-            found = next(self._engine)
-        except StopIteration:
-            self._finished = True
-            raise
-        except BaseException:
-            self._broken = True
-            raise
-        self._num_yielded += 1
-        if isinstance(self._progress, ShardProgress):
-            self._progress.given(found.origin, found.message)
-            return found.batch
-        if isinstance(found, Traced):
-            self._progress.given(found.origin)
-            return found.batch
-        self._progress.given(None)
-        return found
 
 
 def _ranks() -> tuple[int, int]:
@@ -253,11 +226,29 @@ class _Iteration(Iterator[Any]):
         loader = self._loader
         if loader._live is None or loader._live() is not self:
             raise RuntimeError("A newer iter(loader) has taken this iterator's place; use that one.")
+        if loader._broken:
+            raise RuntimeError(
+                "An error ended this iteration. The state still leads to the batch that failed: load it to try again, "
+                "or call iter(loader) for a new epoch."
+            )
         try:
-            return loader._take()
-        except BaseException:
+            found = next(loader._engine)  # type: ignore[arg-type]
+        except BaseException as error:
             self.done = True
+            loader._finished = isinstance(error, StopIteration)
+            loader._broken = not loader._finished
             raise
+        progress = loader._progress
+        # Not an attribute of the loader: DataLoader watches over the setting of its own, at some cost.
+        progress.num_yielded += 1  # type: ignore[union-attr]
+        if type(found) is not Traced:
+            progress.given(None)  # type: ignore[union-attr, call-arg]
+            return found
+        if isinstance(progress, ShardProgress):
+            progress.given(found.origin, found.message)
+        else:
+            progress.given(found.origin)  # type: ignore[union-attr]
+        return found.batch
 
     def __len__(self) -> int:
         return len(self._loader)
