@@ -14,6 +14,7 @@ import struct
 import tarfile
 import time
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,8 @@ from flambeau.data.datapipes.iter import (
     FileLister,
     FileOpener,
     FSSpecFileLister,
+    IoPathFileLister,
     IterableWrapper,
-    RarArchiveLoader,
 )
 from flambeau.data.datapipes.utils import StreamWrapper, janitor
 from flambeau.data.datapipes.utils.decoder import (
@@ -196,12 +197,52 @@ def test_bz2_and_xz_files_lose_their_ending():
         assert [(path, stream.read()) for path, stream in getattr(source, method)()] == [("a.b", b"content")]
 
 
-def test_rar_archives_need_their_package():
-    try:
-        import rarfile  # noqa: F401
-    except ModuleNotFoundError:
-        with pytest.raises(ModuleNotFoundError, match="pip install rarfile"):
-            RarArchiveLoader(IterableWrapper([]))
+def rar_of(files):
+    """A rar archive of version 4 with members that are stored as they are."""
+
+    def block(kind, flags, fields, data=b""):
+        head = struct.pack("<BHH", kind, flags, 7 + len(fields)) + fields
+        return struct.pack("<H", zlib.crc32(head) & 0xFFFF) + head + data
+
+    out = b"Rar!\x1a\x07\x00" + block(0x73, 0, bytes(6))
+    for name, content in files.items():
+        path = name.replace("/", "\\").encode()
+        size, crc = len(content), zlib.crc32(content)
+        fields = struct.pack("<IIBIIBBHI", size, size, 3, crc, 0x5A210000, 20, 0x30, len(path), 0x81A4) + path
+        out += block(0x74, 0x8000, fields, content)
+    return out + block(0x7B, 0x4000, b"")
+
+
+def test_members_of_rar_archives_are_read_and_resumed(tmp_path):
+    pytest.importorskip("rarfile")
+    (tmp_path / "x.rar").write_bytes(rar_of(MEMBERS))
+    expected = [(f"{tmp_path}/x.rar/{name}", content) for name, content in MEMBERS.items()]
+
+    def build():
+        return (
+            FileOpener([str(tmp_path / "x.rar")], mode="b").load_from_rar().map(lambda pair: (pair[0], pair[1].read()))
+        )
+
+    pipe = build()
+    assert list(pipe) == expected
+    reader = iter(pipe)
+    next(reader)
+    again = build()
+    again.load_state_dict(pickle.loads(pickle.dumps(pipe.state_dict())))
+    assert list(again) == expected[1:]
+    reader.close()
+    from_memory = IterableWrapper([("y.rar", io.BytesIO(rar_of(MEMBERS)))], deepcopy=False).load_from_rar()
+    assert [stream.read() for _, stream in from_memory] == [b"first", b"second"]
+
+
+def test_files_are_listed_opened_and_saved_by_iopath(tmp_path):
+    pytest.importorskip("iopath")
+    pairs = IterableWrapper([(str(tmp_path / "b.txt"), "two"), (str(tmp_path / "a.txt"), "one")])
+    assert len(list(pairs.save_by_iopath("w"))) == 2
+    listed = IoPathFileLister(str(tmp_path), masks="*.txt")
+    assert names(listed, tmp_path) == ["a.txt", "b.txt"]
+    assert [stream.read() for _, stream in listed.open_files_by_iopath()] == ["one", "two"]
+    assert list(IoPathFileLister(str(tmp_path / "a.txt"))) == [str(tmp_path / "a.txt")]
 
 
 def test_unclosed_streams_are_listed_on_request(folder):

@@ -16,8 +16,10 @@ from flambeau.data.dataloader2.graph import set_graph_random_seed
 from flambeau.data.dataloader2.random import SeedGenerator
 from flambeau.data.datapipes.iter import (
     FileLister,
+    Forker,
     IterableWrapper,
     IterDataPipe,
+    Mapper,
     SampleMultiplexer,
     Sampler,
     functional_datapipe,
@@ -326,6 +328,26 @@ def test_an_open_file_of_the_users_in_a_buffer_makes_the_pipe_replay(archives):
     assert head + list(again) == list(build())
     assert [record.get("replay") for record in records] == [None, 1, None, None, None, None]
     assert len(list(reader)) == 3
+
+
+def test_a_list_or_a_pipe_of_torchs_in_the_place_of_a_source_is_read_over():
+    from torch.utils.data.datapipes.iter import IterableWrapper as TorchWrapper
+
+    for source in (lambda: list(range(6)), lambda: TorchWrapper(range(6))):
+        pipe = Mapper(source(), str).batch(2)
+        reader = iter(pipe)
+        head = [next(reader)]
+        again = Mapper(source(), str).batch(2)
+        again.load_state_dict(copied(pipe.state_dict()))
+        assert head + list(again) == [["0", "1"], ["2", "3"], ["4", "5"]]
+    left, right = Forker(list(range(4)), 2)
+    pipe = left.zip(right)
+    reader = iter(pipe)
+    head = [next(reader)]
+    left, right = Forker(list(range(4)), 2)
+    again = left.zip(right)
+    again.load_state_dict(copied(pipe.state_dict()))
+    assert head + list(again) == [(n, n) for n in range(4)]
 
 
 def test_a_state_of_another_pipeline_is_refused():

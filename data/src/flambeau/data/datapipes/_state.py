@@ -15,9 +15,11 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.data.datapipes._freezing import Unstorable, freeze, thaw
-from flambeau.data.datapipes._graph import sources, upstream
+from flambeau.data.datapipes._graph import is_pipe, sources, upstream
 
 VERSION = 1
+# Where our pipes, and those that follow upstream's habits, keep what they read.
+_SOURCE_NAMES = ("datapipe", "main_datapipe", "source_datapipe", "source_dp")
 
 
 def gather(root: Any) -> dict[str, Any]:
@@ -148,14 +150,20 @@ def _records(pipes: list[Any], fresh: set[int]) -> list[dict[str, Any]]:
 def _record(pipe: Any) -> dict[str, Any]:
     if pipe._skip:  # what is to be replayed was not asked for yet
         return _replay(pipe, pipe._skip)
-    foreign = any(not _ours(source) and hasattr(source, "__iter__") for source in sources(pipe))
-    state = None if foreign else pipe.get_state()
+    state = None if _reads_foreign(pipe) else pipe.get_state()
     if state is not None:
         try:
             return {"state": freeze(state), "yielded": pipe._yielded}
         except Unstorable:
             pass  # replayed instead
     return _replay(pipe, pipe._yielded)
+
+
+def _reads_foreign(pipe: Any) -> bool:
+    """Whether a source keeps no position for us: a pipe of torch's, or any iterable in the place of a pipe."""
+    if any(not _ours(source) and hasattr(source, "__iter__") for source in sources(pipe)):
+        return True
+    return any(name in pipe.__dict__ and not is_pipe(pipe.__dict__[name]) for name in _SOURCE_NAMES)
 
 
 def _replay(pipe: Any, count: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import importlib.util
 import lzma
 import tarfile
 import zipfile
@@ -145,7 +146,8 @@ def _only_child(stream: Any, archive: StreamWrapper, name: str) -> StreamWrapper
 class RarArchiveLoaderIterDataPipe(_Archive):
     """Files in rar archives (functional name: `load_from_rar`).
 
-    Needs the package rarfile and one of the programs that it unpacks with (unrar, unar, 7z or bsdtar).
+    Needs the package rarfile and, for members that are compressed, one of the programs that it unpacks with (unrar,
+    unar, 7z or bsdtar).
 
     Args:
         datapipe: source of `(path, stream of bytes)`.
@@ -159,11 +161,8 @@ class RarArchiveLoaderIterDataPipe(_Archive):
     """
 
     def __init__(self, datapipe: IterDataPipe[tuple[str, Any]], *, length: int = -1) -> None:
-        try:
-            import rarfile
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError("load_from_rar reads with rarfile; install it: pip install rarfile") from error
-        rarfile.tool_setup()
+        if importlib.util.find_spec("rarfile") is None:
+            raise ModuleNotFoundError("load_from_rar reads with rarfile; install it: pip install 'flambeau-data[rar]'")
         super().__init__(datapipe, length)
 
     def _members(self, path: str, archive: StreamWrapper) -> Iterator[tuple[str, StreamWrapper]]:

@@ -23,7 +23,9 @@ def path_manager(pathmgr: Any, handler: Any) -> Any:
     try:
         from iopath.common.file_io import HTTPURLHandler, OneDrivePathHandler, PathManager
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("these pipes read with iopath; install it: pip install iopath") from error
+        raise ModuleNotFoundError(
+            "these pipes read with iopath; install it: pip install 'flambeau-data[iopath]'"
+        ) from error
     if pathmgr is None:
         pathmgr = PathManager()
         for known in (HTTPURLHandler(), OneDrivePathHandler()):

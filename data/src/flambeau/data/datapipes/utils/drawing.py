@@ -20,7 +20,9 @@ def to_graph(dp: Any, *, debug: bool = False) -> Any:
     try:
         import graphviz
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("to_graph draws with graphviz; install it: pip install graphviz") from error
+        raise ModuleNotFoundError(
+            "to_graph draws with graphviz; install it: pip install 'flambeau-data[graph]'"
+        ) from error
     drawing = graphviz.Digraph(node_attr={"shape": "box", "fontsize": "10"}, graph_attr={"rankdir": "LR"})
     pipes = [pipe for pipe in upstream(dp) if debug or not _inner(pipe)]
     for pipe in pipes:
