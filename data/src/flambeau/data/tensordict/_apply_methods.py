@@ -10,6 +10,7 @@ from torch import Tensor
 
 from flambeau.data.tensordict._defaults import NO_DEFAULT
 from flambeau.data.tensordict._keys import missing_key
+from flambeau.data.tensordict._non_tensor_shapes import refit
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -142,7 +143,7 @@ class ApplyMethods:
             if type(item) is Tensor or not isinstance(item, TensorCollection):
                 value = function(item)
             else:
-                value = item if item._is_non_tensor else item._apply_nest(call, ())
+                value = _kept(call, item) if item._is_non_tensor else item._apply_nest(call, ())
             if value is not None:
                 results[key] = value
         if not results and (call.filter_empty or (call.filter_empty is None and not was_empty)):
@@ -172,10 +173,15 @@ def _apply_one(call: ApplyCall, key: str, item: Any, others: list[Any], prefix: 
     if isinstance(item, TensorCollection):
         leaf = call.call_on_nested or (call.is_leaf is not None and call.is_leaf(type(item)))
         if not leaf:
-            return item if item._is_non_tensor else item._apply_nest(call, others, (*prefix, key))
+            return _kept(call, item) if item._is_non_tensor else item._apply_nest(call, others, (*prefix, key))
     if not call.named:
         return call.fn(item, *others)
     return call.fn((*prefix, key) if call.nested_keys and prefix else key, item, *others)
+
+
+def _kept(call: ApplyCall, item: Any) -> Any:
+    """A non-tensor entry in the result; None where it does not fit a new batch size."""
+    return item if call.batch_size is None else refit(item, call.batch_size)
 
 
 def _counterpart(other: Any, key: str, default: Any) -> Any:

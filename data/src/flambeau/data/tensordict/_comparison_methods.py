@@ -30,7 +30,8 @@ class ComparisonMethods:
             else:
                 opposite = other._get_str(key) if isinstance(other, TensorCollection) else other[key]
             if isinstance(value, TensorCollection):
-                data[key] = value._compare(opposite, compare)
+                ordered = value._is_non_tensor and compare not in (operator.eq, operator.ne)
+                data[key] = value if ordered else value._compare(opposite, compare)  # values have no order
             else:
                 if isinstance(opposite, Tensor) and not paired and opposite.ndim:
                     opposite = spread_over(opposite, self.batch_size, value)

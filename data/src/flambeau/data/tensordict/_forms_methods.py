@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._keys import key_path
+from flambeau.data.tensordict._non_tensor_shapes import resized
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -93,7 +94,7 @@ class FormMethods:
             if _is_tree(value):
                 data[key] = value.attrs(fields=fields)
             elif isinstance(value, TensorCollection):
-                data[key] = value._resized(torch.Size(()))
+                data[key] = resized(value, torch.Size(()))
             else:
                 data[key] = TensorAttrs(**{f"tgt_{field}": NonTensorData(getattr(value, field)) for field in fields})
         return make_td(data, torch.Size(()))

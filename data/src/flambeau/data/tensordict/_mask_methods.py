@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._keys import listing
+from flambeau.data.tensordict._non_tensor_shapes import choose
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -124,5 +125,7 @@ def _filled(value: Any, pad: Any) -> Any:
 
 def _choose(condition: Tensor, value: Any, opposite: Any, pad: Any) -> Any:
     if isinstance(value, TensorCollection):
-        return value._choose(condition, opposite) if value._is_non_tensor else _where(value, condition, opposite, pad)
+        if value._is_non_tensor:
+            return choose(value, condition, opposite)
+        return _where(value, condition, opposite, pad)
     return torch.where(_right(condition, value), value, opposite)

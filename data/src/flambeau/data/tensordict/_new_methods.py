@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._defaults import NO_DEFAULT
+from flambeau.data.tensordict._non_tensor_shapes import resized
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -30,7 +31,7 @@ class NewMethods:
             if not isinstance(value, TensorCollection):
                 data[key] = make(value, shape, given)
             elif value._is_non_tensor:
-                data[key] = value._resized(torch.Size(shape))
+                data[key] = resized(value, torch.Size(shape))
             else:
                 data[key] = value._new(make, (shape,), NO_DEFAULT if device is None else device, empty_lazy, options)
         return make_td(data, new, device, self._names_or_none() if len(new) == width else None)

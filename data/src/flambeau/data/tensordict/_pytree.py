@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 
 from flambeau.data.tensordict._lazy import LazyStackedTensorDict
 from flambeau.data.tensordict._lazy_combining import alike
+from flambeau.data.tensordict._non_tensor_shapes import resized
 from flambeau.data.tensordict._td import TensorDict, make_td
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._utils_options import strtobool
@@ -79,7 +80,7 @@ def _batch_of(data: dict[str, Any], structure: _Structure) -> tuple[torch.Size, 
 
 
 def _refit(value: Any, size: torch.Size) -> Any:
-    return value if value.batch_size == size else value._resized(size)
+    return value if value.batch_size == size else resized(value, size)
 
 
 def _flatten_with_keys(td: TensorDict) -> tuple[list[tuple[Any, Any]], _Structure]:
@@ -107,9 +108,31 @@ def _unflatten_lazy(values: Any, structure: _Structure) -> Any:
     return LazyStackedTensorDict(*dense.unbind(structure.stack_dim), stack_dim=structure.stack_dim)
 
 
+def register_tensorclass(cls: type) -> None:
+    """Make a tensorclass a pytree node around its tensordict."""
+    if cls._is_non_tensor or _excluded():
+        return
+    pytree.register_pytree_node(
+        cls,
+        lambda one: ([one._tensordict], None),
+        lambda values, _: _wrapped(cls, values[0]),
+        flatten_with_keys_fn=lambda one: ([(pytree.GetAttrKey("_tensordict"), one._tensordict)], None),
+    )
+
+
+def _wrapped(cls: type, inner: Any) -> Any:
+    made = cls.__new__(cls)
+    object.__setattr__(made, "_tensordict", inner)
+    return made
+
+
+def _excluded() -> bool:
+    return strtobool(os.environ.get("EXCLUDE_TD_FROM_PYTREE", "0"))
+
+
 def register() -> None:
     """Make TensorDict and LazyStackedTensorDict pytree nodes, unless `EXCLUDE_TD_FROM_PYTREE` is set."""
-    if strtobool(os.environ.get("EXCLUDE_TD_FROM_PYTREE", "0")):
+    if _excluded():
         return
     pytree.register_pytree_node(
         TensorDict,

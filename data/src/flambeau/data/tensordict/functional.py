@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad as pad_tensor
 
 from flambeau.data.tensordict._keys import key_path
+from flambeau.data.tensordict._non_tensor_shapes import padded as pad_non_tensor
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 __all__ = ["dense_stack_tds", "make_tensordict", "merge_tensordicts", "pad", "pad_sequence"]
@@ -59,7 +60,8 @@ def _padded_below(td: Any, padded: Callable[[Tensor], Tensor], size: torch.Size,
         if not isinstance(entry, TensorCollection):
             data[key] = padded(entry)
         elif entry._is_non_tensor:
-            data[key] = entry._resized(size)
+            pairs = [tuple(pad_size[start : start + 2]) for start in range(0, len(pad_size), 2)]
+            data[key] = pad_non_tensor(entry, pairs)
         else:
             data[key] = pad(entry, pad_size, value)
     return make_td(data, size, td.device, td._names_or_none())
@@ -126,7 +128,23 @@ def _filled_up(td: Any, tds: Sequence[Any], dim: int, value: float | None, batch
             return mask
         return pad_tensor(leaf, [0, 0] * (leaf.ndim - 1 - where) + [0, missing], value=value) if missing else leaf
 
-    return td._fast_apply(fill, *tds, batch_size=batch, filter_empty=False)
+    filled = td._fast_apply(fill, *tds, batch_size=batch, filter_empty=False)
+    if value is not None:
+        _fill_non_tensors(td, filled, batch, dim)
+    return filled
+
+
+def _fill_non_tensors(td: Any, filled: Any, batch: torch.Size, dim: int) -> None:
+    """Bring the non-tensor entries, too, to full length, with None."""
+    for key, entry in td._items():
+        if not isinstance(entry, TensorCollection):
+            continue
+        if not entry._is_non_tensor:
+            _fill_non_tensors(entry, filled._get_str(key), batch, dim)
+        elif entry.batch_size[: len(batch)] != batch:
+            where = dim % len(batch)
+            pairs = [(0, 0)] * where + [(0, batch[where] - entry.batch_size[where])]
+            filled._set_str(key, pad_non_tensor(entry, pairs), validated=True)
 
 
 def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
