@@ -60,6 +60,7 @@ def found(folder: str) -> str:
 def main() -> None:
     folder, kind = sys.argv[1], sys.argv[2]
     torch.set_num_threads(1)
+    version(2).memmap(folder)  # imports what a save needs, once for all children
     for calls in range(1000):
         shutil.rmtree(folder, ignore_errors=True)
         if kind == "refresh":
@@ -69,7 +70,10 @@ def main() -> None:
             arm(calls)
             version(2).memmap(folder)
             os._exit(0)
-        killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        status = os.waitpid(child, 0)[1]
+        killed = os.WIFSIGNALED(status)
+        if not killed and status != 0:
+            sys.exit(f"the writer that was left alone failed: status {status}")
         # A second look must see the same: the first may have finished the writer's work.
         print(found(folder) if found(folder) == found(folder) else "torn", flush=True)
         if not killed:

@@ -118,12 +118,12 @@ def from_list(items: Sequence[Any], size: Size, *, lazy: bool | None = None) -> 
 
 def from_dataclass(obj: Any, size: Size, dest_cls: Any = None, as_tensorclass: bool = False) -> Any:
     """A TensorDict of a dataclass's fields, or a tensorclass."""
-    from flambeau.data.tensordict import _tensorclass
+    from flambeau.data.tensordict import _tensorclass_decorator
 
     if not dataclasses.is_dataclass(obj):
         raise TypeError(f"expected a dataclass or an instance of one, got {type(obj).__name__}.")
     if isinstance(obj, type) or as_tensorclass or dest_cls is not None:
-        made = _tensorclass.from_dataclass(obj, dest_cls=dest_cls, device=size.device)
+        made = _tensorclass_decorator.from_dataclass(obj, dest_cls=dest_cls, device=size.device)
         return made if isinstance(obj, type) else size.given_to(made)
     return from_any(obj, size)
 

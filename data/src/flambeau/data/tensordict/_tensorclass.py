@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import textwrap
-import types
 import typing
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self, TypeVar
@@ -19,7 +18,6 @@ from flambeau.data.tensordict._forwarding import add_forwards
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._torch_func import call_torch_function
 from flambeau.data.tensordict.base import TensorDictBase
-from flambeau.data.tensordict.memmap.layout import TENSORCLASSES
 
 T = TypeVar("T")
 
@@ -39,7 +37,7 @@ class Options:
     tensor_only: bool = False
 
 
-class _FieldAccess:
+class FieldAccess:
     """A field as an attribute: reads and writes the entry of its name."""
 
     def __init__(self, name: str) -> None:
@@ -56,7 +54,7 @@ class _FieldAccess:
         instance._set_field(self.name, value)
 
 
-class _TensorClassMeta(type):
+class TensorClassMeta(type):
     def __getitem__(cls, options: str | tuple[str, ...]) -> Any:
         """`TensorClass["autocast", "frozen"]`: a base class that sets options."""
         names = options if isinstance(options, tuple) else (options,)
@@ -68,7 +66,7 @@ class _TensorClassMeta(type):
         return type(cls)(cls.__name__, (cls,), {"_options": chosen, "_is_template": True, "__module__": cls.__module__})
 
 
-class TensorClass(TensorCollection, metaclass=_TensorClassMeta):
+class TensorClass(TensorCollection, metaclass=TensorClassMeta):
     """Base of tensorclasses: fields by annotation, entries of a tensordict inside, and all of its methods.
 
     Args:
@@ -101,7 +99,12 @@ class TensorClass(TensorCollection, metaclass=_TensorClassMeta):
         if "_is_template" in vars(cls) and vars(cls)["_is_template"]:
             return
         cls._is_template = False
-        _make_fields(cls)
+        from flambeau.data.tensordict._tensorclass_fields import make_fields
+
+        make_fields(cls)
+        from flambeau.data.tensordict._pytree import register_tensorclass
+
+        register_tensorclass(cls)
 
     def __init__(
         self,
@@ -354,6 +357,12 @@ class TensorClass(TensorCollection, metaclass=_TensorClassMeta):
         return cls._combined(torch.cat, tensors, dim, out)
 
     @classmethod
+    def _lazy_stack_of(cls, tensors: list[Any], dim: int) -> Any:
+        from flambeau.data.tensordict._td_functions import lazy_stack
+
+        return cls._combined(lazy_stack, tensors, dim, None)
+
+    @classmethod
     def _combined(cls, combine: Callable[..., Any], tensors: list[Any], dim: int, out: Any) -> Any:
         inner = combine([_inner(item) for item in tensors], dim, out=None if out is None else _inner(out))
         if out is not None:
@@ -392,215 +401,6 @@ def _inner(value: Any) -> Any:
 
 def _rebuild(cls: type[TensorClass], inner: Any) -> TensorClass:
     return cls.from_tensordict(inner, safe=False)
-
-
-def _make_fields(cls: type[TensorClass]) -> None:
-    """Turn the annotations of a class body into fields.
-
-    Raises:
-        AttributeError: a field has the name of a method or property, and the class does not shadow.
-        TypeError: `tensor_only`, and a field that is no tensor.
-    """
-    own = [name for name, kind in vars(cls).get("__annotations__", {}).items() if not _is_class_var(kind)]
-    for name in own:
-        if not cls._options.shadow and hasattr(TensorClass, name):
-            raise AttributeError(
-                f"field {name!r} of {cls.__name__} would hide an attribute of tensordicts; rename it, or use "
-                "shadow=True."
-            )
-    dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
-    cls._field_names = tuple(field.name for field in fields)
-    for name in own:
-        setattr(cls, name, _FieldAccess(name))
-    if cls._options.tensor_only:
-        _check_tensor_only(cls)
-    cls.__signature__ = _signature(cls)  # type: ignore[attr-defined]
-    TENSORCLASSES[f"{cls.__module__}.{cls.__qualname__}"] = cls
-    TENSORCLASS_NAMES[cls.__name__] = cls
-
-
-def _is_class_var(kind: Any) -> bool:
-    text = kind if isinstance(kind, str) else ""
-    return typing.get_origin(kind) is ClassVar or kind is ClassVar or text.startswith(("ClassVar", "typing.ClassVar"))
-
-
-def _check_tensor_only(cls: type[TensorClass]) -> None:
-    for name, kind in cls._annotations().items():
-        if name not in cls._field_names:
-            continue
-        parts = [part for part in typing.get_args(kind) or (kind,) if part is not type(None)]
-        if not all(isinstance(part, type) and issubclass(part, (Tensor, TensorCollection)) for part in parts):
-            raise TypeError(f"{cls.__name__} is tensor_only, but field {name!r} is annotated {kind!r}.")
-
-
-def _signature(cls: type) -> inspect.Signature:
-    parameters = []
-    keyword_only = False
-    for field in dataclasses.fields(cls):
-        default: Any = inspect.Parameter.empty
-        if field.default is not dataclasses.MISSING:
-            default = field.default
-        elif field.default_factory is not dataclasses.MISSING:
-            default = None
-        keyword_only = keyword_only or field.kw_only
-        kind = inspect.Parameter.KEYWORD_ONLY if keyword_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
-        parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
-    for name in ("batch_size", "device", "names"):
-        parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None))
-    return inspect.Signature(parameters)
-
-
-def tensorclass(
-    cls: type[T] | None = None,
-    /,
-    *,
-    autocast: bool = False,
-    frozen: bool = False,
-    nocast: bool = False,
-    shadow: bool = False,
-    tensor_only: bool = False,
-) -> Any:
-    """Class decorator: make a tensorclass of a class with annotated fields.
-
-    Args:
-        cls: the class; methods, properties and class variables are kept.
-        autocast: convert values to the fields' types: lists to tensors, dicts to tensordicts and tensorclasses; a value
-            of a plain type stays one.
-        frozen: fields cannot be assigned after construction.
-        nocast: numbers stay Python numbers; otherwise they become tensors.
-        shadow: allow fields named like methods of tensordicts.
-        tensor_only: every field is a tensor, which is checked once, here.
-
-    Raises:
-        AttributeError: a field is named like an attribute of tensordicts, without `shadow`.
-        ValueError: `autocast` with `nocast`.
-
-    Example:
-        >>> @tensorclass
-        ... class Pair:
-        ...     x: torch.Tensor
-        ...     y: torch.Tensor
-        >>> (Pair(torch.ones(2), torch.ones(2), batch_size=[2]) + 1).x
-        tensor([2., 2.])
-    """
-    if autocast and nocast:
-        raise ValueError("autocast converts values and nocast keeps them; choose one.")
-    options = Options(autocast, frozen, nocast, shadow, tensor_only)
-
-    def decorate(body: type[T]) -> Any:
-        if isinstance(body, _TensorClassMeta):  # by its base class
-            return _with_options(body, options)
-        return _with_base(body, options)
-
-    return decorate if cls is None else decorate(cls)
-
-
-def _with_options(cls: Any, options: Options) -> type:
-    """A class that derives from a tensorclass, with further options."""
-    chosen = {name: True for name in OPTIONS if getattr(options, name)}
-    cls._options = dataclasses.replace(cls._options, **chosen)
-    if cls._options.tensor_only:
-        _check_tensor_only(cls)
-    return cls
-
-
-def _with_base(body: type, options: Options) -> type:
-    """The class once more, as a subclass of `TensorClass`."""
-    namespace = {
-        name: value for name, value in vars(body).items() if name not in ("__dict__", "__weakref__", "__slots__")
-    }
-    namespace["_options"] = options
-    bases = tuple(base for base in body.__bases__ if base is not object)
-    made = _TensorClassMeta(body.__name__, (*bases, TensorClass), namespace)
-    made.__qualname__ = body.__qualname__
-    TENSORCLASSES.pop(f"{made.__module__}.{body.__name__}", None)
-    TENSORCLASSES[f"{made.__module__}.{made.__qualname__}"] = made
-    _point_super_at(body, made)
-    return made
-
-
-def _point_super_at(old: type, new: type) -> None:
-    """`super()` and `__class__` in methods refer to a cell that holds the class of the body."""
-    for value in vars(new).values():
-        function = value
-        if isinstance(function, (classmethod, staticmethod)):
-            function = function.__func__
-        if isinstance(function, property):
-            function = function.fget
-        if isinstance(function, types.FunctionType):
-            for cell in function.__closure__ or ():
-                try:
-                    if cell.cell_contents is old:
-                        cell.cell_contents = new
-                except ValueError:  # empty
-                    continue
-
-
-def from_dataclass(
-    obj: Any,
-    *,
-    dest_cls: type | None = None,
-    auto_batch_size: bool = False,
-    batch_dims: int | None = None,
-    batch_size: torch.Size | None = None,
-    frozen: bool = False,
-    autocast: bool = False,
-    nocast: bool = False,
-    inplace: bool = False,
-    shadow: bool = False,
-    tensor_only: bool = False,
-    device: torch.device | None = None,
-) -> Any:
-    """A tensorclass for a dataclass, or an instance of one for an instance of a dataclass.
-
-    Args:
-        obj: a dataclass or an instance.
-        dest_cls: an existing tensorclass for the instance.
-        auto_batch_size: find the longest common batch size.
-        batch_dims: at most so many batch dimensions are found.
-        batch_size: of the instance.
-        frozen: see `tensorclass`, as the other options.
-        autocast: see `tensorclass`.
-        nocast: see `tensorclass`.
-        inplace: with a dataclass: no longer supported, since the original class stays what it is.
-        shadow: see `tensorclass`.
-        tensor_only: see `tensorclass`.
-        device: of the instance.
-
-    Raises:
-        TypeError: `obj` is no dataclass.
-    """
-    if not dataclasses.is_dataclass(obj):
-        raise TypeError(f"expected a dataclass or an instance of one, got {type(obj).__name__}.")
-    options = {"frozen": frozen, "autocast": autocast, "nocast": nocast, "shadow": shadow, "tensor_only": tensor_only}
-    if isinstance(obj, type):
-        return _class_of(obj, options)
-    target = dest_cls or _class_of(type(obj), options)
-    values = {field.name: getattr(obj, field.name) for field in dataclasses.fields(obj)}
-    made = target(**values, batch_size=batch_size or torch.Size([]), device=device)
-    if auto_batch_size:
-        made.auto_batch_size_(batch_dims=batch_dims)
-    return made
-
-
-def _class_of(source: type, options: dict[str, bool]) -> type:
-    fields = [
-        (field.name, field.type, field)
-        for field in dataclasses.fields(source)  # type: ignore[arg-type]
-    ]
-    namespace: dict[str, Any] = {"__annotations__": {name: kind for name, kind, _ in fields}}
-    for name, _, field in fields:
-        if field.default is not dataclasses.MISSING:
-            namespace[name] = field.default
-        elif field.default_factory is not dataclasses.MISSING:
-            namespace[name] = dataclasses.field(default_factory=field.default_factory)
-    for name, value in vars(source).items():
-        if isinstance(value, (types.FunctionType, property, classmethod, staticmethod)) and not name.startswith("__"):
-            namespace[name] = value
-    namespace["__module__"], namespace["__qualname__"] = source.__module__, source.__qualname__
-    namespace["_options"] = Options(**options)
-    return _TensorClassMeta(source.__name__, (TensorClass,), namespace)
 
 
 add_forwards(TensorClass)
