@@ -81,6 +81,9 @@ def inputs(functional: str, library: ModuleType) -> Iterator[tuple[str, Tensor]]
     F = importlib.import_module(f"{library.__name__}.transforms.v2.functional")
     levels = picture()
     numbers = levels / 255
+    if functional == "uniform_temporal_subsample":
+        yield "Video, uint8", types.Video(picture(8))
+        return
     if functional not in FLOATS:
         yield "uint8", levels
         yield "uint8, channels last", levels[None].contiguous(memory_format=torch.channels_last)[0]
