@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,16 @@ def test_a_disk_that_is_too_small_is_an_error_that_leaves_the_old_version(tmp_pa
         "n",
         "s",
     ]
+
+
+def test_what_a_killed_writer_left_is_removed_when_it_is_old(tmp_path):
+    sample().memmap(tmp_path)
+    for name, age_s in ((".flambeau-stage-1-old", 7200), (".flambeau-stage-2-new", 60)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.memmap").write_bytes(b"half")
+        os.utime(tmp_path / name, (time.time() - age_s,) * 2)
+    sample().memmap(tmp_path)
+    assert [path.name for path in tmp_path.glob(".flambeau*")] == [".flambeau-stage-2-new"]
 
 
 def test_links_are_replaced_and_what_they_point_to_is_left(tmp_path):

@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import shutil
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from flambeau.data.tensordict.memmap.parallel import pwrite_all, write_leaves
 from flambeau.data.tensordict.memmap.saving import Plan, join
 
 _STAGE = ".flambeau-stage-"
+_ABANDONED_S = 3600.0
 
 
 def commit(plan: Plan, *, num_threads: int = 0, fsync: bool = False, existsok: bool = True) -> None:
@@ -126,9 +128,18 @@ def _replace_whole(plan: Plan, root: Path, num_threads: int, fsync: bool) -> Non
         raise
     with Journal.publish(root, jsonable.dumps(journal), fsync) as journal_text:
         _finish(root, journal_text)
+    _sweep(root)
     if fsync:
         for folder, _ in plan.metas:
             sync_directory(root / folder)
+
+
+def _sweep(root: Path) -> None:
+    """Remove what writers left that were killed before they had a journal: an hour old, since others may be at it."""
+    for stage in root.glob(f"{_STAGE}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - stage.stat().st_mtime > _ABANDONED_S:
+                shutil.rmtree(stage, ignore_errors=True)
 
 
 def recover(root: Path) -> bool:
