@@ -127,5 +127,5 @@ def _choose(condition: Tensor, value: Any, opposite: Any, pad: Any) -> Any:
     if isinstance(value, TensorCollection):
         if value._is_non_tensor:
             return choose(value, condition, opposite)
-        return _where(value, condition, opposite, pad)
+        return value.where(condition, opposite, pad=pad)
     return torch.where(_right(condition, value), value, opposite)

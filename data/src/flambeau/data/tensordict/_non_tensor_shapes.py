@@ -42,7 +42,11 @@ def padded(value: Any, pairs: Sequence[Sequence[int]]) -> Any:
 
 def choose(value: Any, condition: Tensor, other: Any) -> Any:
     """The elements of one entry where a condition holds, else those of another."""
+    from flambeau.data.tensordict._nontensor import same
+
     size = value.batch_size
+    if hasattr(value, "_make") and hasattr(other, "_make") and same(value.data, other.data):
+        return value
     flags = condition.reshape(condition.shape + (1,) * (len(size) - condition.ndim)).expand(size)
     if not size:
         return value if flags else other
