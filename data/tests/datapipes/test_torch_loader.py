@@ -4,6 +4,8 @@ import functools
 import itertools
 import multiprocessing
 import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -21,6 +23,7 @@ from flambeau.data.dataloader2 import (
 )
 from flambeau.data.datapipes.iter import IterableWrapper, ShardingFilter
 from flambeau.data.datapipes.map import SequenceWrapper
+from flambeau.data.datapipes.utils import shard_worker
 
 COUNT = 26
 
@@ -147,6 +150,41 @@ def test_a_resumed_pipeline_goes_on_in_the_loader():
     for workers in (0, 1):
         loader = DataLoader(again, batch_size=None, num_workers=workers)
         assert list(loader) == ([1, 2, 3, 4, 5] if workers == 0 else list(range(6)))
+
+
+WITHOUT_CLASSES = """
+import torch, torch.utils.data as data
+theirs, maps = data.IterDataPipe, data.MapDataPipe
+del data.IterDataPipe, data.MapDataPipe
+from flambeau.data.datapipes.iter import IterableWrapper
+from flambeau.data.datapipes.utils import shard_worker
+data.IterDataPipe, data.MapDataPipe = theirs, maps  # this torch's own workers import them
+pipe = IterableWrapper(range(12)).shuffle().sharding_filter().map(abs)
+assert not isinstance(pipe, theirs)
+for workers in (1, 2):
+    torch.manual_seed(3)
+    loader = data.DataLoader(pipe, batch_size=None, num_workers=workers, worker_init_fn=shard_worker)
+    epochs = [list(loader), list(loader)]
+    assert [sorted(epoch) for epoch in epochs] == [list(range(12))] * 2, epochs
+    assert epochs[0] != epochs[1]
+reader = iter(pipe)
+next(reader)
+pipe.load_state_dict(pipe.state_dict())
+assert len(list(pipe)) == 11
+"""
+
+
+def test_pipes_do_not_need_the_classes_of_torch():
+    done = subprocess.run([sys.executable, "-c", WITHOUT_CLASSES], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_hook_for_workers_says_what_it_is_for():
+    with pytest.raises(RuntimeError, match="pass it as worker_init_fn"):
+        shard_worker(0)
+    loader = DataLoader(list(range(4)), num_workers=1, worker_init_fn=shard_worker)
+    with pytest.raises(RuntimeError, match="no pipe but list"):
+        list(loader)
 
 
 # Ranks. Each test starts two processes of gloo, that report through a queue.

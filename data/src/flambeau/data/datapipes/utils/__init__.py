@@ -4,6 +4,11 @@ from flambeau.core.exports import lazy_exports
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
-    {"drawing": ("to_graph",), "pinning": ("pin_memory_fn",), "streams": ("StreamWrapper", "janitor")},
+    {
+        "drawing": ("to_graph",),
+        "pinning": ("pin_memory_fn",),
+        "sharing": ("shard_worker",),
+        "streams": ("StreamWrapper", "janitor"),
+    },
     submodules=("common", "decoder"),
 )
