@@ -177,12 +177,13 @@ def test_a_disk_that_is_too_small_is_an_error_that_leaves_the_old_version(tmp_pa
 
 def test_what_a_killed_writer_left_is_removed_when_it_is_old(tmp_path):
     sample().memmap(tmp_path)
-    for name, age_s in ((".flambeau-stage-1-old", 7200), (".flambeau-stage-2-new", 60)):
+    alive = f".flambeau-stage-{os.getpid()}-old"
+    for name, age_s in ((".flambeau-stage-999999999-old", 7200), (".flambeau-stage-999999999-new", 60), (alive, 7200)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.memmap").write_bytes(b"half")
         os.utime(tmp_path / name, (time.time() - age_s,) * 2)
     sample().memmap(tmp_path)
-    assert [path.name for path in tmp_path.glob(".flambeau*")] == [".flambeau-stage-2-new"]
+    assert {path.name for path in tmp_path.glob(".flambeau*")} == {".flambeau-stage-999999999-new", alive}
 
 
 def test_links_are_replaced_and_what_they_point_to_is_left(tmp_path):

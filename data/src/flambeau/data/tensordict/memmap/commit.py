@@ -135,11 +135,23 @@ def _replace_whole(plan: Plan, root: Path, num_threads: int, fsync: bool) -> Non
 
 
 def _sweep(root: Path) -> None:
-    """Remove what writers left that were killed before they had a journal: an hour old, since others may be at it."""
+    """Remove what writers left that were killed before they had a journal: of no process here, and an hour old."""
     for stage in root.glob(f"{_STAGE}*"):
         with contextlib.suppress(OSError):
-            if time.time() - stage.stat().st_mtime > _ABANDONED_S:
+            if time.time() - stage.stat().st_mtime > _ABANDONED_S and not _is_alive(stage.name.split("-")[2]):
                 shutil.rmtree(stage, ignore_errors=True)
+
+
+def _is_alive(pid: str) -> bool:
+    if not pid.isdigit() or os.name == "nt":  # where signal 0 would end the process
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # another user's
+        return True
+    return True
 
 
 def recover(root: Path) -> bool:
