@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from flambeau.text._tokenizers import export, files, native, unicode
-from flambeau.text._tokenizers.base import Piece, Tokenizer, identities
+from flambeau.text._tokenizers.base import Piece, Tokenizer
 
 _UNKNOWN, _PREFIX, _LONGEST = "[UNK]", "##", 100
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -21,8 +21,8 @@ class BERTTokenizer(Tokenizer):
     beginning on, those after the first marked by "##". A word that they do not make up, or of more than 100 bytes of
     UTF-8, is `[UNK]`.
 
-    Upstream: case is folded character by character, without final sigmas; special tokens in a text are split like other words unless
-    `never_split` names them, and such parts are recognized between spaces only.
+    Upstream: case is folded character by character, without final sigmas; special tokens in a text are split like
+    other words unless `never_split` names them, and such parts are recognized between spaces only.
 
     Characters are those of Unicode 14; unassigned code points are dropped as control characters are.
 
@@ -66,12 +66,7 @@ class BERTTokenizer(Tokenizer):
             IndexError: an id that the vocabulary has not.
         """
         parts: list[str] = []
-        for place, identity in enumerate(identities(tokens)):
-            token = self._tokens.get(identity)
-            if token is None:
-                raise IndexError(
-                    f"Id {identity} at place {place} is not in the vocabulary of {self.vocab_size} tokens."
-                )
+        for token in self._known(tokens):
             if token.startswith(_PREFIX) and len(token) > len(_PREFIX) and parts:
                 parts.append(token.removeprefix(_PREFIX))
             else:
@@ -154,8 +149,8 @@ class BERTTokenizer(Tokenizer):
 
     def _missing(self, piece: Piece) -> Exception:
         return RuntimeError(
-            f"A word is not made up of the vocabulary's {self.vocab_size} tokens, and [UNK], which stands for such words, "
-            "is not among them; add it to the vocabulary file."
+            f"A word is not made up of the vocabulary's {self.vocab_size} tokens, and [UNK], which stands for such "
+            "words, is not among them; add it to the vocabulary file."
         )
 
     def _tokenizer_json(self) -> tuple[dict[str, Any], list[str]]:
@@ -164,7 +159,10 @@ class BERTTokenizer(Tokenizer):
             "Unassigned code points may be kept as words.",
         ]
         if self._never_split:
-            differences.append("Parts that are never split are found inside words, too.")
+            differences += [
+                "Parts that are never split are found inside words, too.",
+                "Those that are not in the vocabulary are split like other words.",
+            ]
         model = {
             "type": "WordPiece",
             "unk_token": _UNKNOWN,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.text._tokenizers import export, files, native
-from flambeau.text._tokenizers.base import Piece, Tokenizer, each, identities
+from flambeau.text._tokenizers.base import Piece, Tokenizer, each
 from flambeau.text._tokenizers.pairs import Symbols, merged
 
 _WORD = re.compile(r"\S+\n?")
@@ -75,14 +75,7 @@ class CharBPETokenizer(Tokenizer):
         Raises:
             IndexError: an id that the vocabulary has not.
         """
-        parts = []
-        for place, identity in enumerate(identities(tokens)):
-            if identity not in self._tokens:
-                raise IndexError(
-                    f"Id {identity} at place {place} is not in the vocabulary of {self.vocab_size} tokens."
-                )
-            parts.append(self._tokens[identity])
-        text = "".join(parts)
+        text = "".join(self._known(tokens))
         return text.replace(self._suffix, " ") if self._suffix else text
 
     def forward(self, input: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from flambeau.text._tokenizers import export, files, native
-from flambeau.text._tokenizers.base import Piece, Tokenizer, identities
+from flambeau.text._tokenizers.base import Piece, Tokenizer
 from flambeau.text._tokenizers.gpt2 import contraction, kind, raw
 from flambeau.text._tokenizers.pairs import Symbols, bytes_to_unicode, merged
 
@@ -73,12 +73,7 @@ class CLIPTokenizer(Tokenizer):
             IndexError: an id that the vocabulary has not.
         """
         parts: list[bytes] = []
-        for place, identity in enumerate(identities(tokens)):
-            token = self._tokens.get(identity)
-            if token is None:
-                raise IndexError(
-                    f"Id {identity} at place {place} is not in the vocabulary of {self.vocab_size} tokens."
-                )
+        for token in self._known(tokens):
             if token in _SPECIAL:
                 parts.append(token.encode())
             else:

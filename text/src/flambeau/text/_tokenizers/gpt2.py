@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from flambeau.text._tokenizers import export, files, native
-from flambeau.text._tokenizers.base import Piece, Tokenizer, identities
+from flambeau.text._tokenizers.base import Piece, Tokenizer
 from flambeau.text._tokenizers.pairs import Symbols, bytes_to_unicode, merged
 from flambeau.text._tokenizers.unicode import category
 
@@ -113,18 +113,13 @@ class GPT2BPETokenizer(Tokenizer):
             IndexError: an id that the vocabulary has not.
             UnicodeDecodeError: with errors="strict".
         """
-        ids = identities(tokens)
+        known = self._known(tokens)
         special = set(self._special)
         parts: list[bytes] = []
         after = False  # whether the token before is special: then a space has been put
-        for place, identity in enumerate(ids):
-            token = self._tokens.get(identity)
-            if token is None:
-                raise IndexError(
-                    f"Id {identity} at place {place} is not in the vocabulary of {self.vocab_size} tokens."
-                )
+        for place, token in enumerate(known):
             if token in special:
-                parts += [b"" if after or not place else b" ", token.encode(), b" " if place + 1 < len(ids) else b""]
+                parts += [b"" if after or not place else b" ", token.encode(), b" " if place + 1 < len(known) else b""]
             else:
                 parts.append(raw(token))
             after = token in special

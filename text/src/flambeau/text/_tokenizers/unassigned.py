@@ -1,4 +1,4 @@
-"""Code points without a character in Unicode 14.0.0; written by native/generate_unicode.py, not to be edited.
+"""Code points without a character in Unicode 14.0.0; written by native/generate_unicode.py.
 
 Every second edge, from the first on, begins a range of them; the others end one.
 """

@@ -1,0 +1,69 @@
+"""What the library `tokenizers` makes of our `tokenizer.json`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from flambeau.core.testing.golden import golden_values, require_shared
+from flambeau.text import transforms
+
+tokenizers = pytest.importorskip("tokenizers")
+
+TEXTS = ["", "hello world", " hello  world ", "don't  'll", "\thello\n\nhello", "aaaa é 中文 12!", "x\xa0y", "HELLO"]
+
+
+def loaded(tokenizer, folder):
+    path = folder / "tokenizer.json"
+    differences = tokenizer.to_tokenizer_json(path)
+    return tokenizers.Tokenizer.from_file(str(path)), differences
+
+
+def test_other_runtimes_give_the_same_ids(tokenizer, tmp_path):
+    other, _ = loaded(tokenizer, tmp_path)
+    for text in TEXTS:
+        if "'" in text and getattr(tokenizer, "_never_split", None):
+            continue  # a part that is never split, and not in the vocabulary: as is told
+        assert other.encode(text, add_special_tokens=False).ids == tokenizer.encode_ids(text), text
+
+
+@pytest.mark.parametrize("tokenizer", ["gpt2"], indirect=True)
+def test_what_the_schema_can_express_is_written_strictly(tokenizer, tmp_path):
+    assert tokenizer.to_tokenizer_json(tmp_path / "tokenizer.json", strict=True) == []
+    assert json.loads((tmp_path / "tokenizer.json").read_text("utf-8"))["model"]["type"] == "BPE"
+
+
+@pytest.mark.parametrize("tokenizer", ["gpt2_special", "clip", "bert"], indirect=True)
+def test_what_it_cannot_is_told_and_refused_if_strict(tokenizer, tmp_path):
+    with pytest.raises(ValueError, match="cannot express"):
+        tokenizer.to_tokenizer_json(tmp_path / "tokenizer.json", strict=True)
+    assert not (tmp_path / "tokenizer.json").exists()
+    assert tokenizer.to_tokenizer_json(tmp_path / "tokenizer.json")
+
+
+# Golden strings on which readers differ, each for a reason that `to_tokenizer_json` tells.
+DIFFERING: dict[str, set[int]] = {
+    "gpt2": set(),
+    "clip": {230},
+    "bert_uncased": {361, 362, 374},
+    "bert_cased": {361, 362, 372, 374},
+    "char_bpe": set(),
+}
+
+
+@pytest.mark.parametrize("name", list(DIFFERING))
+def test_exports_give_the_golden_ids(name, tmp_path):
+    golden = golden_values("text_tokenizers", __file__)
+    vocabularies = require_shared(__file__) / "golden" / "text_vocab"
+    how = dict(golden["cases"][name]["how"])
+    kind = getattr(transforms, how.pop("cls").removeprefix("transforms."))
+    options = {key: str(vocabularies / value) if key.endswith("path") else value for key, value in how.items()}
+    tokenizer = kind(**options)
+    other, _ = loaded(tokenizer, tmp_path)
+    differing = {
+        place
+        for place, text in enumerate(golden["strings"])
+        if other.encode(text, add_special_tokens=False).ids != tokenizer.encode_ids(text)
+    }
+    assert differing == DIFFERING[name]
