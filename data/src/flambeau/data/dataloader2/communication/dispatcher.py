@@ -31,9 +31,10 @@ class _Dispatcher:
 
     def run(self) -> None:
         while True:
-            for connection in wait([self.main, *self.workers]):
+            ready: list[Any] = wait([self.main, *self.workers])
+            for connection in ready:
                 try:
-                    message = connection.recv()  # type: ignore[union-attr]  # connections are all that is waited for
+                    message = connection.recv()
                 except (EOFError, ConnectionResetError):
                     if connection is self.main:
                         return

@@ -136,9 +136,10 @@ class _Inbox:
     def _read(self) -> None:
         live = dict(zip(self._connections, self._processes, strict=False))
         while live and not self.closing:
-            for connection in wait(list(live), timeout=0.5):
+            ready: list[Any] = wait(list(live), timeout=0.5)
+            for connection in ready:
                 try:
-                    message = connection.recv()  # type: ignore[union-attr]
+                    message = connection.recv()
                 except (EOFError, OSError):
                     self._lost(live.pop(connection))
                     continue

@@ -93,6 +93,9 @@ class FromDispatcherIterDataPipe(IterDataPipe[Any]):
 
     state_fields = ("count",)
     transient = ("connection", "shard", "epoch")
+    connection: Any
+    shard: int
+    epoch: int
 
     def __init__(self, length: int | None = None) -> None:
         self.length = length

@@ -34,7 +34,7 @@ class StreamWrapper:
         parent_stream: StreamWrapper | None = None,
         name: str | None = None,
         *,
-        recipe: tuple[Callable[..., Any], ...] | None = None,
+        recipe: tuple[Any, ...] | None = None,
     ) -> None:
         self.file_obj = file_obj
         self.parent_stream = parent_stream
