@@ -1,5 +1,8 @@
 """Functions of tensordicts: padding, merging, comparing; small utilities; typed tensordicts."""
 
+import doctest
+import pkgutil
+from importlib import import_module
 from typing import NotRequired
 
 import pytest
@@ -28,6 +31,16 @@ from flambeau.data.tensordict.utils import (
     strtobool,
     timeit,
 )
+
+
+def test_examples_in_docstrings_are_true():
+    package = import_module("flambeau.data.tensordict")
+    examples = 0
+    for module in pkgutil.iter_modules(package.__path__, "flambeau.data.tensordict."):
+        result = doctest.testmod(import_module(module.name), extraglobs={"torch": torch, "TensorDict": TensorDict})
+        assert result.failed == 0
+        examples += result.attempted
+    assert examples > 10
 
 
 def test_pad_counts_from_the_first_batch_dimension(td):

@@ -19,6 +19,7 @@ def net() -> nn.Module:
 def test_the_leaves_are_the_modules_own_tensors(net):
     td = from_module(net)
     assert td.is_locked
+    assert not TensorDict.from_module(net).is_locked
     assert td["0", "weight"] is net[0].weight
     assert td["2", "running_mean"] is net[2].running_mean
     assert list(td.keys()) == ["0", "2", "3"]

@@ -147,6 +147,3 @@ def register() -> None:
         _unflatten_lazy,
         serialized_type_name="flambeau.data.tensordict.LazyStackedTensorDict",
     )
-
-
-register()

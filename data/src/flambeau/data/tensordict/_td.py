@@ -297,6 +297,21 @@ class TensorDict(TensorDictBase):
         }
         return make_td(data, new_size, self._device, names)
 
+    @classmethod
+    def from_module(
+        cls,
+        module: torch.nn.Module,
+        as_module: bool = False,
+        lock: bool = False,
+        use_state_dict: bool = False,
+        filter_empty: bool = True,
+    ) -> Any:
+        """The parameters and buffers of a module; see `TensorDictBase.from_module`.
+
+        Upstream: unlocked by default, unlike the function `from_module`.
+        """
+        return super().from_module(module, as_module, lock, use_state_dict, filter_empty)
+
     # --- combining
 
     @classmethod
@@ -396,5 +411,7 @@ def as_device(device: Any) -> torch.device:
     return device
 
 
-from flambeau.data.tensordict import _pytree  # noqa: E402, F401  registers the nodes
+from flambeau.data.tensordict import _pytree  # noqa: E402
 from flambeau.data.tensordict._td_functions import *  # noqa: E402, F403  upstream's path of these functions
+
+_pytree.register()

@@ -34,6 +34,7 @@ def is_tensor_collection(datatype: type | Any) -> bool:
     """Whether an object, or a class, is a tensor collection.
 
     Example:
+        >>> import torch
         >>> is_tensor_collection(torch.zeros(1))
         False
     """

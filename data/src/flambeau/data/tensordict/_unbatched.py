@@ -17,6 +17,7 @@ class UnbatchedTensor(Tensor):
         batch_size: of the tensordict that holds it; set when it is put there.
 
     Example:
+        >>> from flambeau.data.tensordict import TensorDict
         >>> td = TensorDict(a=torch.zeros(3), mean=UnbatchedTensor(torch.ones(7)), batch_size=[3])
         >>> td[0]["mean"].shape
         torch.Size([7])

@@ -33,6 +33,7 @@ def pad(tensordict: Any, pad_size: Sequence[int], value: float = 0.0, inplace: b
         RuntimeError: `safe`, and `pad_size` does not fit.
 
     Example:
+        >>> from flambeau.data.tensordict import TensorDict
         >>> pad(TensorDict(a=torch.ones(2), batch_size=[2]), [1, 0])["a"]
         tensor([0., 1., 1.])
     """
