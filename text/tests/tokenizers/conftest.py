@@ -10,10 +10,64 @@ import pytest
 from flambeau.text import transforms
 from flambeau.text._tokenizers import native
 
-MERGES = ["h e", "l l", "he ll", "hell o", "Ġ w", "o r", "Ġw or", "l d", "Ġwor ld", "Ã ©", "1 2", "a a", "aa a", "aa aa"]
-CLIP_MERGES = ["h e", "l l", "he ll", "hell o</w>", "w o", "wo r", "l d</w>", "wor ld</w>", "Ã ©</w>", "a a", "a a</w>"]
+MERGES = [
+    "h e",
+    "l l",
+    "he ll",
+    "hell o",
+    "Ġ w",
+    "o r",
+    "Ġw or",
+    "l d",
+    "Ġwor ld",
+    "Ã ©",
+    "1 2",
+    "a a",
+    "aa a",
+    "aa aa",
+]
+CLIP_MERGES = [
+    "h e",
+    "l l",
+    "he ll",
+    "hell o</w>",
+    "w o",
+    "wo r",
+    "l d</w>",
+    "wor ld</w>",
+    "Ã ©</w>",
+    "a a",
+    "a a</w>",
+]
 WORDS = ["h e", "l l", "he ll", "hell o</w>", "w o", "l d</w>", "é é</w>"]
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "world", "un", "##believ", "##able", "e", "##e", "a", "##a", "##b", "中", ",", ".", "!", "don", "'", "t", "naive", "ナイフ", "é", "##é"]
+PIECES = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "hello",
+    "world",
+    "un",
+    "##believ",
+    "##able",
+    "e",
+    "##e",
+    "a",
+    "##a",
+    "##b",
+    "中",
+    ",",
+    ".",
+    "!",
+    "don",
+    "'",
+    "t",
+    "naive",
+    "ナイフ",
+    "é",
+    "##é",
+]
 
 
 def write_gpt2(folder: Path) -> tuple[str, str]:

@@ -23,8 +23,8 @@ def loaded(tokenizer, folder):
 def test_other_runtimes_give_the_same_ids(tokenizer, tmp_path):
     other, _ = loaded(tokenizer, tmp_path)
     for text in TEXTS:
-        if "'" in text and getattr(tokenizer, "_never_split", None):
-            continue  # a part that is never split, and not in the vocabulary: as is told
+        if any(part in text for part in getattr(tokenizer, "_never_split", ())):
+            continue  # differs as is told
         assert other.encode(text, add_special_tokens=False).ids == tokenizer.encode_ids(text), text
 
 

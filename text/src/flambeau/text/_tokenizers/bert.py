@@ -162,6 +162,7 @@ class BERTTokenizer(Tokenizer):
             differences += [
                 "Parts that are never split are found inside words, too.",
                 "Those that are not in the vocabulary are split like other words.",
+                "Those that are in it are tokens as they stand, also with accents that this tokenizer decomposes.",
             ]
         model = {
             "type": "WordPiece",
