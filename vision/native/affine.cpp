@@ -1,6 +1,6 @@
-// Pictures of bytes seen through a map: each pixel of the result is the nearest one to the place it comes from, or a mean
-// of four. Places are given, or those of an affine map: then they are computed as torch's formula and its `grid_sample` do it (not aligned to corners), in
-// float32 and in the same order, so that the same pixel is nearest.
+// Pictures of bytes seen through a map: each pixel of the result is the nearest one to the place it comes from, or a
+// mean of four. Places are given, or those of an affine map: then they are computed as torch's formula and its
+// `grid_sample` do it (not aligned to corners), in float32 and in the same order, so that the same pixel is nearest.
 
 #include <flambeau/kernel.h>
 #include <math.h>
@@ -98,7 +98,8 @@ FB_CLONES void round_levels(const float* values, int64_t count, uint8_t* levels)
 #if defined(VISION_AVX2)
 
 // Up to four channels of a pixel in four bytes: one load brings them all.
-void pack(const uint8_t* picture, int64_t pixels, int64_t channels, int64_t plane, int64_t step, uint8_t* packed) noexcept {
+void pack(const uint8_t* picture, int64_t pixels, int64_t channels, int64_t plane, int64_t step,
+          uint8_t* packed) noexcept {
     for (int64_t c = 0; c < channels; ++c)
         for (int64_t i = 0; i < pixels; ++i) packed[4 * i + c] = picture[c * plane + i * step];
 }
@@ -194,7 +195,8 @@ void run(const Job& job, int32_t nthreads) noexcept {
         return;
 #endif
     const int64_t step = job.last ? job.channels : 1;
-    const int64_t plane = job.last ? 1 : map.height * map.width, new_plane = job.last ? 1 : job.new_height * job.new_width;
+    const int64_t plane = job.last ? 1 : map.height * map.width;
+    const int64_t new_plane = job.last ? 1 : job.new_height * job.new_width;
     const float first_x = float(1 - job.new_width) * 0.5f, first_y = float(1 - job.new_height) * 0.5f;
     fb::parallel_for(0, job.images * job.new_height, 1, nthreads, [&](int64_t from, int64_t to) noexcept {
         Places places;
@@ -287,7 +289,7 @@ void map_pictures(fb::Call& call, const char* op, const fb::Tensor& image, visio
     map.width = image.sizes[3];
     vision::run({map, source.as<uint8_t>(), result.as<uint8_t>(), n, channels, height, width, last, bilinear,
                  fill.sizes[0] ? fills.as<float>() : nullptr},
-                fb::threads(n * channels * height * width * (bilinear ? 4 : 1)));
+                fb::threads(n * channels * height * width / (bilinear ? 8 : 16)));
     call.give(result);
 }
 

@@ -110,7 +110,7 @@ void blur(fb::Call& call, const fb::Tensor& image, const fb::Tensor& row, const 
     if (!source.defined() || !rows.defined() || !columns.defined() || !result.defined()) return;
     const int64_t step = last ? image.sizes[1] : 1, height = image.sizes[2], width = image.sizes[3];
     const int64_t count = image.sizes[0] * image.sizes[1] / (step > 0 ? step : 1) * height;
-    const int32_t nthreads = fb::threads(image.numel() * (row.sizes[0] + column.sizes[0]) / 8);
+    const int32_t nthreads = fb::threads(image.numel() * (row.sizes[0] + column.sizes[0]) / 64);
     int64_t status = vision::done;
     if (image.numel() != 0)
         status = levels ? vision::blur(source.as<uint8_t>(), count, height, width, step, rows.as<float>(), row.sizes[0],
@@ -145,7 +145,7 @@ void normalize(fb::Call& call, const fb::Tensor& image, const fb::Tensor& mean, 
     const float* from = source.as<float>();
     float* to = result.as<float>();
     // Rows of one channel: of planes as they lie, of channels last through the same rows once for each.
-    fb::parallel_for(0, image.sizes[0] * height * channels, 1, fb::threads(image.numel() / 4),
+    fb::parallel_for(0, image.sizes[0] * height * channels, 1, fb::threads(image.numel() / 32),
                      [&](int64_t begin, int64_t end) noexcept {
                          for (int64_t n = begin; n < end; ++n) {
                              const int64_t c = last ? n % channels : n / height % channels;

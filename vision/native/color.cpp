@@ -3,7 +3,8 @@
 //
 // Pixels go through in chunks that stay in the first cache: levels become float32, one array for each channel, small
 // loops that compilers vectorise do the arithmetic of the torch formulas in
-// `flambeau.vision.transforms.v2.functional`, in its order, and the result is cut to the range and, for uint8, truncated.
+// `flambeau.vision.transforms.v2.functional`, in its order, and the result is cut to the range and, for uint8,
+// truncated.
 
 #include <flambeau/kernel.h>
 #include <math.h>
@@ -322,7 +323,8 @@ void grayed(const fb_color& given) noexcept {
     const int64_t copies = int64_t(given.factor), size = layout.pixels * copies;
     chunks(given, [&](int64_t image, int64_t begin, int64_t count) noexcept {
         float values[3][chunk], levels[chunk];
-        gray_of(static_cast<const T*>(given.image) + image * layout.pixels * 3, layout, begin, count, values, true, levels);
+        const T* picture = static_cast<const T*>(given.image) + image * layout.pixels * 3;
+        gray_of(picture, layout, begin, count, values, true, levels);
         T whole[chunk];
         if constexpr (is_levels<T>)
             narrow(levels, count, whole);
@@ -579,7 +581,7 @@ void color(fb::Call& call, const fb::Tensor& image, int64_t kind, double factor)
         last ? call.empty(image.dtype, sizes, strides, image.dim) : call.empty(image.dtype, sizes, image.dim);
     if (!result.defined()) return;
     const fb_color given{source.data, result.data, images, channels, height, width, factor, last, int32_t(kind),
-                         fb::threads(images * channels * height * width / 4)};
+                         fb::threads(images * channels * height * width / 16)};
     const int64_t status =
         image.dtype == fb::DType::UInt8 ? vision::run<uint8_t>(given) : vision::run<float>(given);
     if (status == vision::done)
@@ -600,7 +602,7 @@ void look_up(fb::Call& call, const fb::Tensor& image, const fb::Tensor& table) n
     fb::Tensor result = call.empty(fb::DType::UInt8, image.sizes, image.dim);
     if (!result.defined()) return;
     fb_look_up_u8(source.as<uint8_t>(), entries.as<uint8_t>(), image.numel(), result.as<uint8_t>(),
-                  fb::threads(image.numel() / 4));
+                  fb::threads(image.numel() / 16));
     call.give(result);
 }
 

@@ -73,13 +73,13 @@ def test_places_that_are_nowhere_show_what_is_outside(place, bilinear):
 
 @pytest.mark.parametrize("bilinear", [False, True])
 def test_threads_leave_no_trace(bilinear):
-    image, before = pictures(2, 3, 150, 170), torch.get_num_threads()
+    image, before = pictures(2, 3, 310, 320), torch.get_num_threads()
     matrix = inverse_affine_matrix((0.0, 0.0), 20.0, (3.0, 4.0), 1.1, (5.0, 0.0))
     outs = []
     try:
         for threads in (1, 3):
             torch.set_num_threads(threads)
-            outs.append(OPS._affine(image, *matrix, 150, 170, bilinear, torch.zeros(0)))
+            outs.append(OPS._affine(image, *matrix, 310, 320, bilinear, torch.zeros(0)))
     finally:
         torch.set_num_threads(before)
     assert torch.equal(outs[0], outs[1])
