@@ -50,6 +50,15 @@ def test_vmap_cuts_a_lazy_stack_where_it_means_to():
     assert torch.vmap(lambda part: part["x"].sum())(lazy).tolist() == [0, 2, 4]
 
 
+def test_vmap_cuts_parameters_and_trees_of_parameters_stay_parameters():
+    params = TensorDictParams(TensorDict({"a": torch.ones(3, 2), "b": {"c": torch.arange(3.0)}}, [3]))
+    assert torch.vmap(lambda part: part["a"].sum() + part["b", "c"])(params).tolist() == [2, 3, 4]
+    same = pytree.tree_map(lambda leaf: leaf, params)
+    assert type(same) is TensorDictParams
+    assert same["a"] is params["a"]
+    assert type(pytree.tree_map(torch.exp, params)) is TensorDict
+
+
 def test_gradients_of_a_function_of_a_tensordict(td):
     params = td.select("a", ("b", "c"))
     grads = torch.func.grad(lambda p: (p * p).sum(reduce=True))(params)

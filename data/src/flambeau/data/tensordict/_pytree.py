@@ -7,6 +7,7 @@ structure notes the rank of the first tensor: where it has one dimension less or
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -110,14 +111,20 @@ def _unflatten_lazy(values: Any, structure: _Structure) -> Any:
 
 def register_tensorclass(cls: type) -> None:
     """Make a tensorclass a pytree node around its tensordict."""
-    if cls._is_non_tensor or _excluded():
+    if not cls._is_non_tensor:
+        register_node(cls, lambda one: ([one._tensordict], None), lambda values, _: _wrapped(cls, values[0]))
+
+
+def register_node(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any, Any], Any]) -> None:
+    """Make a class around one tensordict a pytree node, unless `EXCLUDE_TD_FROM_PYTREE` is set."""
+    if _excluded():
         return
-    pytree.register_pytree_node(
-        cls,
-        lambda one: ([one._tensordict], None),
-        lambda values, _: _wrapped(cls, values[0]),
-        flatten_with_keys_fn=lambda one: ([(pytree.GetAttrKey("_tensordict"), one._tensordict)], None),
-    )
+
+    def with_keys(one: Any) -> Any:
+        (inner,), context = flatten(one)
+        return [(pytree.GetAttrKey("_tensordict"), inner)], context
+
+    pytree.register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=with_keys)
 
 
 def _wrapped(cls: type, inner: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from flambeau.data.tensordict import _pytree
 from flambeau.data.tensordict._defaults import NO_DEFAULT
 from flambeau.data.tensordict._lazy import LazyStackedTensorDict
 from flambeau.data.tensordict._td import TensorDict
@@ -386,3 +387,17 @@ def _cloned(leaf: Tensor) -> Tensor:
     if isinstance(leaf, nn.Parameter):
         return nn.Parameter(copy, requires_grad=leaf.requires_grad)
     return nn.Buffer(copy) if isinstance(leaf, nn.Buffer) else copy
+
+
+def _around(values: list[Any], no_convert: bool | str) -> Any:
+    """Parameters again where the tensors are, otherwise (gradients, slices of `vmap`) the plain tensordict."""
+    (td,) = values
+    leaves = td._leaves() if isinstance(td, TensorCollection) else [None]
+    if not all(isinstance(leaf, (nn.Parameter, nn.Buffer)) for leaf in leaves):
+        return td
+    made = TensorDictParams(td, no_convert="skip")
+    made.no_convert = no_convert
+    return made
+
+
+_pytree.register_node(TensorDictParams, lambda params: ([params._param_td], params.no_convert), _around)
