@@ -396,3 +396,25 @@ def test_the_signature_is_upstreams():
 def test_snapshots_must_come_at_least_sometimes():
     with pytest.raises(ValueError, match="snapshot_every_n_steps is 0"):
         StatefulDataLoader(Numbers(1), snapshot_every_n_steps=0)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_pipeline_resumes_where_it_stood(workers):
+    from flambeau.data.datapipes.iter import IterableWrapper
+
+    def loader():
+        pipe = IterableWrapper(range(60)).shuffle(buffer_size=20).sharding_filter()
+        context = "fork" if workers else None
+        return StatefulDataLoader(pipe, batch_size=4, num_workers=workers, multiprocessing_context=context)
+
+    torch.manual_seed(3)
+    first = loader()
+    batches = iter(first)
+    head = [next(batches).tolist() for _ in range(5)]
+    state = first.state_dict()
+    rest = [batch.tolist() for batch in batches]
+    torch.manual_seed(99)
+    second = loader()
+    second.load_state_dict(state)
+    assert [batch.tolist() for batch in second] == rest
+    assert sorted(item for batch in head + rest for item in batch) == list(range(60))

@@ -89,7 +89,8 @@ class _Shard:
     """One logical shard: the data set as the worker of this number would read it."""
 
     def __init__(self, dataset: Any, number: int, plan: Plan) -> None:
-        self._dataset = dataset
+        # torch's loader wraps a pipe to pickle it; the pipe itself is what has a state.
+        self._dataset = getattr(dataset, "_datapipe", dataset)
         self.number = number
         # Set where counting is all there is to the state, and only when a batch is whole: an error loses none.
         self.counts: dict[str, Any] | None = None
