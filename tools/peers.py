@@ -17,7 +17,9 @@ from pathlib import Path
 import stubs
 
 # The peers that the benchmarks and parity tests of today compare with, as released together with torch 2.13.
-PEERS = ("torchvision==0.28.0",)
+PEERS = ("torchvision==0.28.0", "tensordict==0.14.3", "torchdata==0.11.0", "webdataset==1.0.2", "s3fs==2026.9.0")
+# What they import of others, which are not in the environment already.
+NEEDS = ("pyvers", "orjson", "braceexpand", "aiobotocore", "aiohttp")
 
 CHECK = """
 import torch, torchvision
@@ -30,6 +32,7 @@ print("torchvision", torchvision.__version__, "runs beside torch", torch.__versi
 def main() -> int:
     """Install, complete and try the peers; returns the exit status."""
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", *PEERS], check=True)
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *NEEDS], check=True)
     site = Path(sysconfig.get_path("platlib"))
     made = complete_torchvision(site)
     print(f"stand-ins made: {', '.join(path.name for path in made) or 'none needed'}")
