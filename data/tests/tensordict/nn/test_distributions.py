@@ -45,7 +45,7 @@ def test_moments_of_a_truncated_normal_are_those_of_its_density(loc, scale, low,
 
 
 def test_a_truncated_normal_has_the_peers_values_and_refuses_what_is_outside():
-    cut = TruncatedNormal(torch.tensor([0.5]), torch.tensor([2.0]), -1.0, 2.0)
+    cut = TruncatedNormal(torch.tensor([0.5]), torch.tensor([2.0]), -1.0, 2.0, validate_args=True)
     for got, expected in (
         (cut.mean, 0.5), (cut.variance, 0.6953), (cut.entropy, 1.0952), (cut.log_prob(torch.tensor([0.3])), -1.0133),
         (cut.cdf(torch.tensor([0.3])), 0.4272), (cut.icdf(torch.tensor([0.4])), 0.2250),
