@@ -34,6 +34,7 @@ HANGUL = range(0xAC00, 0xD7A4)  # decomposed by arithmetic
 
 
 def properties(point: int) -> int:
+    """The bits of one code point."""
     category = unicodedata.category(chr(point))
     bits = {"L": LETTER, "N": NUMBER, "C": CONTROL, "P": PUNCTUATION}.get(category[0], 0)
     bits |= {"Mn": MARK, "Zs": SEPARATOR}.get(category, 0)
@@ -76,10 +77,12 @@ def two_stages(function: Callable[[int], int]) -> tuple[list[int], list[int]]:
 
 
 def array(kind: str, name: str, values: Sequence[int]) -> str:
+    """A constant array in C++."""
     return f"inline constexpr {kind} {name}[{len(values)}] = {{\n{wrapped(values)}}};\n"
 
 
 def wrapped(values: Iterable[object]) -> str:
+    """Values in lines of moderate length."""
     lines, line = [], "   "
     for value in values:
         if len(line) + len(str(value)) + 2 > 118:
@@ -90,9 +93,11 @@ def wrapped(values: Iterable[object]) -> str:
 
 
 def header() -> str:
+    """The tables in C++."""
     pool, place = decompositions()
     parts = [
-        f"// Unicode {VERSION}, written by generate_unicode.py: not to be edited.\n\n#pragma once\n\n#include <stdint.h>\n",
+        f"// Unicode {VERSION}, written by generate_unicode.py: not to be edited.\n",
+        "#pragma once\n\n#include <stdint.h>\n",
         "namespace fb::text {\n",
     ]
     tables = {
@@ -109,13 +114,14 @@ def header() -> str:
 
 
 def unassigned() -> str:
+    """The module of unassigned code points."""
     edges, inside = [], False
     for point in range(POINTS):
         if (unicodedata.category(chr(point)) == "Cn") != inside:
             edges.append(point)
             inside = not inside
     return (
-        f'"""Code points without a character in Unicode {VERSION}; written by native/generate_unicode.py, not to be edited.\n\n'
+        f'"""Code points without a character in Unicode {VERSION}; written by native/generate_unicode.py.\n\n'
         'Every second edge, from the first on, begins a range of them; the others end one.\n"""\n\n'
         "from __future__ import annotations\n\n"
         "# fmt: off\nEDGES: tuple[int, ...] = (\n" + wrapped(edges) + ")\n# fmt: on\n"
@@ -123,6 +129,7 @@ def unassigned() -> str:
 
 
 def main() -> None:
+    """Write both files."""
     if unicodedata.unidata_version != VERSION:
         sys.exit(f"This Python has Unicode {unicodedata.unidata_version}; the tables are of {VERSION} (Python 3.11).")
     folder = Path(__file__).resolve().parent

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.text._tokenizers import export, files, native
-from flambeau.text._tokenizers.base import Piece, Tokenizer, each
+from flambeau.text._tokenizers.base import Piece, Tokenizer, texts
 from flambeau.text._tokenizers.pairs import Symbols, merged
 
 _WORD = re.compile(r"\S+\n?")
@@ -59,7 +59,11 @@ class CharBPETokenizer(Tokenizer):
 
     def tokenize(self, text: str | list[str]) -> list[str] | list[list[str]]:
         """Tokens, of one text or of many. Pieces that the vocabulary lacks stand as they are."""
-        return each(text, lambda one: [piece.token for piece in self._reference(one)])
+
+        def tokens(one: str) -> list[str]:
+            return [piece.token for piece in self._reference(one)]
+
+        return tokens(text) if isinstance(text, str) else [tokens(one) for one in texts(text)]
 
     def encode(self, text: str | list[str]) -> list[int] | list[list[int]]:
         """Ids as numbers, of one text or of many.
@@ -81,7 +85,7 @@ class CharBPETokenizer(Tokenizer):
     def forward(self, input: Any) -> Any:
         """Tokenize one text or many; see `Tokenizer.forward`."""
         if self._return_tokens:
-            return each(input, self.tokenize)
+            return self.tokenize(input)
         return super().forward(input)
 
     def _unknown_id(self) -> int:

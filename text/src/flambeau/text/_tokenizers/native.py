@@ -65,7 +65,8 @@ class NativeTokenizer:
     def __init__(self, handle: int | None, *, factor: int = 1) -> None:
         if not handle:
             raise MemoryError("No memory for the tables of a tokenizer.")
-        self._handle, self._factor = handle, factor
+        self._handle: int | None = handle
+        self._factor = factor
         self._encode = _function("fb_tokenizer_encode")
         self._free = _function("fb_tokenizer_free")
 

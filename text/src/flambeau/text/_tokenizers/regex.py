@@ -56,7 +56,7 @@ class RegexTokenizer(nn.Module):
         return {name: value for name, value in self.__dict__.items() if name != "_substitutions"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._substitutions = self._compiled()
 
 
@@ -74,7 +74,7 @@ def substitution(pattern: str, replacement: str) -> Substitution:
 
 
 def _by_re2(pattern: str, replacement: str) -> Substitution:
-    import re2
+    import re2  # type: ignore[import-not-found,unused-ignore]
 
     try:
         compiled = re2.compile(pattern)
@@ -90,7 +90,7 @@ def _by_re2(pattern: str, replacement: str) -> Substitution:
 
 
 def _by_regex(pattern: str, replacement: str) -> Substitution:
-    import regex
+    import regex  # type: ignore[import-untyped,unused-ignore]
 
     try:
         compiled = regex.compile(_ascii_classes(pattern), regex.VERSION0)

@@ -89,7 +89,7 @@ class SentencePieceTokenizer(nn.Module):
         return {name: value for name, value in self.__dict__.items() if name != "_engine"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._engine = _loaded(self._model, "the pickled model")
 
 
