@@ -67,3 +67,35 @@ def test_exports_give_the_golden_ids(name, tmp_path):
         if other.encode(text, add_special_tokens=False).ids != tokenizer.encode_ids(text)
     }
     assert differing == DIFFERING[name]
+
+
+def test_a_tokenizer_reads_what_it_wrote(tokenizer, tmp_path):
+    tokenizer.to_tokenizer_json(tmp_path / "tokenizer.json")
+    twin = type(tokenizer).from_tokenizer_json(tmp_path / "tokenizer.json")
+    assert twin.vocab_size == tokenizer.vocab_size
+    for text in TEXTS:
+        if not any(
+            part in text for part in getattr(tokenizer, "_never_split", ()) if part not in tokenizer._vocabulary
+        ):
+            assert twin(text) == tokenizer(text)
+    tokens = type(tokenizer).from_tokenizer_json(tmp_path / "tokenizer.json", return_tokens=True)
+    assert tokens("hello") == [tokenizer._tokens[identity] for identity in tokenizer.encode_ids("hello")]
+
+
+@pytest.mark.parametrize("tokenizer", ["gpt2", "clip", "bert", "char_bpe"], indirect=True)
+def test_a_file_of_another_tokenizer_is_refused(tokenizer, tmp_path):
+    path = tmp_path / "tokenizer.json"
+    tokenizer.to_tokenizer_json(path)
+    kinds = {
+        transforms.GPT2BPETokenizer,
+        transforms.CLIPTokenizer,
+        transforms.BERTTokenizer,
+        transforms.CharBPETokenizer,
+    }
+    for kind in kinds - {type(tokenizer)}:
+        with pytest.raises(ValueError, match=r"describes no|is not that of"):
+            kind.from_tokenizer_json(path)
+    for content, message in (("[]", "holds a list"), ("{", "is not JSON"), ("{}", "describes no")):
+        path.write_text(content)
+        with pytest.raises(ValueError, match=message):
+            type(tokenizer).from_tokenizer_json(path)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar, overload
+from typing import Any, Literal, NamedTuple, Self, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
 
-from flambeau.text._tokenizers import native
+from flambeau.text._tokenizers import files, native
 
 Result = TypeVar("Result")
 Unit = Literal["character", "byte"]
@@ -148,6 +148,8 @@ class Tokenizer(nn.Module):
     def to_tokenizer_json(self, path: str | os.PathLike[str], *, strict: bool = False) -> list[str]:
         """Write the tokenizer as a `tokenizer.json`, which the library `tokenizers` and others load.
 
+        Readers may know a later Unicode, in which some code points are letters that are none here.
+
         Args:
             path: of the file.
             strict: refuse to write what would behave otherwise in any known case.
@@ -163,6 +165,39 @@ class Tokenizer(nn.Module):
         content, differences = self._tokenizer_json()
         write(path, content, differences, strict=strict)
         return differences
+
+    @classmethod
+    def from_tokenizer_json(cls, path: str | os.PathLike[str], return_tokens: bool = False) -> Self:
+        """Read what `to_tokenizer_json` of this class wrote.
+
+        Args:
+            path: file or URL.
+            return_tokens: give tokens instead of ids as strings.
+
+        Raises:
+            FileNotFoundError: no such file.
+            ValueError: the file is damaged, or describes a tokenizer that this class is not.
+        """
+        from flambeau.text._tokenizers import export
+
+        content = export.read(path)
+        tokenizer = cls.__new__(cls)
+        try:
+            tokenizer._fill(content)
+            vocabulary = content["model"]["vocab"]
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ValueError(f"{os.fspath(path)!r} describes no {cls.__name__} ({error!r}).") from error
+        files.check_vocabulary(vocabulary, os.fspath(path))
+        Tokenizer.__init__(tokenizer, vocabulary, return_tokens=return_tokens)
+        # What it would write itself tells whether nothing of the file was overlooked.
+        written, _ = tokenizer._tokenizer_json()
+        for part in ("normalizer", "pre_tokenizer", "model"):
+            if export.comparable(written[part]) != export.comparable(content.get(part)):
+                raise ValueError(
+                    f"{os.fspath(path)!r}: its {part} is not that of a {cls.__name__}, whose ids would differ from "
+                    "those that the file stands for; load it with the library tokenizers."
+                )
+        return tokenizer
 
     def extra_repr(self) -> str:
         """What the module's repr shows."""
@@ -193,6 +228,10 @@ class Tokenizer(nn.Module):
     def _reference(self, text: str) -> list[Piece]:
         """The pieces of a prepared text."""
         raise TypeError(f"{type(self).__name__} does not say what it does.")
+
+    def _fill(self, content: dict[str, Any]) -> None:
+        """Set what the constructor sets before the vocabulary, from a tokenizer.json."""
+        raise TypeError(f"{type(self).__name__} cannot be read from tokenizer.json.")
 
     def _missing(self, piece: Piece) -> Exception:
         """The error for a piece without id."""

@@ -153,6 +153,13 @@ class BERTTokenizer(Tokenizer):
             "words, is not among them; add it to the vocabulary file."
         )
 
+    def _fill(self, content: dict[str, Any]) -> None:
+        normalizer = content["normalizer"]
+        self._lower_case, strips = bool(normalizer["lowercase"]), normalizer["strip_accents"]
+        self._strip_accents = self._lower_case if strips is None else bool(strips)
+        normalizer["strip_accents"] = self._strip_accents
+        self._never_split = export.special(content)
+
     def _tokenizer_json(self) -> tuple[dict[str, Any], list[str]]:
         differences = [
             "Words of more than 100 characters are unknown, where this tokenizer counts bytes of UTF-8.",

@@ -128,8 +128,12 @@ class CharBPETokenizer(Tokenizer):
             "what it lacks."
         )
 
+    def _fill(self, content: dict[str, Any]) -> None:
+        self._ranks, self._special = export.ranks_of(content), export.special(content)
+        self._unknown, self._suffix = content["model"]["unk_token"], content["model"]["end_of_word_suffix"] or ""
+
     def _tokenizer_json(self) -> tuple[dict[str, Any], list[str]]:
-        differences = ["A character that no token begins with is unknown by itself, not with what it could merge with."]
+        differences = ["U+001C to U+001F are no white space."]
         if self._special:
             differences.append("Special tokens are found inside words, too.")
         if self._unknown is None:
@@ -137,7 +141,7 @@ class CharBPETokenizer(Tokenizer):
         content = export.document(
             export.byte_pairs(
                 self._vocabulary,
-                {pair: rank for pair, rank in self._ranks.items() if self._whole(pair)},
+                export.complete(self._vocabulary, self._ranks, differences),
                 unknown=self._unknown,
                 suffix=self._suffix,
             ),
@@ -146,7 +150,3 @@ class CharBPETokenizer(Tokenizer):
             special=((self._vocabulary[token], token) for token in self._special),
         )
         return content, differences
-
-    def _whole(self, pair: tuple[str, str]) -> bool:
-        """Whether the vocabulary has the parts and the result; readers refuse merges of other tokens."""
-        return all(token in self._vocabulary for token in (*pair, "".join(pair)))

@@ -116,13 +116,18 @@ class CLIPTokenizer(Tokenizer):
                 at += size
         return pieces
 
+    def _fill(self, content: dict[str, Any]) -> None:
+        self._ranks = export.ranks_of(content)
+
     def _tokenizer_json(self) -> tuple[dict[str, Any], list[str]]:
         differences = [
             "A capital sigma at a word's end becomes σ, where this tokenizer has ς.",
             "Special tokens are found before lower-casing, so that <|ENDOFTEXT|> is none.",
         ]
         content = export.document(
-            export.byte_pairs(self._vocabulary, self._ranks, suffix=_SUFFIX),
+            export.byte_pairs(
+                self._vocabulary, export.complete(self._vocabulary, self._ranks, differences), suffix=_SUFFIX
+            ),
             normalizer=export.sequence(
                 "normalizers", {"type": "Lowercase"}, {"type": "Strip", "strip_left": True, "strip_right": True}
             ),

@@ -158,6 +158,9 @@ class GPT2BPETokenizer(Tokenizer):
                 at += size
         return pieces
 
+    def _fill(self, content: dict[str, Any]) -> None:
+        self._ranks, self._special = export.ranks_of(content), export.special(content)
+
     def _tokenizer_json(self) -> tuple[dict[str, Any], list[str]]:
         differences = []
         if self._special:
@@ -166,7 +169,7 @@ class GPT2BPETokenizer(Tokenizer):
                 "Decoding puts no spaces around special tokens.",
             ]
         content = export.document(
-            export.byte_pairs(self._vocabulary, self._ranks),
+            export.byte_pairs(self._vocabulary, export.complete(self._vocabulary, self._ranks, differences)),
             pre_tokenizer=export.sequence("pretokenizers", export.split(_PATTERN, keep=True), export.BYTE_LEVEL),
             decoder=export.BYTE_LEVEL,
             special=((self._vocabulary[token], token) for token in self._special),
