@@ -226,5 +226,6 @@ def test_regex_classes_are_ascii_and_copies_are_whole():
     tokenizer = transforms.RegexTokenizer([(r"\s", "_"), (r"[\d]+", "#"), (r"\bé\b", "B"), (r"[^\w #_]", " ")])
     assert tokenizer("a\xa0b\tc 12 ٣ d") == ["a", "b_c_#_", "_d"]
     assert pickle.loads(pickle.dumps(tokenizer))("a 1") == copy.deepcopy(tokenizer)("a 1") == ["a_#"]
+    assert transforms.RegexTokenizer([(r"([a-z])(\d)", r"\2\1 \\\0 \10")])("a1") == ["1a", "\\a1", "a0"]
     with pytest.raises(TypeError, match="takes a str"):
         tokenizer(["a"])

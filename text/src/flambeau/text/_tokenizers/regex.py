@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -78,12 +79,13 @@ def _by_re2(pattern: str, replacement: str) -> Substitution:
 
     try:
         compiled = re2.compile(pattern)
-        compiled.sub(replacement, "")
-    except re2.error as error:
+        template = _template(replacement, compiled.groups)
+        compiled.sub(template, "")
+    except (re2.error, IndexError) as error:
         raise ValueError(f"{pattern!r} with {replacement!r} is no valid substitution: {error}.") from error
 
     def substitute(line: str) -> str:
-        result: str = compiled.sub(replacement, line)
+        result: str = compiled.sub(template, line)
         return result
 
     return substitute
@@ -94,16 +96,33 @@ def _by_regex(pattern: str, replacement: str) -> Substitution:
 
     try:
         compiled = regex.compile(_ascii_classes(pattern), regex.VERSION0)
-        compiled.sub(replacement, "")
-        regex.compile(rf"(?:{compiled.pattern})|").sub(replacement, "")  # a group that does not exist shows on a match
+        template = _template(replacement, compiled.groups)
+        compiled.sub(template, "")
     except (regex.error, IndexError) as error:
         raise ValueError(f"{pattern!r} with {replacement!r} is no valid substitution: {error}.") from error
 
     def substitute(line: str) -> str:
-        result: str = compiled.sub(replacement, line)
+        result: str = compiled.sub(template, line)
         return result
 
     return substitute
+
+
+def _template(replacement: str, groups: int) -> str:
+    r"""RE2's replacement as Python's: `\0` is the whole match, and a group's number has one digit.
+
+    Raises:
+        IndexError: a group that the pattern does not have.
+    """
+
+    def reference(match: re.Match[str]) -> str:
+        if match[1] == "\\":
+            return match[0]
+        if int(match[1]) > groups:
+            raise IndexError(f"the replacement names group {match[1]}, the pattern has {groups}")
+        return rf"\g<{match[1]}>"
+
+    return re.sub(r"\\(\\|\d)", reference, replacement)
 
 
 _CLASSES = {"s": r"\t\n\f\r ", "d": "0-9", "w": "0-9A-Za-z_"}
