@@ -30,6 +30,7 @@ namespace {
 thread_local char problem[256];
 
 constexpr int64_t factor = 2;
+constexpr int32_t most_ids = 1 << 24;
 // What `GPT2BPETokenizer` writes as the pattern of its words.
 constexpr const char* gpt2_pattern =
     "(?<=[\t-\r ]) '(?:s|t|re|ve|m|ll|d)|'(?:s|t|re|ve|m|ll|d)| ?\\p{L}+| ?\\p{N}+| ?[^\t-\r \\p{L}\\p{N}]+"
@@ -84,8 +85,13 @@ struct Builder {
     fl_tok* result;
     int32_t root = 0, model = -1, vocabulary = -1;
 
+    // Out of range for what is no whole number from 0 on, or larger than any vocabulary's.
+    int32_t id_of(int32_t node) const noexcept {
+        const double number = json.nodes[node].number;
+        return number >= 0 && number < most_ids && number == double(int32_t(number)) ? int32_t(number) : -1;
+    }
     bool add_token(int32_t id, const uint8_t* text, int64_t size) noexcept {
-        if (id < 0 || id >= (1 << 28)) return fail("an id of the vocabulary is out of range");
+        if (id < 0 || id >= most_ids) return fail("an id of the vocabulary is out of range");
         while (result->begins.size() <= id && !result->begins.failed()) {
             result->begins.push(-1);
             result->ends.push(-1);
@@ -122,7 +128,7 @@ struct Builder {
         for (int32_t token = added < 0 ? -1 : json.nodes[added].child; token >= 0; token = json.nodes[token].next) {
             const int32_t content = json.get(token, "content"), id = json.get(token, "id");
             if (content < 0 || id < 0 || json.nodes[content].kind != Json::String) return fail("an added token is damaged");
-            const int32_t number = int32_t(json.nodes[id].number);
+            const int32_t number = id_of(id);
             if (!add_token(number, text(content), json.nodes[content].size)) return false;
             if (fb_tokenizer_add_literal(result->engine, text(content), json.nodes[content].size, number))
                 return fail("an added token is empty");
@@ -146,7 +152,7 @@ struct Builder {
         if (!index.room(tokens + 256) || !ids.resize(tokens) || !rows.resize(pairs * 4)) return fail("out of memory");
         int32_t number = 0;
         for (int32_t child = json.nodes[vocabulary].child; child >= 0; child = json.nodes[child].next, ++number) {
-            ids[number] = int32_t(json.nodes[child].number);
+            ids[number] = id_of(child);
             index.at(name(child), json.nodes[child].name_size) = {name(child), json.nodes[child].name_size, number};
             if (!add_bytes(ids[number], name(child), json.nodes[child].name_size, characters)) return false;
         }
@@ -208,7 +214,7 @@ struct Builder {
         offsets.push(0);
         for (int32_t child = json.nodes[vocabulary].child; child >= 0; child = json.nodes[child].next) {
             const int64_t size = json.nodes[child].name_size;
-            const int32_t id = int32_t(json.nodes[child].number);
+            const int32_t id = id_of(child);
             for (int64_t i = 0; i < size; ++i) blob.push(name(child)[i]);
             offsets.push(blob.size());
             ids.push(id);

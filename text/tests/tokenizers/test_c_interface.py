@@ -71,6 +71,11 @@ def test_a_program_in_c_gives_the_golden_ids(program, name, tmp_path):
         ('{"model": {"type": "Unigram", "vocab": {}}}', "neither BPE nor WordPiece"),
         ('{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}', "words are not"),
         ('{"model": {"type": "WordPiece", "vocab": {"a": "0"}}}', "no number"),
+        (
+            '{"model": {"type": "WordPiece", "unk_token": "a", "continuing_subword_prefix": "##", "vocab": {"a": 1e300}}, '
+            '"normalizer": {"type": "BertNormalizer"}}',
+            "out of range",
+        ),
         ("[" * 100_000, "not JSON"),
     ],
 )
