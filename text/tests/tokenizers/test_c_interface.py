@@ -72,8 +72,8 @@ def test_a_program_in_c_gives_the_golden_ids(program, name, tmp_path):
         ('{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}', "words are not"),
         ('{"model": {"type": "WordPiece", "vocab": {"a": "0"}}}', "no number"),
         (
-            '{"model": {"type": "WordPiece", "unk_token": "a", "continuing_subword_prefix": "##", "vocab": {"a": 1e300}}, '
-            '"normalizer": {"type": "BertNormalizer"}}',
+            '{"normalizer": {"type": "BertNormalizer"}, "model": {"type": "WordPiece", "unk_token": "a", '
+            '"continuing_subword_prefix": "##", "vocab": {"a": 1e300}}}',
             "out of range",
         ),
         ("[" * 100_000, "not JSON"),
