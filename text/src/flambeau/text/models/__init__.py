@@ -8,5 +8,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "roberta": ("RobertaClassificationHead", "RobertaEncoder", "RobertaEncoderConf", "RobertaModel"),
+        "t5": ("T5Conf", "T5Model"),
     },
 )

@@ -1,0 +1,375 @@
+"""T5 as one model: an encoder, a decoder, and a head for the next token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from flambeau.text.models.t5.modules import PAST_KEY_VALUE_TYPE, T5Layer, T5LayerNorm, Weights
+
+__all__ = ["PAST_KEY_VALUES_TYPE", "SEQ_2_SEQ_OUTPUTS_TYPE", "T5Conf", "T5Decoder", "T5Encoder", "T5Model"]
+
+PAST_KEY_VALUES_TYPE = list[PAST_KEY_VALUE_TYPE]
+SEQ_2_SEQ_OUTPUTS_TYPE = dict[str, Any]
+
+
+@dataclass
+class T5Conf:
+    """The sizes of a model; the defaults are T5 base.
+
+    Args:
+        encoder_only: no decoder.
+        linear_head: scores of the next token, from the decoder's output.
+        embedding_dim: width.
+        qkv_dim: width of each attention head.
+        num_attention_heads: of each attention.
+        num_encoder_layers, num_decoder_layers: how many layers.
+        ffn_dimension: inner width of the feed-forward networks.
+        dropout: everywhere, if `training`.
+        activation: "relu", "gelu", "gelu_new" or a function.
+        layer_norm_eps: of the normalizations.
+        relative_attention_num_buckets, relative_attention_max_distance: of the positions' biases.
+        padding_idx: the token of padding.
+        max_seq_len: of the texts that it was trained on.
+        vocab_size: how many tokens there are.
+        training: False keeps dropout at 0 even in `train()`, as upstream.
+        feed_forward_proj: "relu", "gelu" or "gated-gelu", which sets the two next ones.
+        is_gated_act: the feed-forward network's input gates it.
+
+    Raises:
+        ValueError: `feed_forward_proj` is none of these forms.
+    """
+
+    encoder_only: bool = False
+    linear_head: bool = False
+    embedding_dim: int = 768
+    qkv_dim: int = 64
+    num_attention_heads: int = 12
+    num_encoder_layers: int = 12
+    num_decoder_layers: int = 12
+    ffn_dimension: int = 3072
+    dropout: float = 0.1
+    activation: str | Callable[[Tensor], Tensor] = "relu"
+    layer_norm_eps: float = 1e-6
+    relative_attention_num_buckets: int = 32
+    relative_attention_max_distance: int = 128
+    padding_idx: int = 0
+    max_seq_len: int = 512
+    vocab_size: int = 32128
+    training: bool = False
+    feed_forward_proj: str | None = None
+    is_gated_act: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.feed_forward_proj:
+            return
+        parts = self.feed_forward_proj.split("-")
+        if len(parts) > 2 or (len(parts) == 2 and parts[0] != "gated"):
+            raise ValueError(
+                f"feed_forward_proj is {self.feed_forward_proj!r}, expected an activation such as 'relu', or "
+                "'gated-' and one, such as 'gated-gelu'."
+            )
+        self.activation, self.is_gated_act = parts[-1], len(parts) == 2
+        if self.feed_forward_proj == "gated-gelu":
+            self.activation = "gelu_new"
+
+
+class Scores(Sequence[Any]):
+    """Attention weights of the layers, each (N, heads, length, keys), computed when they are read.
+
+    Nobody who does not look at them pays for them: the model itself attends without making them.
+    """
+
+    def __init__(self, weights: Sequence[Weights | None]) -> None:
+        self._weights = list(weights)
+        self._found: dict[int, Tensor | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = range(len(self))[index]
+        if place not in self._found:
+            weights = self._weights[place]
+            self._found[place] = None if weights is None else weights()
+        return self._found[place]
+
+
+class _Stack(nn.Module):
+    """Layers, the embedding that they share with the rest, and a last normalization."""
+
+    def __init__(self, config: T5Conf, count: int, is_decoder: bool) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            T5Layer(
+                d_model=config.embedding_dim,
+                nhead=config.num_attention_heads,
+                is_decoder=is_decoder,
+                dim_feedforward=config.ffn_dimension,
+                qkv_dim=config.qkv_dim,
+                dropout=config.dropout if config.training else 0.0,
+                activation=config.activation,
+                is_gated_act=config.is_gated_act,
+                layer_norm_eps=config.layer_norm_eps,
+                relative_attention_num_buckets=config.relative_attention_num_buckets,
+                relative_attention_max_distance=config.relative_attention_max_distance,
+                compute_relative_attention_bias=index == 0,
+            )
+            for index in range(count)
+        )
+        self.norm = T5LayerNorm(config.embedding_dim, config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.dropout if config.training else 0.0)
+
+    def run(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        past: Sequence[Any] | None = None,
+    ) -> dict[str, Any]:
+        before = past[0][0].shape[2] if past is not None else 0
+        positions = self.layers[0].self_attn.position_bias(x.shape[1], before + x.shape[1], x.device)
+        bias = positions if mask is None else positions + mask
+        states, own, cross, present = [], [], [], []
+        x = self.dropout(x)
+        for index, layer in enumerate(self.layers):
+            states.append(x)
+            x, weights, cross_weights, kept = layer(
+                x, bias, memory=memory, memory_bias=memory_mask, past=None if past is None else past[index]
+            )
+            own.append(weights)
+            cross.append(cross_weights)
+            present.append(kept)
+        x = self.dropout(self.norm(x))
+        traced = torch.compiler.is_compiling() or torch.compiler.is_exporting()
+        return {
+            "output": x,
+            "hidden_states": [*states, x],
+            "position_bias": positions,
+            # A graph gives tensors alone.
+            "sa_scores": None if traced else Scores(own),
+            "ca_scores": None if traced else Scores(cross),
+            "past_key_values": present,
+        }
+
+
+class T5Encoder(_Stack):
+    """The encoder's layers; `token_embeddings` is the model's own.
+
+    Args:
+        config: the sizes.
+        token_embeddings: shared with the decoder.
+    """
+
+    def __init__(self, config: T5Conf, token_embeddings: nn.Embedding) -> None:
+        super().__init__(config, config.num_encoder_layers, is_decoder=False)
+        self.token_embeddings = token_embeddings
+        self.padding_idx = config.padding_idx
+
+    def forward(
+        self, tokens: Tensor, mask: Tensor | None = None, padding_mask: Tensor | None = None
+    ) -> SEQ_2_SEQ_OUTPUTS_TYPE:
+        """Encode tokens (N, length); masks as `T5Model.forward`."""
+        if padding_mask is None:
+            padding_mask = tokens.eq(self.padding_idx)
+        embedded = self.token_embeddings(tokens)
+        found = self.run(embedded, combined_mask(mask, padding_mask, embedded.dtype))
+        return {f"encoder_{name}": found[name] for name in found if name != "past_key_values"}
+
+
+class T5Decoder(_Stack):
+    """The decoder's layers.
+
+    Args:
+        config: the sizes.
+    """
+
+    def __init__(self, config: T5Conf) -> None:
+        super().__init__(config, config.num_decoder_layers, is_decoder=True)
+
+    def forward(
+        self,
+        embedded: Tensor,
+        memory: Tensor | None,
+        mask: Tensor | None,
+        memory_mask: Tensor | None,
+        past_key_values: Sequence[Any] | None = None,
+    ) -> SEQ_2_SEQ_OUTPUTS_TYPE:
+        """Decode embedded tokens (N, length, width); masks are added to the scores."""
+        found = self.run(embedded, mask, memory, memory_mask, past_key_values)
+        past = found.pop("past_key_values")
+        return {**{f"decoder_{name}": value for name, value in found.items()}, "past_key_values": past}
+
+
+class T5Model(nn.Module):
+    """T5: texts in, features, or scores of what comes next, out.
+
+    Args:
+        config: the sizes.
+        freeze_model: no parameter gets a gradient.
+
+    Raises:
+        AssertionError: `config` is something else; upstream's type of error.
+
+    Example:
+        >>> small = T5Conf(embedding_dim=32, qkv_dim=8, num_attention_heads=4, num_encoder_layers=2)
+        >>> T5Model(small)(torch.tensor([[5, 6, 1]]), torch.tensor([[0, 7]]))["decoder_output"].shape
+        torch.Size([1, 2, 32])
+    """
+
+    def __init__(self, config: T5Conf, freeze_model: bool = False) -> None:
+        super().__init__()
+        if not isinstance(config, T5Conf):
+            raise AssertionError(f"config is a {type(config).__name__}, expected a T5Conf.")
+        self.config = config
+        self.embedding_dim, self.encoder_only, self.linear_head = (
+            config.embedding_dim, config.encoder_only, config.linear_head
+        )  # fmt: skip
+        self.padding_idx = config.padding_idx
+        self.token_embeddings = nn.Embedding(config.vocab_size, config.embedding_dim, config.padding_idx)
+        self.encoder = T5Encoder(config, self.token_embeddings)
+        self.decoder = None if config.encoder_only else T5Decoder(config)
+        self.lm_head = nn.Linear(config.embedding_dim, config.vocab_size, bias=False) if config.linear_head else None
+        if freeze_model:
+            self.requires_grad_(False)
+
+    def get_encoder(self) -> T5Encoder:
+        """The encoder."""
+        return self.encoder
+
+    def get_decoder(self) -> T5Decoder | None:
+        """The decoder, if there is one."""
+        return self.decoder
+
+    def forward(
+        self,
+        encoder_tokens: Tensor | None = None,
+        decoder_tokens: Tensor | None = None,
+        encoder_mask: Tensor | None = None,
+        decoder_mask: Tensor | None = None,
+        encoder_padding_mask: Tensor | None = None,
+        decoder_padding_mask: Tensor | None = None,
+        encoder_outputs: SEQ_2_SEQ_OUTPUTS_TYPE | None = None,
+        past_key_values: PAST_KEY_VALUES_TYPE | None = None,
+        return_past_key_values: bool = False,
+    ) -> SEQ_2_SEQ_OUTPUTS_TYPE:
+        """Encode and decode.
+
+        Args:
+            encoder_tokens: (N, M), integers.
+            decoder_tokens: (N, T), integers; one token of padding if not given.
+            encoder_mask: (M, M), True where a key is hidden, or floats that are added; for cross-attention (T, M) too.
+            decoder_mask: (T, T), likewise; no key after the query is seen if not given.
+            encoder_padding_mask: (N, M), True at padding; where the tokens are padding if not given.
+            decoder_padding_mask: (N, T), likewise, but the first token is always seen.
+            encoder_outputs: of an earlier call, in place of `encoder_tokens`.
+            past_key_values: of an earlier call: the decoder's tokens are what follows.
+            return_past_key_values: give them.
+
+        Returns:
+            A dict. `encoder_output`, `decoder_output` (N, length, embedding_dim or, with a head, vocab_size);
+            `*_hidden_states`, before each layer and at the end; `*_position_bias` (1, heads, length, keys);
+            `*_sa_scores` and `*_ca_scores`, attention weights of each layer, computed when they are read;
+            `past_key_values`. What there is not is None.
+
+        Raises:
+            AssertionError: there are neither tokens nor encoder outputs; upstream's type of error.
+        """
+        outputs: SEQ_2_SEQ_OUTPUTS_TYPE = dict.fromkeys(_KEYS)
+        if encoder_outputs is None:
+            if encoder_tokens is None:
+                raise AssertionError("give encoder_tokens, or encoder_outputs of an earlier call.")
+            encoder_outputs = self.encoder(encoder_tokens, encoder_mask, encoder_padding_mask)
+        outputs.update(encoder_outputs)
+        if self.decoder is None:
+            return outputs
+        memory = outputs["encoder_output"]
+        if encoder_padding_mask is None and encoder_tokens is not None:
+            encoder_padding_mask = encoder_tokens.eq(self.padding_idx)
+        if decoder_tokens is None:
+            decoder_tokens = torch.full((memory.shape[0], 1), self.padding_idx, device=memory.device)
+        embedded = self.token_embeddings(decoder_tokens)
+        mask = self._decoder_mask(decoder_tokens, decoder_mask, decoder_padding_mask, past_key_values, embedded.dtype)
+        memory_mask = combined_mask(encoder_mask, encoder_padding_mask, embedded.dtype)
+        decoded = self.decoder(embedded, memory, mask, memory_mask, past_key_values)
+        if not return_past_key_values:
+            decoded["past_key_values"] = None
+        if self.lm_head is not None:
+            # The embedding is shared with the head, whose scores are scaled for it.
+            decoded["decoder_output"] = self.lm_head(decoded["decoder_output"] * self.embedding_dim**-0.5)
+        outputs.update(decoded)
+        return outputs
+
+    def _decoder_mask(
+        self, tokens: Tensor, mask: Tensor | None, padding: Tensor | None, past: Any, dtype: torch.dtype
+    ) -> Tensor | None:
+        before = past[0][0].shape[2] if past is not None else 0
+        length = tokens.shape[1]
+        if mask is None and length > 1:
+            whole = torch.ones(length, before + length, dtype=torch.bool, device=tokens.device)
+            mask = whole.triu(before + 1)
+        if padding is None and past is None:
+            padding = tokens.eq(self.padding_idx)
+            # The first token is padding, and what everything begins with.
+            padding = torch.cat([torch.zeros_like(padding[:, :1]), padding[:, 1:]], 1)
+        return combined_mask(mask, padding, dtype)
+
+    # --- generation
+
+    def prepare_inputs_for_generation(
+        self,
+        input_ids: Tensor,
+        encoder_outputs: SEQ_2_SEQ_OUTPUTS_TYPE,
+        encoder_padding_mask: Tensor | None = None,
+        past_key_values: PAST_KEY_VALUES_TYPE | None = None,
+        return_past_key_values: bool = True,
+    ) -> dict[str, Any]:
+        """The arguments of `forward` for the next token."""
+        return {
+            "decoder_tokens": input_ids if past_key_values is None else input_ids[:, -1:],
+            "encoder_outputs": encoder_outputs,
+            "encoder_padding_mask": encoder_padding_mask,
+            "past_key_values": past_key_values,
+            "return_past_key_values": return_past_key_values,
+        }
+
+    def _reorder_cache(self, past: PAST_KEY_VALUES_TYPE, beam_idx: Tensor) -> PAST_KEY_VALUES_TYPE:
+        return [tuple(part.index_select(0, beam_idx.to(part.device)) for part in layer) for layer in past]  # type: ignore[misc]
+
+    def _shift_right(self, input_ids: Tensor) -> Tensor:
+        """Put the token of padding in front, and drop the last."""
+        return torch.cat([torch.full_like(input_ids[:, :1], self.padding_idx), input_ids[:, :-1]], 1)
+
+
+_KEYS = (
+    "encoder_output", "encoder_hidden_states", "encoder_sa_scores", "encoder_ca_scores",
+    "decoder_output", "decoder_hidden_states", "decoder_sa_scores", "decoder_ca_scores", "past_key_values",
+)  # fmt: skip
+
+
+def combined_mask(mask: Tensor | None, padding: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """What is added to scores (N or 1, 1, T or 1, M): -inf where a key is hidden.
+
+    Args:
+        mask: (T, M), True where a key is hidden, or floats.
+        padding: (N, M), True at padding, or floats.
+        dtype: of the scores.
+    """
+    parts = []
+    for part, shape in ((mask, (None, None)), (padding, (slice(None), None, None))):
+        if part is None:
+            continue
+        if part.dtype == torch.bool:
+            part = torch.zeros_like(part, dtype=dtype).masked_fill(part, torch.finfo(dtype).min)
+        parts.append(part.to(dtype)[shape])
+    if not parts:
+        return None
+    # The smallest number, and not -inf: a row whose keys are all hidden must not become NaN.
+    return parts[0] if len(parts) == 1 else (parts[0] + parts[1]).clamp_min(torch.finfo(dtype).min)
