@@ -28,6 +28,7 @@ def in_fork(function):
     receiver, sender = context.Pipe(duplex=False)
 
     def run():
+        torch.set_num_threads(1)  # as loaders' workers: the threads of torch's own operators do not survive a fork
         sender.send(function())
 
     process = context.Process(target=run)
