@@ -132,7 +132,9 @@ def tests(session: nox.Session) -> None:
     tools = [] if names else [str(ROOT / "tools" / "tests")]
     # Two workers of one thread each, a file at a time, so that what a file sets up is set up once.
     spread = ("-n", "2", "--dist", "loadfile")
-    session.run("pytest", "-q", *spread, *rest, *_tests_of(names), *tools, env={"OMP_NUM_THREADS": "1"})
+    # As a module: what spawned processes import by the tests' paths is then found from this folder.
+    tests = ("python", "-m", "pytest", "-q", *spread, *rest, *_tests_of(names), *tools)
+    session.run(*tests, env={"OMP_NUM_THREADS": "1"})
 
 
 @nox.session
@@ -196,7 +198,9 @@ def parity(session: nox.Session) -> None:
     _install_suite(session, *_with_dependencies(names))
     folders = [PACKAGES[name] / "tests" / "parity" for name in names or PACKAGES]
     options = [word for word in rest if word != "peers"]
-    session.run("pytest", "-q", "-rs", *options, *(str(folder) for folder in folders if folder.is_dir()))
+    session.run(
+        "python", "-m", "pytest", "-q", "-rs", *options, *(str(folder) for folder in folders if folder.is_dir())
+    )
     if "peers" in rest:
         python = _peer_environment(session, names)
         peers = [str(path) for folder in folders for path in sorted(folder.glob("peers"))]
