@@ -154,3 +154,7 @@ def register() -> None:
         _unflatten_lazy,
         serialized_type_name="flambeau.data.tensordict.LazyStackedTensorDict",
     )
+
+
+# Here, and not where the classes are: whichever of the two modules is imported first, both are complete by now.
+register()

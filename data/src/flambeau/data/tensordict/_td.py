@@ -411,7 +411,5 @@ def as_device(device: Any) -> torch.device:
     return device
 
 
-from flambeau.data.tensordict import _pytree  # noqa: E402
+from flambeau.data.tensordict import _pytree  # noqa: E402, F401  makes the classes pytree nodes
 from flambeau.data.tensordict._td_functions import *  # noqa: E402, F403  upstream's path of these functions
-
-_pytree.register()
