@@ -251,3 +251,17 @@ def test_it_prints_every_field():
         "    label=NonTensorData(data=x, batch_size=torch.Size([3]), device=None),\n    weight=None,\n"
         "    batch_size=torch.Size([3]),\n    device=None,\n    is_shared=False)"
     )
+
+
+def test_a_name_means_the_class_of_its_own_module():
+    def elsewhere():
+        @tensorclass
+        class Sample:
+            other: torch.Tensor
+
+        return Sample
+
+    assert elsewhere() is not Sample
+    Cast._resolved = None
+    made = Cast([1, 2], 3.0, {"image": torch.zeros(1)}, {"q": [1.5]})
+    assert type(made.sample) is Sample

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 import textwrap
 import typing
 from collections.abc import Callable, Sequence
@@ -191,7 +192,10 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         known = vars(cls).get("_resolved")
         if known is None:
             try:
-                known = typing.get_type_hints(cls, localns=dict(TENSORCLASS_NAMES))
+                # A name means what it means where the class is written; only else a tensorclass of that name elsewhere.
+                there = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
+                elsewhere = {name: kind for name, kind in TENSORCLASS_NAMES.items() if name not in there}
+                known = typing.get_type_hints(cls, localns=elsewhere)
             except (NameError, TypeError):
                 known = {field.name: field.type for field in dataclasses.fields(cls)}
             cls._resolved = known
