@@ -56,6 +56,8 @@ class FieldAccess:
 
 
 class TensorClassMeta(type):
+    """Lets options stand in brackets behind a base class."""
+
     def __getitem__(cls, options: str | tuple[str, ...]) -> Any:
         """`TensorClass["autocast", "frozen"]`: a base class that sets options."""
         names = options if isinstance(options, tuple) else (options,)

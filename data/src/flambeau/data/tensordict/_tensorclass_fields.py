@@ -46,6 +46,7 @@ def _is_class_var(kind: Any) -> bool:
 
 
 def check_tensor_only(cls: type[TensorClass]) -> None:
+    """Raise TypeError where a field of a `tensor_only` class is annotated as something else."""
     for name, kind in cls._annotations().items():
         if name not in cls._field_names:
             continue
