@@ -158,7 +158,8 @@ def test_more_leading_dimensions_of_samples_are_batch():
         TensorDict({"x": {"loc": torch.zeros(3, 2), "scale": torch.ones(3, 2)}}, [3]), {"x": D.Normal}
     )
     with set_composite_lp_aggregate(True):
-        assert wide.log_prob(TensorDict({"x": torch.zeros(3, 2)}, [3])).shape in {(3,), (3, 2)}
+        assert wide.log_prob(TensorDict({"x": torch.zeros(3, 2)}, [3])).shape == wide.entropy().shape == (3,)
+        assert wide.log_prob(wide.sample((5,))).shape == (5, 3)
 
 
 def test_names_of_samples_may_differ_and_wrong_ones_are_refused():

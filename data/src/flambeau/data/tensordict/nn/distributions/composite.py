@@ -180,8 +180,8 @@ class CompositeDistribution(D.Distribution, Mapping):  # type: ignore[type-arg]
             tensor of the batch shape.
         """
         if composite_lp_aggregate():
-            return self._total(self._log_probs(sample))
-        return self._named(self._log_probs(sample), "log_prob", None)
+            return self._total(self._log_probs(sample), sample.batch_dims)
+        return self._named(self._log_probs(sample), "log_prob", None, sample.batch_size)
 
     def log_prob_composite(self, sample: Any, *, include_sum: bool | None = None) -> Any:
         """The log-probabilities under `<key>_log_prob`, and with `include_sum` their sum under `log_prob_key`.
@@ -191,7 +191,7 @@ class CompositeDistribution(D.Distribution, Mapping):  # type: ignore[type-arg]
             include_sum: follows `set_composite_lp_aggregate` if not given; then the samples come along, as upstream.
         """
         include, parts = self._includes(include_sum), self._log_probs(sample)
-        named = self._named(parts, "log_prob", self.log_prob_key if include else None)
+        named = self._named(parts, "log_prob", self.log_prob_key if include else None, sample.batch_size)
         return sample.copy().update(named) if include_sum is None and include else named
 
     def entropy(
@@ -205,13 +205,13 @@ class CompositeDistribution(D.Distribution, Mapping):  # type: ignore[type-arg]
             include_sum: add the sum under `entropy_key`.
         """
         if composite_lp_aggregate() if aggregate_probabilities is None else aggregate_probabilities:
-            return self._total(self._entropies(samples_mc))
+            return self._total(self._entropies(samples_mc), len(self.batch_shape))
         return self.entropy_composite(samples_mc, include_sum=include_sum)
 
     def entropy_composite(self, samples_mc: int = 1, *, include_sum: bool | None = None) -> Any:
         """The entropies under `<key>_entropy`, and with `include_sum` their sum under `entropy_key`."""
         key = self.entropy_key if self._includes(include_sum) else None
-        return self._named(self._entropies(samples_mc), "entropy", key)
+        return self._named(self._entropies(samples_mc), "entropy", key, self.batch_shape)
 
     def cdf(self, sample: Any) -> Any:
         """The samples, and under `<key>_cdf` how likely less is."""
@@ -237,32 +237,18 @@ class CompositeDistribution(D.Distribution, Mapping):  # type: ignore[type-arg]
     def _entropies(self, samples: int) -> dict[Any, Tensor]:
         return {key: _entropy(distribution, samples) for key, distribution in self.dists.items()}
 
-    def _total(self, parts: dict[Any, Tensor]) -> Tensor:
-        """The sum over keys and over what dimensions a part has beyond the batch."""
-        shared = self._shared_dims(parts)
-        flat = [part.flatten(shared).sum(-1) if part.dim() > shared else part for part in parts.values()]
+    def _total(self, parts: dict[Any, Tensor], dims: int) -> Tensor:
+        """The sum over keys, and over what dimensions a part has beyond the batch."""
+        flat = [part.flatten(dims).sum(-1) if part.dim() > dims else part for part in parts.values()]
         return torch.stack(flat).sum(0)
 
-    def _shared_dims(self, parts: dict[Any, Tensor]) -> int:
-        # A sample may have more leading dimensions than the parameters: the batch is what all parts share.
-        shapes = [part.shape for part in parts.values()]
-        shared = 0
-        for sizes in zip(*shapes, strict=False):
-            if len(set(sizes)) != 1:
-                break
-            shared += 1
-        return max(min(shared, min(map(len, shapes))), len(self.batch_shape))
-
-    def _named(self, parts: dict[Any, Tensor], suffix: str, total: Any) -> Any:
+    def _named(self, parts: dict[Any, Tensor], suffix: str, total: Any, size: torch.Size) -> Any:
         from flambeau.data.tensordict._td import TensorDict
 
-        named = TensorDict(batch_size=self.batch_shape)
-        shared = self._shared_dims(parts)
-        if shared > len(self.batch_shape):
-            named.batch_size = next(iter(parts.values())).shape[:shared]
+        named = TensorDict(batch_size=size)
         for key, part in parts.items():
             named.set(_suffixed(key, suffix), part)
-        return named if total is None else named.set(total, self._total(parts))
+        return named if total is None else named.set(total, self._total(parts, len(size)))
 
     def _beside(self, sample: Any, name: str, value: Callable[[Any], Tensor]) -> Any:
         result = sample.copy()
