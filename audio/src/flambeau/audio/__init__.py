@@ -1,0 +1,12 @@
+"""Audio for PyTorch: streaming input and output, signal processing, beamforming, decoding, speech models with pretrained weights.
+
+Importing this package does not import torch; each submodule loads when it is first used.
+"""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+__version__ = "0.1.0"
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, {}, submodules=("functional", "models", "transforms"))

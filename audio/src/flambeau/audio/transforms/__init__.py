@@ -1,0 +1,7 @@
+"""Modules over `flambeau.audio.functional`: filter banks, windows and kernels are buffers, arguments stay attributes."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, {})
