@@ -1,4 +1,4 @@
-"""Audio for PyTorch: streaming input and output, signal processing, beamforming, decoding, speech models with pretrained weights.
+"""Audio for PyTorch: streaming input and output, signal processing, decoding, speech models with weights.
 
 Importing this package does not import torch; each submodule loads when it is first used.
 """

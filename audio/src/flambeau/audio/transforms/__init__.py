@@ -1,4 +1,4 @@
-"""Modules over `flambeau.audio.functional`: filter banks, windows and kernels are buffers, arguments stay attributes."""
+"""Modules over `flambeau.audio.functional`: banks, windows and kernels are buffers, arguments stay attributes."""
 
 from __future__ import annotations
 
