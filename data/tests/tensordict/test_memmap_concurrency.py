@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 import torch
 
 from flambeau.data.tensordict import TensorDict
+from flambeau.data.tensordict.memmap import loading
+from flambeau.data.tensordict.memmap.errors import LayoutError
 
 WRITER = """
 import sys, torch
@@ -32,3 +35,11 @@ def test_readers_see_whole_versions_and_never_go_back(tmp_path):
             break
     assert writer.wait() == 0 and seen == sorted(seen) and seen[-1] == 60
     assert len(set(seen)) > 2  # some were loaded between
+
+
+def test_a_reader_that_never_meets_a_whole_version_gives_up_with_advice(tmp_path, monkeypatch):
+    TensorDict({"a": torch.zeros(3)}).memmap(tmp_path)
+    monkeypatch.setattr(loading, "_settled", lambda *_: False)  # somebody wrote meanwhile, every time
+    monkeypatch.setattr(loading, "_PATIENCE_S", 0.05)
+    with pytest.raises(LayoutError, match="replaced again and again .* between two writes"):
+        TensorDict.load_memmap(tmp_path)

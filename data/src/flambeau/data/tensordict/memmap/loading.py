@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +28,8 @@ from flambeau.data.tensordict.memmap.layout import META, RESERVED, dtype_named, 
 from flambeau.data.tensordict.memmap.saving import give_record, join
 from flambeau.data.tensordict.memmap.tensor import MemoryMappedTensor
 
-_ATTEMPTS = 20
+# How long a reader tries again while writers replace what it reads; a replacement takes milliseconds.
+_PATIENCE_S = 30.0
 
 
 class Source(Protocol):
@@ -261,9 +264,11 @@ def load_folder(root: str, options: Callable[[Source], Reader], mode: Mode = "r+
 
     Raises:
         MissingLayoutError: there is no complete version.
+        LayoutError: what is saved is damaged, or was replaced all the time for half a minute.
     """
     above = _enclosing(Path(root))
-    for attempt in range(_ATTEMPTS):
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
         for folder in above:
             recover(folder)
         before = _version(root)
@@ -271,12 +276,14 @@ def load_folder(root: str, options: Callable[[Source], Reader], mode: Mode = "r+
             loaded = options(Folder(root, mode)).read()
         except LayoutError:
             # A file that vanished under a reader was replaced; one that was never there stays so.
-            if _settled(above, root, before) or attempt == _ATTEMPTS - 1:
+            if _settled(above, root, before):
                 raise
-            continue
-        if _settled(above, root, before):
-            return loaded
-    raise LayoutError(f"{root} was replaced {_ATTEMPTS} times while it was loaded; load it when its writer is done.")
+        else:
+            if _settled(above, root, before):
+                return loaded
+        if time.monotonic() > deadline:
+            raise LayoutError(f"{root} was replaced again and again while it was loaded; load it between two writes.")
+        time.sleep(random.uniform(0, 0.005))  # out of step with the writer
 
 
 def _enclosing(root: Path) -> list[Path]:
