@@ -41,5 +41,5 @@ def test_a_reader_that_never_meets_a_whole_version_gives_up_with_advice(tmp_path
     TensorDict({"a": torch.zeros(3)}).memmap(tmp_path)
     monkeypatch.setattr(loading, "_settled", lambda *_: False)  # somebody wrote meanwhile, every time
     monkeypatch.setattr(loading, "_PATIENCE_S", 0.05)
-    with pytest.raises(LayoutError, match="replaced again and again .* between two writes"):
+    with pytest.raises(LayoutError, match=r"replaced again and again .* between two writes"):
         TensorDict.load_memmap(tmp_path)
