@@ -55,8 +55,8 @@ def _collection(value: Any, kind: type, batch_size: torch.Size, device: torch.de
 
 
 def keep_number(value: Any, batch_size: torch.Size, device: torch.device | None) -> Any:
-    """Numbers and dicts as the Python objects that they are; all else is converted as in any tensordict."""
-    return _bare(value, batch_size, device) if isinstance(value, (numbers.Number, dict)) else value
+    """Numbers, dicts and tuples as the Python objects that they are; all else is converted as in any tensordict."""
+    return _bare(value, batch_size, device) if isinstance(value, (numbers.Number, dict, tuple)) else value
 
 
 def _bare(value: Any, batch_size: torch.Size, device: torch.device | None) -> Any:

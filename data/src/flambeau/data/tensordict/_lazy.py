@@ -7,7 +7,7 @@ keys may differ from one tensordict to the next. Indexing along the stack dimens
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 import torch
 from torch import Tensor
@@ -262,6 +262,18 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
         for td in self.tensordicts:
             td.rename_key_(old_key, new_key, safe=safe)
         return self
+
+    def lock(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Gone; always raises RuntimeError, which names `lock_`."""
+        raise RuntimeError("lock was removed: what it did works in place; call lock_().")
+
+    def unlock(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Gone; always raises RuntimeError, which names `unlock_`."""
+        raise RuntimeError("unlock was removed: what it did works in place; call unlock_().")
+
+    def rename_key(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Gone; always raises RuntimeError, which names `rename_key_`."""
+        raise RuntimeError("rename_key was removed: what it did works in place; call rename_key_(old_key, new_key).")
 
     def update(
         self,

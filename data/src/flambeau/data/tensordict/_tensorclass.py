@@ -184,7 +184,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         options = self._options
         if options.autocast:
             value = cast_to_annotation(value, self._annotations().get(name, Any), inner.batch_size, inner.device)
-        elif isinstance(value, dict) or (options.nocast and not isinstance(value, (Tensor, TensorCollection))):
+        elif isinstance(value, (dict, tuple)) or (options.nocast and not isinstance(value, (Tensor, TensorCollection))):
             value = keep_number(value, inner.batch_size, inner.device)
         inner._set_path((name,), value)
 

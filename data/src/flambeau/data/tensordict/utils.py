@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         _HOME + "_close": ("assert_close",),
         _HOME + "_duplicates": ("isin", "remove_duplicates"),
         _HOME + "_index": ("convert_ellipsis_to_idx",),
+        _HOME + "_json_backend": ("get_json_backend", "json_dumps", "set_json_backend"),
         _HOME + "_keys": (
             "_unravel_key_to_tuple",
             "is_nested_key",
