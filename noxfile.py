@@ -50,9 +50,13 @@ os.environ["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
 def _install_suite(session: nox.Session, *names: str, extra: str = "tests") -> None:
     """Install packages editable with the tools to build them; torch first, from the constraints."""
     session.install("torch", "numpy", *BUILD_TOOLS)
-    for name in names or PACKAGES:
-        # Without build isolation: kernels are compiled against the flambeau-core of this environment.
-        session.install("--no-build-isolation", "-e", f"{PACKAGES[name]}[{extra}]" if extra else str(PACKAGES[name]))
+    suffix = f"[{extra}]" if extra else ""
+    # Core first: without build isolation, kernels are compiled against the flambeau-core of this environment.
+    others = [name for name in names or PACKAGES if name != "core"]
+    for together in (["core"], others):
+        if together:
+            editable = [word for name in together for word in ("-e", f"{PACKAGES[name]}{suffix}")]
+            session.install("--no-build-isolation", *editable)
 
 
 def _chosen(session: nox.Session) -> tuple[list[str], list[str]]:
