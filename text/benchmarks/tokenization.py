@@ -1,6 +1,6 @@
 """Tokenizers beside the libraries `tokenizers` and `tiktoken`, in one process, on one thread, with the same vocabulary.
 
-    python text/benchmarks/tokenizers.py [--text FILE] [--encoder FILE --merges FILE] [--vocabulary FILE]
+    python text/benchmarks/tokenization.py [--text FILE] [--encoder FILE --merges FILE] [--vocabulary FILE]
 
 Without files the text is the help of Python's own language topics (about 0.7 MB of English), and the vocabularies are
 trained on it. Times are CPU time, the best of several repetitions, product and peers in turn; caches are warm but for

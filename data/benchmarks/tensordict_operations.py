@@ -1,6 +1,6 @@
 """TensorDict beside upstream's, in one process, on one thread.
 
-    python data/benchmarks/tensordict.py [--quick]
+    python data/benchmarks/tensordict_operations.py [--quick]
 
 Times are CPU time, the best of several repetitions, product and peer in turn. The bounds are those the library holds
 itself to, in parts of the peer's time; the program exits with 1 when one is missed. Where `tensordict` is not
