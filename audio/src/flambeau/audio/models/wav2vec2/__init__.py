@@ -1,0 +1,33 @@
+"""wav2vec 2.0, HuBERT and WavLM."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "model": (
+            "HuBERTPretrainModel",
+            "Wav2Vec2Model",
+            "hubert_base",
+            "hubert_large",
+            "hubert_pretrain_base",
+            "hubert_pretrain_large",
+            "hubert_pretrain_model",
+            "hubert_pretrain_xlarge",
+            "hubert_xlarge",
+            "wav2vec2_base",
+            "wav2vec2_large",
+            "wav2vec2_large_lv60k",
+            "wav2vec2_model",
+            "wav2vec2_xlsr_1b",
+            "wav2vec2_xlsr_2b",
+            "wav2vec2_xlsr_300m",
+            "wavlm_base",
+            "wavlm_large",
+            "wavlm_model",
+        ),
+    },
+    submodules=("components", "model", "utils", "wavlm_attention"),
+)
