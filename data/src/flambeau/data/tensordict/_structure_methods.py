@@ -72,22 +72,23 @@ class StructureMethods:
         Raises:
             KeyError: `strict`, and a key is absent.
         """
-        wanted: dict[str, list[tuple[str, ...]] | None] = {}
+        kept: dict[str, Any] = {}
+        parts: dict[str, list[tuple[str, ...]]] = {}  # what is wanted of entries that are not wanted whole
         for key in keys:
             path = (key,) if type(key) is str else key_path(key)
-            if self._get_path(path) is None:
+            name = path[0]
+            value = self._get_str(name)
+            if value is None or (len(path) > 1 and self._get_path(path) is None):
                 if strict:
                     raise missing_key(key, self._key_names())
                 continue
-            below = wanted.setdefault(path[0], [])
             if len(path) == 1:
-                wanted[path[0]] = None
-            elif below is not None:
-                below.append(path[1:])
-        kept = {}
-        for key in wanted:
-            below, value = wanted[key], self._get_str(key)
-            kept[key] = value if below is None else value.select(*below, inplace=inplace)
+                parts.pop(name, None)
+            elif name not in kept or name in parts:
+                parts.setdefault(name, []).append(path[1:])
+            kept[name] = value
+        for name, below in parts.items():
+            kept[name] = kept[name].select(*below, inplace=inplace)
         return self._with_entries(kept, inplace)
 
     def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:

@@ -83,6 +83,8 @@ class TensorDict(TensorDictBase):
                 self._set_path(key_path(key), value, non_blocking=bool(non_blocking))
             elif plain and type(value) is Tensor and (not width or leading_shape(value, width) == size):
                 entries[key] = value
+            elif type(value) is dict and names is None:
+                entries[key] = TensorDict(value, size, device)
             else:
                 entries[key] = self._validated(key, value, bool(non_blocking))
         if lock:
