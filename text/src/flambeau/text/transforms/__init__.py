@@ -15,6 +15,17 @@ if TYPE_CHECKING:
     from flambeau.text._tokenizers.pairs import bytes_to_unicode as bytes_to_unicode, get_pairs as get_pairs
     from flambeau.text._tokenizers.regex import RegexTokenizer as RegexTokenizer
     from flambeau.text._tokenizers.sentencepiece import SentencePieceTokenizer as SentencePieceTokenizer
+    from flambeau.text.transforms.masking import MaskTransform as MaskTransform
+    from flambeau.text.transforms.steps import (
+        AddToken as AddToken,
+        LabelToIndex as LabelToIndex,
+        PadTransform as PadTransform,
+        Sequential as Sequential,
+        StrToIntTransform as StrToIntTransform,
+        ToTensor as ToTensor,
+        Truncate as Truncate,
+        VocabTransform as VocabTransform,
+    )
 # isort: on
 
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -27,5 +38,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "flambeau.text._tokenizers.pairs": ("bytes_to_unicode", "get_pairs"),
         "flambeau.text._tokenizers.regex": ("RegexTokenizer",),
         "flambeau.text._tokenizers.sentencepiece": ("SentencePieceTokenizer",),
+        "masking": ("MaskTransform",),
+        "steps": (
+            "AddToken", "LabelToIndex", "PadTransform", "Sequential", "StrToIntTransform", "ToTensor", "Truncate",
+            "VocabTransform",
+        ),
     },
-)
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Files of word vectors: reading text, and the copy of it that is opened without reading."""
