@@ -77,9 +77,14 @@ def fast_length(least: int) -> int:
     return best
 
 
-def _check(name: str, x: Tensor, y: Tensor, mode: str) -> None:
+def check_mode(name: str, mode: str) -> None:
+    """Refuse an unknown mode."""
     if mode not in ("full", "valid", "same"):
         raise ValueError(f"{name}: mode is {mode!r}, expected 'full', 'valid' or 'same'.")
+
+
+def _check(name: str, x: Tensor, y: Tensor, mode: str) -> None:
+    check_mode(name, mode)
     pairs = zip(x.shape[:-1], y.shape[:-1], strict=False)
     if x.dim() != y.dim() or any(a != b and a != 1 and b != 1 for a, b in pairs):
         raise ValueError(

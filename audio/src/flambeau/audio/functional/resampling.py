@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from flambeau.audio.functional import _polyphase
 
-__all__ = ["Sinc", "resample", "resample_with", "sinc_of"]
+__all__ = ["Sinc", "can_keep", "kernel_of", "reduce_in", "resample", "resample_with", "sinc_of", "taps_of"]
 
-# Weights that a kept table may have: 8 MB in float64.
-_MOST_WEIGHTS = 2**20
+# Weights that a kept table may have: 8 MB in float32.
+_MOST_WEIGHTS = 2**21
 _METHODS = {
     "sinc_interp_hann": "sinc_interp_hann",
     "sinc_interp_kaiser": "sinc_interp_kaiser",
@@ -65,7 +66,7 @@ def resample(
     sinc = sinc_of(orig_freq, new_freq, lowpass_filter_width, rolloff, resampling_method, beta)
     if sinc is None:
         return waveform
-    if sinc.weights > _MOST_WEIGHTS:
+    if not can_keep(sinc):
         return _in_stretches(waveform, sinc)
     if torch.compiler.is_compiling():
         taps = sinc.taps(0, sinc.new, torch.float64, waveform.device)
@@ -164,6 +165,49 @@ def sinc_of(
 def resample_with(waveform: Tensor, taps: Tensor, sinc: Sinc) -> Tensor:
     """Resample with a table of all phases; (..., time) -> (..., ceil(time * new / orig))."""
     return _apply(waveform, taps, sinc, 0, sinc.length(waveform.shape[-1]))
+
+
+def can_keep(sinc: Sinc) -> bool:
+    """Whether a table of all phases is small enough to be kept."""
+    return sinc.weights <= _MOST_WEIGHTS
+
+
+def kernel_of(sinc: Sinc, dtype: torch.dtype) -> Tensor:
+    """A table of all phases as modules keep it: upstream's (new, 1, orig + 2 * width) where that is not too large,
+    else that of `Sinc.taps`.
+
+    In it, phase p's weights stand where the samples from `-width` on that they belong to do; the rest is 0.
+    """
+    taps = sinc.taps(0, sinc.new, dtype, torch.device("cpu"))
+    if not _is_whole(sinc):
+        return taps
+    kernel = torch.zeros(sinc.new, sinc.orig + 2 * sinc.width, dtype=dtype)
+    return kernel.scatter_(1, _columns(sinc), taps[:, : 2 * sinc.width]).unsqueeze(1)
+
+
+def taps_of(kernel: Tensor, sinc: Sinc) -> Tensor:
+    """The table that `polyphase` takes, of one that a module keeps."""
+    if kernel.dim() == 2:
+        return kernel
+    taps = kernel.squeeze(1).gather(1, _columns(sinc, kernel.device))
+    return torch.nn.functional.pad(taps, (0, -2 * sinc.width % 8))
+
+
+def reduce_in(state: dict[str, Any], key: str, sinc: Sinc, *, always: bool = False) -> None:
+    """Replace upstream's table in a state by the one that is kept here."""
+    kernel = state.get(key)
+    if isinstance(kernel, Tensor) and kernel.dim() == 3 and (always or not _is_whole(sinc)):
+        state[key] = taps_of(kernel, sinc)
+
+
+def _is_whole(sinc: Sinc) -> bool:
+    return sinc.new * (sinc.orig + 2 * sinc.width) <= _MOST_WEIGHTS
+
+
+def _columns(sinc: Sinc, device: torch.device | None = None) -> Tensor:
+    """Where the weights that are not 0 stand in upstream's table; (new, 2 * width) int64."""
+    sample = torch.arange(sinc.new, device=device) * sinc.orig // sinc.new
+    return sample.unsqueeze(1) + torch.arange(1, 2 * sinc.width + 1, device=device)
 
 
 def _in_stretches(waveform: Tensor, sinc: Sinc) -> Tensor:
