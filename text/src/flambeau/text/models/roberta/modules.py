@@ -3,8 +3,8 @@
 Liu et al. 2019, arXiv:1907.11692; Devlin et al. 2018, arXiv:1810.04805. State names are those of published checkpoints;
 `_legacy.py` renames the older ones while a state is loaded.
 
-Padding costs next to nothing: where a batch has some, all layers but attention run on the real tokens alone, gathered
-once at the beginning and put back once at the end. Rows of padding are 0 then.
+Padding costs next to nothing: where a batch has some, the layers run on the real tokens alone, gathered once at the
+beginning and put back once at the end (`models/_packed.py`). Rows of padding are 0 then.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from flambeau.text.models._packed import Places, Plan, attend, attention_mask, is_traced, plan
 from flambeau.text.models.roberta._legacy import rename_encoder_layers, rename_single_layer
 
 __all__ = ["PositionalEmbedding", "TransformerEncoder", "TransformerEncoderLayer"]
@@ -67,8 +68,13 @@ class SelfAttention(nn.Module):
         self.in_proj_weight = nn.Parameter(torch.empty(3 * embedding_dim, embedding_dim))
         self.in_proj_bias = nn.Parameter(torch.zeros(3 * embedding_dim))
         self.out_proj = nn.Linear(embedding_dim, embedding_dim)
-        nn.init.xavier_uniform_(self.in_proj_weight)
         nn.init.zeros_(self.out_proj.bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new values, as `nn.MultiheadAttention` does."""
+        nn.init.xavier_uniform_(self.in_proj_weight)
+        nn.init.zeros_(self.in_proj_bias)
 
     def forward(self, x: Tensor, mask: Tensor | None, places: Places | None) -> Tensor:
         """Map (N, T, C), or packed (M, C), to the same shape.
@@ -78,15 +84,9 @@ class SelfAttention(nn.Module):
             mask: added to the scores (float) or True where a key counts, (N, 1 or heads, 1 or T, T); or None.
             places: where packed rows belong; None for rows that are not packed.
         """
-        qkv = F.linear(x, self.in_proj_weight, self.in_proj_bias)
-        if places is not None:
-            qkv = places.unpack(qkv)
-        batch, length, width = qkv.shape
-        q, k, v = qkv.view(batch, length, 3, self.num_heads, width // (3 * self.num_heads)).permute(2, 0, 3, 1, 4)
+        q, k, v = F.linear(x, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
         dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
-        mixed = mixed.transpose(1, 2).reshape(batch, length, width // 3)
-        return self.out_proj(mixed if places is None else places.pack(mixed))
+        return self.out_proj(attend(q, k, v, self.num_heads, mask, places, dropout))
 
 
 class EncoderLayer(nn.Module):
@@ -121,27 +121,6 @@ class EncoderLayer(nn.Module):
 
     def _feed_forward(self, x: Tensor) -> Tensor:
         return self.dropout(self.linear2(self.dropout(F.gelu(self.linear1(x)))))
-
-
-class Places:
-    """Where the real tokens of a batch are, to take them out of (N, T, C) and put them back.
-
-    Args:
-        real: (N, T), True where there is a token and no padding.
-    """
-
-    def __init__(self, real: Tensor) -> None:
-        self.shape = real.shape
-        self.rows = real.flatten().nonzero().squeeze(1)
-
-    def pack(self, x: Tensor) -> Tensor:
-        """(N, T, C) -> (M, C)."""
-        return x.flatten(0, 1).index_select(0, self.rows)
-
-    def unpack(self, rows: Tensor) -> Tensor:
-        """(M, C) -> (N, T, C), 0 at padding."""
-        whole = rows.new_zeros(self.shape[0] * self.shape[1], rows.shape[1])
-        return whole.index_copy(0, self.rows, rows).view(*self.shape, rows.shape[1])
 
 
 class TransformerEncoderLayer(nn.Module):
@@ -262,7 +241,7 @@ class TransformerEncoder(nn.Module):
         if not self.normalize_before:
             x = self.embedding_layer_norm(x)
         x = self.dropout(x)
-        places, mask = self._plan(real, attn_mask, x.dtype)
+        places, mask, _ = plan(real, attn_mask, x.dtype)
         if places is not None:
             x = places.pack(x)
         states = [x]
@@ -275,20 +254,16 @@ class TransformerEncoder(nn.Module):
         states = [*states[:-1], x] if every else [x]
         return states if places is None else [places.unpack(state) for state in states]
 
-    def _plan(self, real: Tensor, attn_mask: Tensor | None, dtype: torch.dtype) -> tuple[Places | None, Tensor | None]:
-        if _traced():
-            # How many tokens are real depends on values, which a graph does not know.
-            return None, attention_mask(real, attn_mask, dtype)
-        if bool(real.all()):
-            return None, attention_mask(None, attn_mask, dtype)
-        return Places(real), attention_mask(real, attn_mask, dtype)
+    def padding_plan(self, tokens: Tensor) -> Plan:
+        """How a batch of tokens (N, T) would be worked on; for `fast_path_report`."""
+        return plan(tokens.ne(self.padding_idx), None, self.token_embedding.weight.dtype)
 
     def _check_length(self, tokens: Tensor, real: Tensor) -> None:
         room = self.positional_embedding.max_length
         # Sequences within the table cannot be too long, whatever they hold: no value has to be read.
         if tokens.dim() != 2:
             raise ValueError(f"tokens has shape {tuple(tokens.shape)}, expected (N, T).")
-        if _traced() or tokens.shape[1] <= room:
+        if is_traced() or tokens.shape[1] <= room:
             return
         if (longest := int(real.sum(1).max())) > room:
             raise ValueError(
@@ -298,25 +273,3 @@ class TransformerEncoder(nn.Module):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         rename_encoder_layers(state_dict, prefix)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-
-
-def attention_mask(real: Tensor | None, attn_mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """What `scaled_dot_product_attention` takes, of which keys are real and a mask that is True where a key is hidden.
-
-    Raises:
-        TypeError: the mask is neither bool nor float.
-    """
-    keys = None if real is None else real[:, None, None, :]
-    if attn_mask is None:
-        return keys
-    if attn_mask.dtype == torch.bool:
-        visible = ~attn_mask
-        return visible if keys is None else visible & keys
-    if not attn_mask.is_floating_point():
-        raise TypeError(f"attn_mask has dtype {attn_mask.dtype}, expected bool (True hides) or floats (added).")
-    added = attn_mask.to(dtype)
-    return added if keys is None else added.masked_fill(~keys, -torch.inf)
-
-
-def _traced() -> bool:
-    return torch.compiler.is_compiling() or torch.compiler.is_exporting()

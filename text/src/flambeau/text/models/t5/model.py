@@ -331,11 +331,23 @@ class T5Model(nn.Module):
         past_key_values: PAST_KEY_VALUES_TYPE | None = None,
         return_past_key_values: bool = True,
     ) -> dict[str, Any]:
-        """The arguments of `forward` for the next token."""
+        """The arguments of `forward` for the next token.
+
+        Args:
+            input_ids: (N, T), what there is already.
+            encoder_outputs: of the encoder.
+            encoder_padding_mask: (N, M), True at padding; for cross-attention.
+            past_key_values: of the call before: only the last token is new then.
+            return_past_key_values: ask for those of this call.
+        """
+        padding = input_ids.eq(self.padding_idx)
+        # The first token is padding, and what everything begins with.
+        padding[:, 0] = False
         return {
             "decoder_tokens": input_ids if past_key_values is None else input_ids[:, -1:],
             "encoder_outputs": encoder_outputs,
             "encoder_padding_mask": encoder_padding_mask,
+            "decoder_padding_mask": padding,
             "past_key_values": past_key_values,
             "return_past_key_values": return_past_key_values,
         }

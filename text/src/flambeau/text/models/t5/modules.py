@@ -42,6 +42,10 @@ class T5LayerNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(d_model))
         self.variance_epsilon = eps
 
+    def reset_parameters(self) -> None:
+        """Ones."""
+        nn.init.ones_(self.weight)
+
     def forward(self, hidden_states: Tensor) -> Tensor:
         """Map (..., d_model) to the same shape, in the dtype of the weight if that is a half type."""
         mean_square = hidden_states.float().square().mean(-1, keepdim=True)
@@ -80,12 +84,19 @@ class T5MultiheadAttention(nn.Module):
         inner = num_heads * qkv_dim
         self.num_heads, self.qkv_dim, self.is_decoder, self.dropout = num_heads, qkv_dim, is_decoder, dropout
         self.num_buckets, self.max_distance = relative_attention_num_buckets, relative_attention_max_distance
-        for name in ("q_proj_weight", "k_proj_weight", "v_proj_weight"):
-            self.register_parameter(name, nn.Parameter(nn.init.xavier_uniform_(torch.empty(inner, embed_dim))))
+        self.q_proj_weight = nn.Parameter(torch.empty(inner, embed_dim))
+        self.k_proj_weight = nn.Parameter(torch.empty(inner, embed_dim))
+        self.v_proj_weight = nn.Parameter(torch.empty(inner, embed_dim))
         self.out_proj = nn.Linear(inner, embed_dim, bias=False)
         self.relative_attention_bias = (
             nn.Embedding(relative_attention_num_buckets, num_heads) if compute_relative_attention_bias else None
         )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new projections."""
+        for weight in (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
+            nn.init.xavier_uniform_(weight)
 
     def _heads(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.linear(x, weight).unflatten(-1, (self.num_heads, self.qkv_dim)).transpose(1, 2)

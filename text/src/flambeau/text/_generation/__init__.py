@@ -1,0 +1,1 @@
+"""Searching for texts that a model thinks likely."""

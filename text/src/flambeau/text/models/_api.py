@@ -1,0 +1,16 @@
+"""The models and weights of text by name."""
+
+from __future__ import annotations
+
+from flambeau.core.weights import Catalogue
+
+__all__ = ["get_model", "get_model_builder", "get_model_weights", "get_weight", "list_models", "register_model"]
+
+_catalogue = Catalogue("text")
+
+register_model = _catalogue.register_model
+list_models = _catalogue.list_models
+get_model = _catalogue.get_model
+get_model_builder = _catalogue.get_model_builder
+get_model_weights = _catalogue.get_model_weights
+get_weight = _catalogue.get_weight
