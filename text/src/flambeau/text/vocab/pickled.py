@@ -18,6 +18,8 @@ __all__ = ["load_vocab"]
 
 # Before torch 1.6 a file was several pickles in a row: a magic number, a version, the system, then the object.
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+# Far more than comes before the first name of a class.
+_HEAD = 1 << 16
 _DAMAGE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, TypeError, ValueError)
 
 
@@ -54,7 +56,13 @@ def load_vocab(path: str | os.PathLike[str]) -> Vocab:
 
 def is_vocab_file(path: Path) -> bool:
     """Whether a file is a pickled vocabulary, as far as the names in it tell."""
-    data = path.read_bytes() if not zipfile.is_zipfile(path) else _pickle_of(path)
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl"]
+            data = archive.open(names[0]).read(_HEAD) if names else b""
+    else:
+        with path.open("rb") as file:
+            data = file.read(_HEAD)
     return b"Vocab" in data and (b"torchtext" in data or b"flambeau.text.vocab" in data)
 
 

@@ -1,0 +1,1 @@
+"""What upstream keeps here under these names."""

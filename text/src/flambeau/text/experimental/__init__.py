@@ -1,0 +1,7 @@
+"""The former place of `flambeau.text.prototype`."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, {}, submodules=("transforms", "vectors", "vocab_factory"))

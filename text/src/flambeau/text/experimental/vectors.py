@@ -1,0 +1,7 @@
+"""The former place of `flambeau.text.prototype.vectors`."""
+
+from __future__ import annotations
+
+from flambeau.text.experimental._moved import moved
+
+__getattr__ = moved(__name__)
