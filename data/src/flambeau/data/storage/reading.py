@@ -19,6 +19,7 @@ DEFAULT_BUFFER = 32 << 20
 _FIRST = 1 << 20  # of a fresh object: most samples come whole with it
 _AFTER_SEEK = 128 << 10  # where the caller jumps about, little is fetched on suspicion
 _LEAST_PART = 1 << 20
+_LARGE_PART = 8 << 20  # where much is asked for at once, fewer requests cost client and server less
 _LEAST_BUFFER = 64 << 10  # below that a request costs more than what it brings
 _MOST_PARTS = 8
 
@@ -191,19 +192,20 @@ class ObjectReader(io.BufferedIOBase):
         most_parts = self._most_parts if self._size is not None else 1
         goal = position + min(max(wanted, self._window), max(self._buffer_size, self._window))
         end = goal if self._size is None else min(goal, self._size)
-        length = self._part_length(end - position)
+        length = self._part_length(end - position, wanted)
         while self._next < end and len(self._parts) < most_parts:
             stop = self._next + length
             stop = stop if self._size is None else min(stop, self._size)
             self._parts.append(_Part(self._next, stop, self._request(self._next, stop)))
             self._next = stop
 
-    def _part_length(self, span: int) -> int:
+    def _part_length(self, span: int, wanted: int) -> int:
         if self._size is None:
             return min(max(span, self._window), max(_FIRST, self._window))
         if self._most_parts == 1:
             return max(span, 1)
-        return min(max(-(-span // self._most_parts), min(_LEAST_PART, self._window)), self._buffer_size)
+        least = _LARGE_PART if wanted >= _LARGE_PART else min(_LEAST_PART, self._window)
+        return min(max(-(-span // self._most_parts), least), self._buffer_size)
 
     def _request(self, start: int, stop: int) -> Future[Piece]:
         return threads().submit(engine().get, self._location.store, self._location.key, start, stop, self._tag)
