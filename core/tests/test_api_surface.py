@@ -15,8 +15,8 @@ SURFACE = {
     "weights": "Weights WeightsEnum get_weight get_model_weights register_model list_models get_model "
     "get_model_builder list_weights load_state_dict load_into build_with_weights empty_parameters "
     "UnsafeCheckpointError",
-    "hub": "fetch verify cache_dir cached purge extract_archive HubError DownloadError HashMismatchError OfflineError "
-    "GatedError DiskFullError UnsafeArchiveError",
+    "hub": "fetch verify cache_dir cached purge extract_archive read_archive HubError DownloadError HashMismatchError "
+    "OfflineError GatedError DiskFullError UnsafeArchiveError",
     "datasets": "DatasetInfo register_dataset list_datasets get_dataset get_dataset_info fetch_dataset",
     "tensors": "TypedTensor tensor_type TensorTypeInfo register_kernel get_kernel wrap unwrap rewrap set_return_type "
     "collate summary",

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flambeau.core.errors import DiskFullError, HubError, UnsafeArchiveError
-from flambeau.core.hub import archive_rules, archives, extract_archive
+from flambeau.core.hub import archive_rules, archives, extract_archive, read_archive
 
 FILES = {"a.txt": b"first", "deep/er/b.bin": bytes(range(256)) * 40, "deep/c": b""}
 
@@ -616,3 +616,46 @@ def test_damage_anywhere_is_an_error_of_ours_or_harmless(tmp_path_factory, data)
     except HubError:
         assert not (box / "in" / "target").exists()
     assert sorted(os.listdir(box)) == ["in", "t"]
+
+
+# --- what is read without unpacking -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz"])
+def test_the_files_of_a_tar_are_read_in_its_order(box, mode):
+    archive = make_tar(box / "data", *(tar_member(*item) for item in FILES.items()), mode=mode)
+    assert {name: stream.read() for name, stream in read_archive(archive)} == FILES
+    assert sorted(os.listdir(box)) == ["data", "in", "outside"]
+
+
+def test_the_files_of_a_zip_are_read_and_folders_and_links_left_out(box):
+    link = ("link", b"a.txt", stat.S_IFLNK | 0o777)
+    folder = ("deep/", b"", stat.S_IFDIR | 0o755)
+    archive = make_zip(box / "data", folder, link, *((n, d, 0) for n, d in FILES.items()))
+    assert {name: b"".join(stream) for name, stream in read_archive(archive)} == FILES
+
+
+def test_a_single_compressed_file_is_read_under_its_own_name(box):
+    (box / "notes.txt.xz").write_bytes(lzma.compress(b"one\ntwo\n"))
+    assert [(name, stream.readlines()) for name, stream in read_archive(box / "notes.txt.xz")] == [
+        ("notes.txt", [b"one\n", b"two\n"])
+    ]
+
+
+def test_reading_refuses_names_that_lead_outside_and_too_much_content(box):
+    outside = make_tar(box / "outside.tar", tar_member("../precious", b"x"))
+    with pytest.raises(UnsafeArchiveError, match="leads outside"):
+        list(read_archive(outside))
+    large = make_zip(box / "large.zip", ("zeros", bytes(10_000), 0))
+    with pytest.raises(UnsafeArchiveError, match="max_bytes=5,000"):
+        [stream.read() for _, stream in read_archive(large, max_bytes=5_000)]
+    many = make_zip(box / "many.zip", *((f"{number}", b"", 0) for number in range(4)))
+    with pytest.raises(UnsafeArchiveError, match="max_files=3"):
+        list(read_archive(many, max_files=3))
+
+
+def test_reading_a_damaged_archive_names_it(box):
+    archive = make_tar(box / "data.tar.gz", tar_member("a", random.Random(0).randbytes(50_000)), mode="w:gz")
+    archive.write_bytes(archive.read_bytes()[:20_000])
+    with pytest.raises(HubError, match=r"data\.tar\.gz is damaged"):
+        [stream.read() for _, stream in read_archive(archive)]

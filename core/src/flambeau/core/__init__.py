@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from flambeau.core.hub import extract_archive as extract_archive
     from flambeau.core.hub import fetch as fetch
     from flambeau.core.hub import purge as purge
+    from flambeau.core.hub import read_archive as read_archive
     from flambeau.core.hub import verify as verify
     from flambeau.core.manifest import MANIFEST_NAME as MANIFEST_NAME
     from flambeau.core.manifest import SCHEMA_VERSION as SCHEMA_VERSION
@@ -104,7 +105,8 @@ _MODULES: dict[str, tuple[str, ...]] = {
     ),
     "hub": (
         "DiskFullError", "DownloadError", "GatedError", "HashMismatchError", "HubError", "OfflineError",
-        "UnsafeArchiveError", "cache_dir", "cached", "extract_archive", "fetch", "purge", "verify",
+        "UnsafeArchiveError", "cache_dir", "cached", "extract_archive", "fetch", "purge", "read_archive",
+        "verify",
     ),
     "datasets": (
         "DatasetInfo", "fetch_dataset", "get_dataset", "get_dataset_info", "list_datasets", "register_dataset",

@@ -1,8 +1,8 @@
 """Files from outside: fetched once, resumed, verified before they become visible, and unpacked without surprises.
 
-`fetch` brings a file into the cache and returns its path; `extract_archive` unpacks one; `push` publishes a model.
-Fetching is safe between threads and processes and trusts no lock: every writer has a file of its own, and only a
-finished, verified file is renamed to its final name.
+`fetch` brings a file into the cache and returns its path; `extract_archive` unpacks one, `read_archive` reads single
+files of one; `push` publishes a model. Fetching is safe between threads and processes and trusts no lock: every writer
+has a file of its own, and only a finished, verified file is renamed to its final name.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         OfflineError as OfflineError,
         UnsafeArchiveError as UnsafeArchiveError,
     )
+    from flambeau.core.hub.archive_streams import read_archive as read_archive
     from flambeau.core.hub.archives import extract_archive as extract_archive
     from flambeau.core.hub.cache import (
         cache_dir as cache_dir,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "archive_streams": ("read_archive",),
         "archives": ("extract_archive",),
         "cache": ("cache_dir", "cached", "purge", "verify"),
         "fetching": ("fetch",),

@@ -87,7 +87,7 @@ def _extract(path: Path, target: Path, anchor: Path, limits: Limits) -> None:
         shutil.rmtree(left, ignore_errors=True)
     temporary = claim(anchor, "tmp")
     try:
-        with _explained(path), readable(path):
+        with explained(path), readable(path):
             rules = Rules(target, temporary, limits)
             for member in members(path, limits.bytes + _HEADERS):
                 rules.admit(member)
@@ -220,7 +220,7 @@ def _digest(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
     """Name the archive in errors about its members."""
     try:
         yield
