@@ -1,0 +1,86 @@
+"""QNLI: Questions and sentences that answer them or do not.
+
+References:
+    Wang et al. 2018, GLUE: A Multi-Task Benchmark and Analysis Platform for Natural Language Understanding.
+    arXiv:1804.07461.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from flambeau.core.datasets import register_dataset
+from flambeau.data.datapipes.iter import IterDataPipe
+from flambeau.text.data.datasets_utils import _create_dataset_directory, _wrap_split_argument
+from flambeau.text.datasets._families import packed
+from flambeau.text.datasets._formats import Rows
+from flambeau.text.datasets._indexed import IndexedText
+from flambeau.text.datasets._plan import Plan, describe, label, stream, texts
+
+__all__ = ["QNLI"]
+
+DATASET_NAME = "QNLI"
+URL = "https://dl.fbaipublicfiles.com/glue/data/QNLIv2.zip"
+MD5 = "b4efd6554440de1712e9b54e14760e82"
+NUM_LINES = {"train": 104_743, "dev": 5_463, "test": 5_463}
+_PATH = "QNLIv2.zip"
+_EXTRACTED_FILES = {"train": "QNLI/train.tsv", "dev": "QNLI/dev.tsv", "test": "QNLI/test.tsv"}
+MAP_LABELS = {"entailment": 0, "not_entailment": 1}
+_SPLITS = ("train", "dev", "test")
+
+
+def _labelled(row: list[str]) -> tuple[int, str, str]:
+    return MAP_LABELS[row[3]], row[1], row[2]
+
+
+def _unlabelled(row: list[str]) -> tuple[str, str]:
+    return row[1], row[2]
+
+
+def _plan(split: str) -> Plan:
+    return packed(
+        sys.modules[__name__],
+        split,
+        Rows(_unlabelled if split == "test" else _labelled, delimiter="\t", quoted=False, skip=1),
+    )
+
+
+@_create_dataset_directory(dataset_name=DATASET_NAME)
+@_wrap_split_argument(_SPLITS)
+def QNLI(root: str, split: str | tuple[str, ...]) -> IterDataPipe[Any]:
+    """Questions and sentences that answer them or do not.
+
+    Items are (0 entailment or 1 not_entailment, question, sentence), and (question, sentence) in the test
+    split.
+
+    Args:
+        root: folder of all datasets, this one in `datasets/QNLI`; the cache when left out.
+        split: "train" (104,743), "dev" (5,463), "test" (5,463), or a tuple of them; all when left out.
+
+    Returns:
+        A pipeline, or a tuple of them where `split` is no string; files are fetched when it is first read.
+    """
+    return stream(_plan(str(split)), root)
+
+
+_INFO = describe(
+    _plan,
+    _SPLITS,
+    NUM_LINES,
+    (label(optional=True), *texts("question", "sentence")),
+    task="text-pair-classification",
+    license="CC-BY-SA-4.0",
+    citation="@inproceedings{wang2018glue, author={Wang, Alex and others}, title={GLUE: A Multi-Task Benchmark and"
+    " Analysis Platform for Natural Language Understanding}, booktitle={BlackboxNLP}, year={2018}}",
+    homepage="https://arxiv.org/abs/1804.07461",
+    description="Questions, and sentences that answer them or do not; part of GLUE.",
+)
+
+
+@register_dataset(info=_INFO)
+class QNLIItems(IndexedText):
+    """`QNLI` by index; see `IndexedText`."""
+
+    splits = _SPLITS
+    plan = staticmethod(_plan)
