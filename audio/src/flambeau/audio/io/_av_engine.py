@@ -1,0 +1,307 @@
+"""Reading in process with PyAV: the first frame comes within milliseconds, and objects are read where they are."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from flambeau.audio.io._errors import MediaError
+from flambeau.audio.io._filters import AudioShape, VideoShape, audio_graph, pull, video_graph
+from flambeau.audio.io._formats import pixel_format, sample_format
+from flambeau.audio.io._libav import errors, libav
+from flambeau.audio.io._merge import Block
+from flambeau.audio.io._probe import MICROSECONDS
+from flambeau.audio.io._start import Start
+from flambeau.audio.io._streams import Output, OutputAudioStream
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+
+_KEPT_MESSAGES = 100
+
+
+class AvEngine:
+    """Demuxer, decoders and filters of an open container.
+
+    Args:
+        container: stands at its start, or can seek.
+        name: how messages call it.
+        outputs: what to decode, at least one.
+        start: where to begin, None for where the container stands.
+        strict: whether a decoder's error ends the reading.
+
+    Raises:
+        MediaError: the container cannot seek, or a decoder does not take its options.
+    """
+
+    def __init__(
+        self, container: InputContainer, name: str, outputs: list[Output], start: Start | None, *, strict: bool
+    ) -> None:
+        self.num_errors = 0
+        self.error_messages: list[str] = []
+        self._container = container
+        self._name = name
+        self._strict = strict
+        self._given = 0
+        self._chains: dict[int, list[_Chain]] = {}
+        for number, output in enumerate(outputs):
+            chain = _AudioChain if isinstance(output.info, OutputAudioStream) else _VideoChain
+            self._chains.setdefault(output.info.source_index, []).append(chain(number, output, start))
+            _configure(container.streams[output.info.source_index], output)
+        if start is not None:
+            self._seek(start)
+        self._blocks = self._run()
+
+    def _seek(self, start: Start) -> None:
+        first = self._container.start_time or 0
+        at = max(round(start.seek_s * MICROSECONDS), first)
+        with errors(f"Failed to seek to {start.time_s} s in {self._name}"):
+            if len(self._chains) == 1:
+                # On its own clock: a video's key frames do not matter to who reads the sound alone.
+                (index,) = self._chains
+                stream = self._container.streams[index]
+                assert stream.time_base is not None
+                ticks = int(Fraction(at, MICROSECONDS) / stream.time_base)
+                self._container.seek(ticks, stream=stream, any_frame=start.mode == "any")
+            else:
+                self._container.seek(at, any_frame=start.mode == "any")
+
+    def read(self, _timeout_s: float | None) -> Block | None:
+        """The next block of any output, None at the end.
+
+        Raises:
+            MediaError: the source cannot be read on, or `strict` and it is damaged.
+        """
+        block = next(self._blocks, None)
+        if block is not None:
+            self._given += 1
+        elif self.num_errors and not self._given:
+            raise MediaError(f"Failed to decode {self._name}: {'; '.join(self.error_messages[-5:])}")
+        return block
+
+    def blocks(self) -> Iterator[Block]:
+        """All blocks, for a thread that reads ahead."""
+        while (block := self.read(None)) is not None:
+            yield block
+
+    def close(self) -> None:
+        """Drop decoders' and filters' state; the container stays open."""
+        self._blocks.close()
+        self._chains.clear()
+
+    def _run(self) -> Iterator[Block]:
+        streams = [self._container.streams[index] for index in sorted(self._chains)]
+        for packet in self._packets(streams):
+            for frame in self._decode(packet):
+                for chain in self._chains[packet.stream.index]:
+                    with errors(f"Failed to filter {self._name}"):
+                        found = list(chain.push(frame))
+                    yield from found
+        for chains in self._chains.values():
+            for chain in chains:
+                yield from chain.flush()
+
+    def _packets(self, streams: list[Any]) -> Iterator[Any]:
+        av = libav()
+        packets = self._container.demux(*streams)
+        while True:
+            try:
+                packet = next(packets)
+            except StopIteration:
+                return
+            except (av.InvalidDataError, av.ValueError) as error:
+                self._note(error)
+                # Behind a container's damage there is nothing more to find; the decoders still hold frames.
+                yield from map(_Flush, streams)
+                return
+            except av.FFmpegError as error:
+                raise MediaError(f"Failed to read {self._name} ({error.strerror or error}).") from error
+            yield packet
+
+    def _decode(self, packet: Any) -> list[Any]:
+        av = libav()
+        try:
+            frames = packet.decode()
+        except (av.FFmpegError, ValueError, MemoryError) as error:
+            self._note(error)
+            return []
+        if any(frame.is_corrupt for frame in frames):
+            self._note(MediaError("a frame is damaged"))
+        return list(frames)
+
+    def _note(self, error: BaseException) -> None:
+        text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        if self._strict:
+            raise MediaError(f"Failed to decode {self._name} ({text}).") from error
+        self.num_errors += 1
+        self.error_messages = [*self.error_messages[1 - _KEPT_MESSAGES :], text]
+
+
+class _Flush:
+    """The end of a stream whose container could not be read to its own."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def decode(self) -> list[Any]:
+        """What the decoder still holds."""
+        return list(self.stream.codec_context.decode(None))
+
+
+def _configure(stream: Any, output: Output) -> None:
+    context = stream.codec_context
+    if context is None:
+        raise MediaError(f"Stream {stream.index} is of a codec that this build of FFmpeg cannot decode.")
+    if context.is_open:
+        context.flush_buffers()
+        return
+    options = dict(output.decoder_option)
+    # Upstream: one thread unless the options say otherwise.
+    context.thread_count = int(options.pop("threads", 1))
+    context.options = options
+
+
+class _Chain(ABC):
+    """From decoded frames of one stream to blocks of one output."""
+
+    def __init__(self, number: int, output: Output, start: Start | None) -> None:
+        self._number, self._output, self._start = number, output, start
+        self._graph: Any = None
+        self._shape: Any = None
+
+    def push(self, frame: Any) -> Iterator[Block]:
+        """Filter a frame; a frame of another shape than the one before begins a new graph."""
+        shape = self._shape_of(frame)
+        if shape != self._shape:
+            yield from self.flush(last=False)
+            self._shape, self._graph = shape, self._build(shape, frame)
+        if not self._set_time(frame):
+            return
+        self._graph.push(frame)
+        yield from self._pull()
+
+    def flush(self, *, last: bool = True) -> Iterator[Block]:
+        """What filters and chunks still hold."""
+        if self._graph is not None:
+            with errors("Failed to filter the last frames"):
+                self._graph.push(None)
+            yield from self._pull()
+            self._graph = None
+        if last:
+            yield from self._rest()
+
+    def _pull(self) -> Iterator[Block]:
+        while (out := pull(self._graph)) is not None:
+            yield from self._take(out)
+
+    def _rest(self) -> Iterator[Block]:
+        return iter(())
+
+    @abstractmethod
+    def _shape_of(self, frame: Any) -> Any:
+        """What the graph is built for."""
+
+    @abstractmethod
+    def _build(self, shape: Any, frame: Any) -> Any:
+        """The graph for frames of a shape."""
+
+    @abstractmethod
+    def _set_time(self, frame: Any) -> bool:
+        """Put the frame's time on the graph's clock; false where the frame comes before the start."""
+
+    @abstractmethod
+    def _take(self, out: Any) -> Iterator[Block]:
+        """Blocks that a filtered frame completes."""
+
+
+class _AudioChain(_Chain):
+    """The filters cut samples into chunks, so that a chunk comes out whole."""
+
+    def __init__(self, number: int, output: Output, start: Start | None) -> None:
+        super().__init__(number, output, start)
+        self._format = sample_format(output.info.format)
+        self._next_pts = 0
+
+    def _shape_of(self, frame: Any) -> AudioShape:
+        return AudioShape(frame.format.name, frame.sample_rate, frame.layout.nb_channels, frame.layout.name)
+
+    def _build(self, shape: AudioShape, frame: Any) -> Any:
+        last = [("aformat", f"sample_fmts={self._format.name}")]
+        if self._output.frames_per_chunk > 0:
+            last.append(("asetnsamples", f"n={self._output.frames_per_chunk}:p=0"))
+        first = ()
+        if self._start is not None and self._start.mode == "sample":
+            first = (self._start.trim(shape.sample_rate),)
+        return audio_graph(shape, self._output.info.filter_description, tuple(last), first)
+
+    def _set_time(self, frame: Any) -> bool:
+        rate = frame.sample_rate
+        if frame.pts is None:
+            frame.pts = self._next_pts
+        else:
+            frame.pts = round(frame.pts * frame.time_base * rate)
+        frame.time_base = Fraction(1, rate)
+        self._next_pts = frame.pts + frame.samples
+        exact = self._start is not None and self._start.mode == "sample"
+        return exact or self._start is None or not self._start.drops(frame.pts / rate)
+
+    def _take(self, out: Any) -> Iterator[Block]:
+        channels = out.layout.nb_channels
+        size = out.samples * channels * self._format.dtype.itemsize
+        raw = bytearray(memoryview(out.planes[0])[:size])
+        frames = torch.frombuffer(raw, dtype=self._format.dtype).reshape(-1, channels)
+        yield Block(self._number, frames, out.pts * out.time_base.numerator / out.time_base.denominator)
+
+
+class _VideoChain(_Chain):
+    """Pictures are gathered into chunks here; no filter does that."""
+
+    def __init__(self, number: int, output: Output, start: Start | None) -> None:
+        super().__init__(number, output, start)
+        self._format = pixel_format(output.info.format)
+        self._gathered: list[Tensor] = []
+        self._time_s = 0.0
+
+    def _shape_of(self, frame: Any) -> VideoShape:
+        return VideoShape(frame.format.name, frame.width, frame.height, 0.0)
+
+    def _build(self, shape: VideoShape, frame: Any) -> Any:
+        return video_graph(shape, frame.time_base, self._output.info.filter_description)
+
+    def _set_time(self, frame: Any) -> bool:
+        if frame.pts is None:
+            return False  # without a time it has no place among the others
+        return self._start is None or not self._start.drops(float(frame.pts * frame.time_base))
+
+    def _take(self, out: Any) -> Iterator[Block]:
+        time_s = out.pts * out.time_base.numerator / out.time_base.denominator
+        if not self._gathered:
+            self._time_s = time_s
+        self._gathered.append(self._format.view(_raw(out), out.height, out.width))
+        if len(self._gathered) >= max(1, self._output.frames_per_chunk):
+            yield from self._rest()
+
+    def _rest(self) -> Iterator[Block]:
+        if self._gathered:
+            frames = torch.cat(self._gathered) if len(self._gathered) > 1 else self._gathered[0]
+            self._gathered = []
+            yield Block(self._number, frames, self._time_s)
+
+
+def _raw(frame: Any) -> Tensor:
+    """A picture's bytes without the padding of its rows, as the program writes them."""
+    name, planes = frame.format.name, frame.planes
+    rows = []
+    for index, plane in enumerate(planes):
+        wide = 2 if name.endswith("10le") or (name == "nv12" and index) else 1
+        length = pixel_format(name).size(frame.height, frame.width) // frame.height if len(planes) == 1 else 0
+        length = length or wide * plane.width
+        padded = torch.frombuffer(bytearray(plane), dtype=torch.uint8)
+        padded = padded[: plane.line_size * plane.height].reshape(plane.height, plane.line_size)
+        rows.append(padded[:, :length].reshape(-1))
+    return torch.cat(rows) if len(rows) > 1 else rows[0].contiguous()
