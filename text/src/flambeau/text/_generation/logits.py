@@ -31,7 +31,9 @@ def restrict_to_top_k(scores: Tensor, top_k: int) -> Tensor:
 
 
 def restrict_to_top_p(probs: Tensor, top_p: float) -> Tensor:
-    """Set to 0 what is not of the smallest set that holds this share (Holtzman et al. 2019, arXiv:1904.09751).
+    """Keep the likeliest tokens that together hold at most this share, and set the others to 0.
+
+    Holtzman et al. 2019, arXiv:1904.09751, keep the token that passes the share too; upstream does not.
 
     Args:
         probs: (N, V), probabilities.
@@ -43,8 +45,7 @@ def restrict_to_top_p(probs: Tensor, top_p: float) -> Tensor:
     if not 0 <= top_p <= 1:
         raise ValueError(f"top_p is {top_p}, expected a share between 0 and 1.")
     ordered, places = probs.sort(descending=True)
-    # What comes before a token already holds the share.
-    hidden = ordered.cumsum(-1) - ordered >= top_p
+    hidden = ordered.cumsum(-1) > top_p
     hidden[..., 0] = False
     return probs.masked_fill(hidden.scatter(-1, places, hidden), 0.0)
 

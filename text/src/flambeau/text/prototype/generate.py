@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -18,10 +19,11 @@ DEFAULT_MAX_SEQ_LEN = 256
 class GenerationUtils(nn.Module):
     """Generation for a model of one's own, such as a T5 with a head.
 
-    A model has `prepare_inputs_for_generation(input_ids, ...)`, which makes the arguments of its `forward`, and, with
-    an encoder of its own, `get_encoder()`. Its output has `decoder_output`, scores (N, T, V) (`logits` for models of
-    transformers). Where it has `past_key_values` too, they come back to `prepare_inputs_for_generation` at the next
-    token, so that each costs the same; beams reorder them by the model's `_reorder_cache(past, beam_idx)`.
+    A model has `prepare_inputs_for_generation(input_ids, ...)`, which makes the arguments of its `forward`. One with an
+    encoder has `get_encoder()`, and its method takes `encoder_outputs` and, if it has that parameter,
+    `encoder_padding_mask`. The output has `decoder_output`, scores (N, T, V) (`logits` for models of transformers).
+    Where it has `past_key_values` too, they come back to `prepare_inputs_for_generation` at the next token, so that
+    each costs the same; beams reorder them by the model's `_reorder_cache(past, beam_idx)`.
 
     Args:
         model: the model; in `eval()` mode, or its dropout acts.
@@ -215,8 +217,15 @@ class GenerationUtils(nn.Module):
             mask = inputs.ne(pad_idx).long()
             return {"encoder_outputs": encoder(inputs, attention_mask=mask, return_dict=True), "attention_mask": mask}
         outputs = encoder(inputs)
+        prepare: Any = self.model.prepare_inputs_for_generation
+        accepted = inspect.signature(prepare).parameters.values()
+        if any(p.name == "encoder_padding_mask" or p.kind is p.VAR_KEYWORD for p in accepted):
+            masks = {"encoder_padding_mask": inputs.eq(getattr(self.model, "padding_idx", pad_idx))}
+        else:
+            masks = {}
         # Lists of the layers' states are no part of what a decoder reads, and cost memory for each beam.
-        return {"encoder_outputs": {name: value for name, value in outputs.items() if isinstance(value, Tensor)}}
+        kept = {name: value for name, value in outputs.items() if isinstance(value, Tensor)}
+        return {"encoder_outputs": kept, **masks}
 
     def _prepare_decoder_ids_for_generation(
         self, batch_size: int, pad_idx: int = 0, device: torch.device | None = None, **model_kwargs: Any

@@ -83,7 +83,10 @@ def roberta_large(
     freeze_encoder: bool = False,
     **kwargs: Any,
 ) -> RobertaModel:
-    """RoBERTa large: 24 layers, 1024 wide (Liu et al. 2019, arXiv:1907.11692); arguments as `roberta_base`."""
+    """RoBERTa large: 24 layers, 1024 wide (Liu et al. 2019, arXiv:1907.11692).
+
+    Arguments as `roberta_base`.
+    """
     return _roberta(
         ROBERTA_LARGE_ENCODER, Roberta_Large_Weights.verify(weights), progress, head, freeze_encoder, **kwargs
     )
@@ -98,7 +101,10 @@ def roberta_distilled(
     freeze_encoder: bool = False,
     **kwargs: Any,
 ) -> RobertaModel:
-    """RoBERTa of 6 layers, 768 wide, distilled (Sanh et al. 2019, arXiv:1910.01108); arguments as `roberta_base`."""
+    """RoBERTa of 6 layers, 768 wide, distilled (Sanh et al. 2019, arXiv:1910.01108).
+
+    Arguments as `roberta_base`.
+    """
     return _roberta(
         ROBERTA_DISTILLED_ENCODER, Roberta_Distilled_Weights.verify(weights), progress, head, freeze_encoder, **kwargs
     )
@@ -113,7 +119,10 @@ def xlmr_base(
     freeze_encoder: bool = False,
     **kwargs: Any,
 ) -> RobertaModel:
-    """XLM-R base, 100 languages (Conneau et al. 2019, arXiv:1911.02116); arguments as `roberta_base`."""
+    """XLM-R base, 100 languages (Conneau et al. 2019, arXiv:1911.02116).
+
+    Arguments as `roberta_base`.
+    """
     return _roberta(XLMR_BASE_ENCODER, XLMR_Base_Weights.verify(weights), progress, head, freeze_encoder, **kwargs)
 
 
@@ -126,5 +135,8 @@ def xlmr_large(
     freeze_encoder: bool = False,
     **kwargs: Any,
 ) -> RobertaModel:
-    """XLM-R large, 100 languages (Conneau et al. 2019, arXiv:1911.02116); arguments as `roberta_base`."""
+    """XLM-R large, 100 languages (Conneau et al. 2019, arXiv:1911.02116).
+
+    Arguments as `roberta_base`.
+    """
     return _roberta(XLMR_LARGE_ENCODER, XLMR_Large_Weights.verify(weights), progress, head, freeze_encoder, **kwargs)

@@ -89,7 +89,10 @@ def t5_base(
     freeze_model: bool = False,
     **kwargs: Any,
 ) -> T5Model:
-    """T5 base: 12 and 12 layers, 768 wide (Raffel et al. 2019, arXiv:1910.10683); arguments as `t5_small`."""
+    """T5 base: 12 and 12 layers, 768 wide (Raffel et al. 2019, arXiv:1910.10683).
+
+    Arguments as `t5_small`.
+    """
     return _t5(bundler.T5_BASE.config, T5_Base_Weights.verify(weights), progress, kind, freeze_model, **kwargs)
 
 
@@ -102,7 +105,10 @@ def t5_large(
     freeze_model: bool = False,
     **kwargs: Any,
 ) -> T5Model:
-    """T5 large: 24 and 24 layers, 1024 wide (Raffel et al. 2019, arXiv:1910.10683); arguments as `t5_small`."""
+    """T5 large: 24 and 24 layers, 1024 wide (Raffel et al. 2019, arXiv:1910.10683).
+
+    Arguments as `t5_small`.
+    """
     return _t5(bundler.T5_LARGE.config, T5_Large_Weights.verify(weights), progress, kind, freeze_model, **kwargs)
 
 
@@ -115,7 +121,10 @@ def t5_3b(
     freeze_model: bool = False,
     **kwargs: Any,
 ) -> T5Model:
-    """T5 of 3 billion parameters (Raffel et al. 2019, arXiv:1910.10683); arguments as `t5_small`."""
+    """T5 of 3 billion parameters (Raffel et al. 2019, arXiv:1910.10683).
+
+    Arguments as `t5_small`.
+    """
     return _t5(bundler.T5_3B.config, T5_3B_Weights.verify(weights), progress, kind, freeze_model, **kwargs)
 
 
@@ -128,7 +137,10 @@ def t5_11b(
     freeze_model: bool = False,
     **kwargs: Any,
 ) -> T5Model:
-    """T5 of 11 billion parameters (Raffel et al. 2019, arXiv:1910.10683); arguments as `t5_small`."""
+    """T5 of 11 billion parameters (Raffel et al. 2019, arXiv:1910.10683).
+
+    Arguments as `t5_small`.
+    """
     return _t5(bundler.T5_11B.config, T5_11B_Weights.verify(weights), progress, kind, freeze_model, **kwargs)
 
 
@@ -141,7 +153,10 @@ def flan_t5_base(
     freeze_model: bool = False,
     **kwargs: Any,
 ) -> T5Model:
-    """Flan-T5 base (Chung et al. 2022, arXiv:2210.11416); arguments as `t5_small`."""
+    """Flan-T5 base (Chung et al. 2022, arXiv:2210.11416).
+
+    Arguments as `t5_small`.
+    """
     return _t5(
         bundler.FLAN_T5_BASE.config, Flan_T5_Base_Weights.verify(weights), progress, kind, freeze_model, **kwargs
     )
@@ -156,7 +171,10 @@ def flan_t5_large(
     freeze_model: bool = False,
     **kwargs: Any,
 ) -> T5Model:
-    """Flan-T5 large (Chung et al. 2022, arXiv:2210.11416); arguments as `t5_small`."""
+    """Flan-T5 large (Chung et al. 2022, arXiv:2210.11416).
+
+    Arguments as `t5_small`.
+    """
     return _t5(
         bundler.FLAN_T5_LARGE.config, Flan_T5_Large_Weights.verify(weights), progress, kind, freeze_model, **kwargs
     )
@@ -171,7 +189,10 @@ def flan_t5_xl(
     freeze_model: bool = False,
     **kwargs: Any,
 ) -> T5Model:
-    """Flan-T5 XL, 3 billion parameters (Chung et al. 2022, arXiv:2210.11416); arguments as `t5_small`."""
+    """Flan-T5 XL, 3 billion parameters (Chung et al. 2022, arXiv:2210.11416).
+
+    Arguments as `t5_small`.
+    """
     return _t5(bundler.FLAN_T5_XL.config, Flan_T5_XL_Weights.verify(weights), progress, kind, freeze_model, **kwargs)
 
 
@@ -184,5 +205,8 @@ def flan_t5_xxl(
     freeze_model: bool = False,
     **kwargs: Any,
 ) -> T5Model:
-    """Flan-T5 XXL, 11 billion parameters (Chung et al. 2022, arXiv:2210.11416); arguments as `t5_small`."""
+    """Flan-T5 XXL, 11 billion parameters (Chung et al. 2022, arXiv:2210.11416).
+
+    Arguments as `t5_small`.
+    """
     return _t5(bundler.FLAN_T5_XXL.config, Flan_T5_XXL_Weights.verify(weights), progress, kind, freeze_model, **kwargs)

@@ -1,0 +1,50 @@
+"""What the conformance kit needs to check text: inputs of models, and what is known not to hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flambeau.core.registry import MODELS
+
+_NO_CHECKSUM = "its owner states no checksum or size, and none is on record"
+_POOLER = "published checkpoints have a pooler, which only pooling='pooler' reads"
+_SHARED = "biases of positions are part of its output, as upstream's, and the same for every text"
+_BIASED = ("t5_*", "flan_t5_*")
+
+expected_failures = {
+    **{f"weights-metadata:text/{name}": _NO_CHECKSUM for name in ("roberta_*", "xlmr_*", *_BIASED)},
+    **{f"weights-metadata:text/{name}": _NO_CHECKSUM for name in ("bert_large_*", "minilm_l12")},
+    **{f"gradients-reach-parameters:text/{name}": _POOLER for name in ("bert_*", "minilm_*")},
+    **{f"batch-sizes:text/{name}": _SHARED for name in _BIASED},
+}
+
+
+def example_inputs(model_name: str, batch: int) -> tuple[Tensor, ...]:
+    """Token ids of texts of several lengths, padded; for a T5 with a decoder the ids so far as well."""
+    padding = 1 if model_name.startswith(("roberta", "xlmr")) else 0
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(5, 900, (batch, 9), generator=generator)
+    for row in range(batch):
+        tokens[row, 9 - 2 * (row % 3) :] = padding
+    if MODELS.info(f"text/{model_name}").get("task") != "text-generation":
+        return (tokens,)
+    return tokens, torch.randint(5, 900, (batch, 4), generator=generator)
+
+
+def model_config(model_name: str) -> dict[str, Any]:
+    """Two layers, and a vocabulary of a thousand: names and shapes of the rest are those of the published model."""
+    if "t5" in model_name:
+        wide = {"embedding_dim": 64, "ffn_dimension": 96, "num_attention_heads": 4, "qkv_dim": 16}
+        return {"num_encoder_layers": 2, "num_decoder_layers": 2, "vocab_size": 1000, **wide}
+    return {"num_encoder_layers": 2, "vocab_size": 1000, "embedding_dim": 48, "ffn_dimension": 96}
+
+
+def training_loss(model_name: str, model: torch.nn.Module, inputs: tuple[Tensor, ...]) -> Tensor | None:
+    """The sum of a T5's scores, whose other outputs are not all differentiable; None for the other models."""
+    if "t5" not in model_name:
+        return None
+    loss: Tensor = model(*inputs)["decoder_output"].sum()
+    return loss
