@@ -3,7 +3,8 @@
     python tools/missing_names.py vision
 
 The recorded upstream surface lies in `spec/data/<package>_api.json` of the shared folder (`FLAMBEAU_SHARED`, else a
-folder `shared` beside the checkout). Prints one missing name a line and the counts; exits 1 when names are missing.
+folder `shared` beside the checkout), or in `recorded/` beside this program. Prints one missing name a line and the
+counts; exits 1 when names are missing.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ def recorded(package: str) -> dict[str, list[str]]:
 def _facts(name: str) -> dict[str, Any]:
     shared = Path(os.environ.get("FLAMBEAU_SHARED", ROOT.parent / "shared"))
     path = shared / "spec" / "data" / f"{name}.json"
+    own = Path(__file__).parent / "recorded" / f"{name}.json"
+    path = own if own.is_file() else path
     if not path.is_file():
         raise SystemExit(f"{path} is absent: set FLAMBEAU_SHARED to the folder that holds the recorded surfaces.")
     facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
