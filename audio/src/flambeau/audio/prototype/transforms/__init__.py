@@ -1,0 +1,13 @@
+"""Modules over `flambeau.audio.prototype.functional`."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "bark": ("BarkScale", "BarkSpectrogram", "InverseBarkScale"),
+        "chroma": ("ChromaScale", "ChromaSpectrogram"),
+    },
+)
