@@ -9,4 +9,6 @@ from flambeau.core.exports import lazy_exports
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_exports(__name__, {}, submodules=("functional", "io", "models", "transforms", "utils"))
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__, {}, submodules=("functional", "io", "models", "prototype", "transforms", "utils")
+)
