@@ -1,6 +1,6 @@
 """Decoders that turn the frame-wise outputs of a CTC model into words: beam search on the CPU and on a GPU.
 
-`ctc_decoder` searches with or without a lexicon, and with an n-gram language model (ARPA, or a binary file of KenLM), one
+`ctc_decoder` searches with or without a lexicon, and with an n-gram language model (ARPA, or KenLM's binary files), one
 written in Python, or none. `cuda_ctc_decoder` is a prefix search without a model, on a GPU or, just so, on the CPU.
 """
 

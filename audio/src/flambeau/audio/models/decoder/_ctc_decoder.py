@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from flambeau.audio.models.decoder._hypothesis import CTCHypothesis, Path
 from flambeau.audio.models.decoder._language_model import CTCDecoderLM
 from flambeau.audio.models.decoder._ngram import NGramModel
 from flambeau.audio.models.decoder._options import DecoderOptions
+from flambeau.audio.models.decoder._token_order import hash_table_order
 from flambeau.audio.models.decoder._vocabulary import Dictionary, Lexicon, read_lexicon
 
 __all__ = ["CTCDecoder", "ctc_decoder"]
@@ -167,8 +169,8 @@ class CTCDecoder:
             raise RuntimeError(f"emissions must be {rank}D. Found {tuple(emissions.shape)}.")
         if emissions.shape[-1] < self.tokens_dict.index_size():
             raise ValueError(
-                f"emissions has {emissions.shape[-1]} tokens, but the decoder knows {self.tokens_dict.index_size()}; they "
-                "must be those of the model."
+                f"emissions has {emissions.shape[-1]} tokens, but the decoder knows {self.tokens_dict.index_size()}; "
+                "they must be those of the model."
             )
 
     def _hypothesis(self, path: Path) -> CTCHypothesis:
@@ -242,8 +244,9 @@ def ctc_decoder(
             line share an output.
         lm: file of an n-gram model (ARPA, also gzipped, or a binary file of KenLM), or a model written in Python. Its
             units are words with a lexicon, tokens without.
-        lm_dict: file of the words that a model in Python knows, one a line, in the order of its units; each word of the
-            lexicon must be in it.
+        lm_dict: file of the model's units in the order of their numbers, one a line: words with a lexicon, and each word
+            of that must be in it; tokens without. Give the file of tokens with an n-gram model of tokens: without it they
+            are scored in upstream's order, which is not theirs, and a warning says so.
         nbest: hypotheses to return for each utterance.
         beam_size: most hypotheses that are kept from frame to frame.
         beam_size_token: most tokens that are looked at in a frame; all when None.
@@ -280,6 +283,8 @@ def ctc_decoder(
         word_dict = Dictionary.of(lm_dict)
     elif spelled is not None:
         word_dict = Dictionary(([word] for word in spelled), default=UNKNOWN)
+    elif isinstance(lm, str | os.PathLike):
+        word_dict = _units_of_tokens(tokens_dict, unk_word)
     options = DecoderOptions(
         beam_size=beam_size,
         beam_size_token=tokens_dict.index_size() if beam_size_token is None else beam_size_token,
@@ -292,6 +297,20 @@ def ctc_decoder(
     )
     model = lm if lm is None or isinstance(lm, CTCDecoderLM) else open_model(os.fspath(lm))
     return CTCDecoder(nbest, spelled, word_dict, tokens_dict, model, options, blank_token, sil_token, unk_word)
+
+
+def _units_of_tokens(tokens_dict: Dictionary, unk_word: str) -> Dictionary:
+    """The tokens as a language model of tokens gets them."""
+    given = list(dict.fromkeys([*tokens_dict, unk_word]))
+    order = hash_table_order(given)
+    if order[: tokens_dict.index_size()] != list(tokens_dict):
+        warnings.warn(
+            "A language model of tokens scores the wrong ones: as upstream, ctc_decoder numbers them for the model in "
+            "an order of its own. Pass the tokens, one a line, as lm_dict as well to have each scored as itself.",
+            UserWarning,
+            stacklevel=3,
+        )
+    return Dictionary([entry] for entry in order)
 
 
 def open_model(path: str) -> Any:

@@ -44,7 +44,10 @@ _SIGNATURES: dict[str, tuple[list[Any], Any]] = {
 
 class _Options(ctypes.Structure):
     _fields_ = [
-        *((name, _I32) for name in ("tokens", "blank", "silence", "unknown", "beam", "beam_tokens", "log_add", "reserved")),
+        *(
+            (name, _I32)
+            for name in ("tokens", "blank", "silence", "unknown", "beam", "beam_tokens", "log_add", "reserved")
+        ),
         *((name, _F64) for name in ("threshold", "lm_weight", "word_score", "unknown_score", "silence_score")),
     ]
 
@@ -122,7 +125,7 @@ class _States:
         self._numbers.clear()
         try:
             return self._number(self.model.start(False))
-        except BaseException as error:  # noqa: BLE001  # raised again by `_check`; it cannot pass through C
+        except BaseException as error:  # raised again by `_check`; it cannot pass through C
             self.error = error
             return -1
 
@@ -131,7 +134,7 @@ class _States:
             after, value = self.model.score(self._states[state], unit)
             score[0] = value
             return self._number(after)
-        except BaseException as error:  # noqa: BLE001  # as above
+        except BaseException as error:  # as above
             self.error = error
             return -1
 
@@ -140,7 +143,7 @@ class _States:
             after, value = self.model.finish(self._states[state])
             score[0] = value
             return self._number(after)
-        except BaseException as error:  # noqa: BLE001  # as above
+        except BaseException as error:  # as above
             self.error = error
             return -1
 
@@ -216,7 +219,13 @@ class NativeEngine:
     ) -> list[list[Path]]:
         lengths = lengths.to(torch.int64).contiguous()
         pointer = _function("fb_ctc_decode")(
-            decoder.handle.pointer, emissions.data_ptr(), lengths.data_ptr(), batch, frames, nbest, torch.get_num_threads()
+            decoder.handle.pointer,
+            emissions.data_ptr(),
+            lengths.data_ptr(),
+            batch,
+            frames,
+            nbest,
+            torch.get_num_threads(),
         )
         return _read(_Handle(pointer, "fb_ctc_results_free", "the results"), batch, decoder.states)
 

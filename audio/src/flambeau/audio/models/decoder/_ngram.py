@@ -40,8 +40,8 @@ def _function(name: str) -> Callable[..., Any]:
 class NGramModel:
     """An n-gram model: log10 probabilities of words, each after those before it.
 
-    A binary file is mapped and read where it lies, so that opening one of gigabytes takes no time and processes share it;
-    it must stay as it is while the model is used. An ARPA file is read into memory.
+    A binary file is mapped and read where it lies, so that opening one of gigabytes takes no time and processes share
+    it; it must stay as it is while the model is used. An ARPA file is read into memory.
 
     Args:
         path: an ARPA file, also gzipped, or a binary file of KenLM (hash tables or tries, also quantised).
@@ -60,7 +60,9 @@ class NGramModel:
         message = ctypes.create_string_buffer(512)
         self.handle: int | None = _function("fb_lm_open")(self._bytes.ctypes.data, len(self._bytes), message, 512)
         if not self.handle:
-            raise LanguageModelError(f"{path} is no language model that can be read: {message.value.decode(errors='replace')}.")
+            raise LanguageModelError(
+                f"{path} is no language model that can be read: {message.value.decode(errors='replace')}."
+            )
         self.order: int = _function("fb_lm_order")(self.handle)
 
     def __del__(self) -> None:

@@ -32,5 +32,7 @@ class DecoderOptions:
             if (value := getattr(self, name)) != value:
                 raise ValueError(f"{name} is not a number; expected a float.")
         if self.beam_threshold < 0:
-            raise ValueError(f"beam_threshold is {self.beam_threshold}, expected 0 or more: hypotheses are dropped "
-                             "whose scores are lower than the best by more than it.")
+            raise ValueError(
+                f"beam_threshold is {self.beam_threshold}, expected 0 or more: hypotheses are dropped "
+                "whose scores are lower than the best by more than it."
+            )

@@ -27,8 +27,10 @@ class Dictionary:
         for number, row in enumerate(rows):
             for entry in row:
                 if entry in self._numbers:
-                    raise ValueError(f"Duplicate entry name in dictionary {entry!r}: it has number "
-                                     f"{self._numbers[entry]} and is given number {number} as well; keep one of them.")
+                    raise ValueError(
+                        f"Duplicate entry name in dictionary {entry!r}: it has number "
+                        f"{self._numbers[entry]} and is given number {number} as well; keep one of them."
+                    )
                 self._numbers[entry] = number
                 if len(self._names) == number:
                     self._names.append(entry)
@@ -105,6 +107,6 @@ def _rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
     """The lines that are not blank: number and fields."""
     with Path(path).open("rb") as file:
         for number, line in enumerate(file, 1):
-            # Of bytes only ASCII blanks part fields: a token may hold any other character, a no-break space for instance.
+            # Of bytes only ASCII blanks part fields: a token may hold any other character, such as a no-break space.
             if fields := line.split():
                 yield number, [field.decode() for field in fields]
