@@ -76,7 +76,7 @@ def _description(form: Any) -> list[Any]:
 
 def _kept(place: Path, blocks: Iterable[bytes]) -> bytes | mmap.mmap:
     """The content of an index file, made of these blocks unless it is there; mapped where it is not empty."""
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return _mapped(place)
     part = place.with_name(f".{place.name}.{os.getpid()}.{os.urandom(4).hex()}.part")
     try:

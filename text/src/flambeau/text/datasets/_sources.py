@@ -158,10 +158,13 @@ class Nested:
     def _inner(self, place: Place) -> Path:
         try:
             outer = place.obtain(self.archive)
-        except DownloadError:
-            if self.inner_copy is None or place.from_dir is not None:
+        except DownloadError as error:
+            if self.inner_copy is None:
                 raise
-            return place.obtain(self.inner_copy)
+            try:
+                return place.obtain(self.inner_copy)
+            except DownloadError as second:
+                raise type(error)(f"{error}\n{second}") from error
         _take(place, outer, (Text(self.inner, PurePosixPath(self.inner).name),), _copy)
         found = place.find(self.inner)
         if found is None:
