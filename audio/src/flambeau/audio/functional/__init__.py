@@ -45,11 +45,15 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "dither": ("dither",),
         "edit_distance": ("edit_distance",),
         "effects": ("contrast", "dcshift", "gain", "overdrive"),
+        "forced_align": ("TokenSpan", "forced_align", "merge_tokens"),
         "iir": ("filtfilt", "lfilter"),
         "loudness": ("loudness",),
         "modulation": ("flanger", "phaser"),
         "pitch_detection": ("detect_pitch_frequency",),
+        "rnnt_loss": ("rnnt_loss",),
         "vad": ("vad",),
+        # codecs
+        "codecs": ("apply_codec",),
     },
     submodules=("filtering",),
 )
