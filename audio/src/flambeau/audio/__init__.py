@@ -10,5 +10,19 @@ from flambeau.core.exports import lazy_exports
 __version__ = "0.1.0"
 
 __getattr__, __dir__, __all__ = lazy_exports(
-    __name__, {}, submodules=("functional", "io", "models", "prototype", "transforms", "utils")
+    __name__,
+    {
+        "backend.common": ("AudioMetaData",),
+        "backend.dispatch": (
+            "get_audio_backend",
+            "info",
+            "list_audio_backends",
+            "load",
+            "load_with_torchcodec",
+            "save",
+            "save_with_torchcodec",
+            "set_audio_backend",
+        ),
+    },
+    submodules=("backend", "functional", "io", "models", "prototype", "transforms", "utils"),
 )

@@ -28,9 +28,16 @@ if TYPE_CHECKING:
         SourceStream as SourceStream,
         SourceVideoStream as SourceVideoStream,
     )
+    from flambeau.audio.io.codec_config import CodecConfig as CodecConfig
+    from flambeau.audio.io.effector import AudioEffector as AudioEffector
+    from flambeau.audio.io.playback import play_audio as play_audio
     from flambeau.audio.io.stream_reader import (
         StreamReader as StreamReader,
         StreamingMediaDecoder as StreamingMediaDecoder,
+    )
+    from flambeau.audio.io.stream_writer import (
+        StreamWriter as StreamWriter,
+        StreamingMediaEncoder as StreamingMediaEncoder,
     )
 # isort: on
 
@@ -45,6 +52,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "OutputAudioStream", "OutputStream", "OutputVideoStream", "SourceAudioStream", "SourceStream",
             "SourceVideoStream",
         ),
+        "codec_config": ("CodecConfig",),
+        "effector": ("AudioEffector",),
+        "playback": ("play_audio",),
         "stream_reader": ("StreamReader", "StreamingMediaDecoder"),
+        "stream_writer": ("StreamWriter", "StreamingMediaEncoder"),
     },
 )  # fmt: skip

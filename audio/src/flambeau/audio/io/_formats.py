@@ -31,6 +31,7 @@ _PACKED = {
         SampleFormat("dbl", torch.float64, "pcm_f64le"),
     )
 }
+PACKED_FORMATS = tuple(_PACKED.values())
 SAMPLE_FORMATS = sorted([*_PACKED, *(f"{name}p" for name in _PACKED)])
 
 

@@ -1,0 +1,152 @@
+"""WAV, FLAC, OGG, Opus, MP3 and NIST SPHERE through libsndfile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flambeau.audio.backend.common import AudioMetaData
+from flambeau.audio.io._errors import MediaError, MissingFFmpegError
+
+_BITS = {
+    "PCM_S8": 8, "PCM_U8": 8, "PCM_16": 16, "PCM_24": 24, "PCM_32": 32, "FLOAT": 32, "DOUBLE": 64, "ULAW": 8, "ALAW": 8,
+}  # fmt: skip
+_ENCODINGS = {
+    "PCM_S8": "PCM_S", "PCM_U8": "PCM_U", "PCM_16": "PCM_S", "PCM_24": "PCM_S", "PCM_32": "PCM_S", "FLOAT": "PCM_F",
+    "DOUBLE": "PCM_F", "ULAW": "ULAW", "ALAW": "ALAW", "VORBIS": "VORBIS", "OPUS": "OPUS", "MPEG_LAYER_III": "MP3",
+    "GSM610": "GSM",
+}  # fmt: skip
+_STORED = {"PCM_S8": "int16", "PCM_U8": "int16", "PCM_16": "int16", "PCM_24": "int32", "PCM_32": "int32"}
+
+
+class NotForSoundfileError(MediaError):
+    """libsndfile does not read or write this; another backend may."""
+
+
+def soundfile() -> ModuleType:
+    """The module.
+
+    Raises:
+        MissingFFmpegError: it, or the libsndfile that it needs, is not installed.
+    """
+    try:
+        import soundfile as module
+    except (ImportError, OSError) as error:
+        raise MissingFFmpegError(f"soundfile cannot be used ({error}). Run: pip install soundfile") from error
+    return module
+
+
+def has_soundfile() -> bool:
+    """Whether soundfile is there."""
+    try:
+        soundfile()
+    except MissingFFmpegError:
+        return False
+    return True
+
+
+@contextmanager
+def _opened(source: Any, name: str) -> Iterator[Any]:
+    module = soundfile()
+    try:
+        file = module.SoundFile(source)
+    except (module.LibsndfileError, TypeError) as error:
+        raise NotForSoundfileError(f"{name}: {getattr(error, 'error_string', error)}") from error
+    with file:
+        try:
+            yield file
+        except module.LibsndfileError as error:
+            raise MediaError(f"Failed to read {name} ({error.error_string}).") from error
+
+
+def info(source: Any, name: str) -> AudioMetaData:
+    """What libsndfile tells of a file.
+
+    Raises:
+        NotForSoundfileError: it is of another format.
+    """
+    with _opened(source, name) as file:
+        flac = file.format == "FLAC"
+        return AudioMetaData(
+            file.samplerate,
+            file.frames,
+            file.channels,
+            _BITS.get(file.subtype, 0),
+            "FLAC" if flac else _ENCODINGS.get(file.subtype, "UNKNOWN"),
+        )
+
+
+def load(
+    source: Any, name: str, offset: int, count: int, *, normalize: bool, channels_first: bool
+) -> tuple[Tensor, int]:
+    """A stretch of a file; see `flambeau.audio.load`.
+
+    Raises:
+        NotForSoundfileError: it is of another format.
+        MediaError: it is damaged.
+    """
+    with _opened(source, name) as file:
+        dtype = "float32"
+        if not normalize and file.format in ("WAV", "WAVEX", "RF64", "W64"):
+            dtype = _STORED.get(file.subtype, "float64" if file.subtype == "DOUBLE" else "float32")
+        if offset >= file.frames:
+            frames = torch.empty((0, file.channels), dtype=getattr(torch, dtype))
+        else:
+            file.seek(offset)
+            frames = torch.from_numpy(file.read(count, dtype=dtype, always_2d=True))
+        if not normalize and file.subtype == "PCM_U8":
+            frames = (frames // 256 + 128).to(torch.uint8)
+        return (frames.T.contiguous() if channels_first else frames), file.samplerate
+
+
+def save(
+    target: Any,
+    name: str,
+    frames: Tensor,
+    sample_rate: int,
+    format: str,
+    subtype: str,
+    compression_level: float | None = None,
+    bitrate_mode: str | None = None,
+) -> None:
+    """Write (frames, channels).
+
+    Raises:
+        NotForSoundfileError: libsndfile does not write this.
+    """
+    module = soundfile()
+    array = _array(frames, subtype)
+    try:
+        with module.SoundFile(
+            target,
+            "w",
+            sample_rate,
+            frames.shape[1],
+            subtype,
+            format=format,
+            **({} if compression_level is None else {"compression_level": compression_level}),
+            **({} if bitrate_mode is None else {"bitrate_mode": bitrate_mode}),
+        ) as file:
+            # In pieces: libsndfile's Vorbis encoder keeps a block of any size on the stack.
+            for at in range(0, len(array), 65536):
+                file.write(array[at : at + 65536])
+    except (module.LibsndfileError, ValueError) as error:
+        raise NotForSoundfileError(f"Failed to save {name} ({getattr(error, 'error_string', error)}).") from error
+
+
+def _array(frames: Tensor, subtype: str) -> Any:
+    """In a dtype that libsndfile scales to the file's: integers in full range, floats in [-1, 1]."""
+    frames = frames.detach().cpu()
+    if frames.dtype == torch.uint8:
+        frames = (frames.to(torch.int16) - 128) * 256
+    if frames.dtype in (torch.float16, torch.bfloat16):
+        frames = frames.float()
+    if not frames.is_floating_point() and subtype in ("FLOAT", "DOUBLE"):
+        # libsndfile would write integers as they are, without bringing them into [-1, 1].
+        frames = frames.double() / float(-torch.iinfo(frames.dtype).min)
+    return frames.contiguous().numpy()
