@@ -7,6 +7,10 @@ from flambeau.core.exports import lazy_exports
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "rnnt": ("Emformer_RNNT_Base_Weights",),
+        "separation": ("ConvTasNet_Base_Weights", "HDemucs_High_Weights"),
+        "squim": ("Squim_Objective_Weights", "Squim_Subjective_Weights"),
+        "synthesis": ("HiFiGAN_V3_Weights", "Tacotron2_Weights", "WaveRNN_Weights"),
         "wav2vec2": (
             "HuBERT_Base_Weights",
             "HuBERT_Large_Weights",

@@ -1,7 +1,7 @@
 """Builders of the published sizes of wav2vec 2.0, XLS-R, HuBERT and WavLM, with their weights.
 
-Each takes upstream's arguments, and by name `weights`, `progress`, `device` and `dtype`. With weights, arguments left at
-their defaults are those the weights were trained with.
+Each takes upstream's arguments, and by name `weights`, `progress`, `device` and `dtype`. With weights, arguments left
+at their defaults are those the weights were trained with.
 """
 
 from __future__ import annotations

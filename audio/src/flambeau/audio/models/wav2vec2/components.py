@@ -1,4 +1,4 @@
-"""The parts of wav2vec 2.0-style networks: convolutional extractor, positional convolution, transformer (arXiv:2006.11477).
+"""The parts of wav2vec 2.0: convolutional extractor, positional convolution, transformer (arXiv:2006.11477).
 
 Names of modules and parameters are upstream's, so that its checkpoints load.
 """
@@ -304,12 +304,14 @@ def _get_encoder(
     layer_drop: float,
 ) -> Encoder:
     """The encoder of wav2vec 2.0 and HuBERT."""
-    attentions = [SelfAttention(embed_dim, num_heads, attention_dropout) for _ in range(num_layers)]
     layers = [
         EncoderLayer(
-            attention, dropout, layer_norm_first, FeedForward(embed_dim, ff_interm_features, ff_interm_dropout, dropout)
+            SelfAttention(embed_dim, num_heads, attention_dropout),
+            dropout,
+            layer_norm_first,
+            FeedForward(embed_dim, ff_interm_features, ff_interm_dropout, dropout),
         )
-        for attention in attentions
+        for _ in range(num_layers)
     ]
     pos_conv = ConvolutionalPositionalEmbedding(embed_dim, pos_conv_kernel, pos_conv_groups)
     # The norm of the stack sits at its other end than the layers' own.

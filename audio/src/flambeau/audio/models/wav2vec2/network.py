@@ -63,8 +63,8 @@ class Wav2Vec2Model(nn.Module):
 
         Args:
             waveforms: (batch, time), float; most networks want zero mean and unit variance, see their weights.
-            lengths: (batch,) valid samples of each item; None where all are of one length. Padding then has no influence
-                on valid frames, except through the group norm of networks that have one.
+            lengths: (batch,) valid samples of each item; None where all are of one length. With them padding does not
+                change valid frames, except through the group norm of networks that have one.
 
         Returns:
             (batch, frames, labels or embed_dim), unnormalized, and (batch,) valid frames, None without `lengths`.
@@ -130,8 +130,8 @@ class HuBERTPretrainModel(nn.Module):
         x = encoder.transformer(x, attention_mask=attention_mask)
         if labels.shape[1] < x.shape[1]:
             raise ValueError(
-                f"The length of label must match that of HuBERT model: {labels.shape[1]} labels for {x.shape[1]} frames; "
-                "compute them at the rate of the extractor."
+                f"The length of label must match that of HuBERT model: "
+                f"{labels.shape[1]} labels for {x.shape[1]} frames; compute them at the rate of the extractor."
             )
         valid = mask.new_ones(mask.shape) if padding is None else ~padding
         masked, others = self.logit_generator(x, labels[:, : x.shape[1]], mask & valid, ~mask & valid)

@@ -1,4 +1,4 @@
-"""What HuBERT is pretrained with (Hsu et al. 2021, arXiv:2106.07447): span masks and cosine logits of cluster labels."""
+"""What HuBERT is pretrained with (Hsu et al. 2021, arXiv:2106.07447): span masks, cosine logits of cluster labels."""
 
 from __future__ import annotations
 

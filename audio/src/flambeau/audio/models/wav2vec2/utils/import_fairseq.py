@@ -40,8 +40,8 @@ def import_fairseq_model(original: nn.Module) -> Wav2Vec2Model:
     """Build our network from one of `fairseq`.
 
     Args:
-        original: a pretrained `Wav2Vec2Model` or `HubertModel`, or a fine-tuned `Wav2VecEncoder` or `HubertEncoder` (the
-            `w2v_encoder` of a `Wav2VecCtc` or `HubertCtc`); it is left as it is.
+        original: a pretrained `Wav2Vec2Model` or `HubertModel`, or a fine-tuned `Wav2VecEncoder` or `HubertEncoder`
+            (the `w2v_encoder` of a `Wav2VecCtc` or `HubertCtc`); it is left as it is.
 
     Returns:
         The network in eval mode, with copies of the parameters.
@@ -60,7 +60,8 @@ def import_fairseq_model(original: nn.Module) -> Wav2Vec2Model:
         inner = outer
     else:
         raise ValueError(
-            f"`original` is a {name}, expected a Wav2Vec2Model, HubertModel, Wav2VecEncoder or HubertEncoder of fairseq."
+            f"`original` is a {name}, expected a Wav2Vec2Model, HubertModel, Wav2VecEncoder or HubertEncoder "
+            "of the library fairseq."
         )
     outputs = len(state["proj.weight"]) if "proj.weight" in state and inner is not outer else None
     with empty_parameters():

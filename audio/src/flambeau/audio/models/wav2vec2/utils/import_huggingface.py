@@ -37,7 +37,8 @@ def import_huggingface_model(original: nn.Module) -> Wav2Vec2Model:
     """Build our network from one of `transformers`.
 
     Args:
-        original: a `Wav2Vec2Model`, `HubertModel` or `WavLMModel`, or a `...ForCTC` with one of them; it is left as it is.
+        original: a `Wav2Vec2Model`, `HubertModel` or `WavLMModel`, or a `...ForCTC` with one of them; it is left as it
+            is.
 
     Returns:
         The network in eval mode, with copies of the parameters. Where the original takes no attention mask, pass it no
