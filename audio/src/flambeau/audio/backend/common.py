@@ -16,7 +16,7 @@ class AudioMetaData:
         num_frames: samples per channel, as many as `load` gives.
         num_channels: how many.
         bits_per_sample: as stored; 0 for codecs that keep no samples, such as MP3.
-        encoding: `PCM_S, PCM_U, PCM_F, FLAC, ULAW, ALAW, MP3, VORBIS, OPUS, AAC, AMR_NB, AMR_WB, HTK, GSM` or `UNKNOWN`.
+        encoding: `PCM_S, PCM_U, PCM_F, FLAC, ULAW, ALAW, MP3, VORBIS, OPUS, AAC, AMR_NB, AMR_WB, GSM` or `UNKNOWN`.
     """
 
     sample_rate: int

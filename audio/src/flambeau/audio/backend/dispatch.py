@@ -120,8 +120,8 @@ def load(
         channels_first: (channels, frames), else (frames, channels).
         format: the container, where the content does not tell.
         buffer_size: bytes read at once from objects.
-        backend: "soundfile", "ffmpeg" or "sox"; by default the fastest that reads the format. Plain WAV files are mapped
-            into memory, so that a stretch costs what the stretch costs.
+        backend: "soundfile", "ffmpeg" or "sox"; by default the fastest that reads the format. Plain WAV files are
+            mapped into memory, so that a stretch costs what the stretch costs.
 
     Returns:
         The waveform, contiguous, and its sample rate in Hz.
@@ -177,7 +177,7 @@ def save(
         channels_first: see `src`.
         format: the container; by default told by the name. Needed for objects.
         encoding: `PCM_S, PCM_U, PCM_F, ULAW, ALAW`, for WAV and SPHERE alone.
-        bits_per_sample: WAV: 16, 24 or 32 of PCM_S, 8 of PCM_U, 32 or 64 of PCM_F. FLAC: 8, 16 or 24. SPHERE: 8, 16, 24, 32.
+        bits_per_sample: WAV: 16, 24 or 32 of PCM_S, 8 of PCM_U, 32 or 64 of PCM_F. FLAC: 8, 16 or 24. SPHERE: 8 to 32.
         buffer_size: kept for code written for other versions.
         backend: "soundfile", "ffmpeg" or "sox"; by default whichever writes the format.
         compression: MP3: kbit/s, or quality from -9.999 (worst) to 0 below zero; FLAC: 0 to 8; OGG: quality from -1 to
@@ -225,7 +225,8 @@ def _write(
                 recipe.level,
                 recipe.bitrate_mode,
             )
-        except MissingFFmpegError:
+        except (_soundfile.NotForSoundfileError, MissingFFmpegError):
+            # Such as Opus at 44.1 kHz, which FFmpeg resamples.
             if backend is not None or not has_libav():
                 raise
         else:

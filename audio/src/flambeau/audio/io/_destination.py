@@ -89,7 +89,7 @@ class Destination:
         if not isinstance(dst, str | os.PathLike):
             if not callable(getattr(dst, "write", None)):
                 raise MediaValueError(
-                    f"Cannot write media to {type(dst).__name__}; expected a path, an address or an object with write()."
+                    f"Cannot write media to {type(dst).__name__}; expected a path, an address or one with write()."
                 )
             self.target, self.name = Sink(dst), f"{type(dst).__name__} object"
             return

@@ -162,7 +162,7 @@ class AudioEncoder(_Encoder):
             raise MediaError(f"An audio chunk is 2 dimensional, (frames, channels); got {list(chunk.shape)}.")
         if chunk.dtype != self._format.dtype:
             raise MediaError(
-                f"The stream takes {self._format.dtype} ({self._format.name}), the chunk is of {chunk.dtype}; convert it."
+                f"The stream takes {self._format.dtype} ({self._format.name}), the chunk is of {chunk.dtype}."
             )
         if chunk.shape[1] != self._channels:
             raise MediaError(f"The stream has {self._channels} channel(s), the chunk has {chunk.shape[1]}.")
@@ -244,7 +244,8 @@ class VideoEncoder(_Encoder):
         expected = [self._planes, height, width]
         if chunk.ndim != 4 or chunk.dtype != torch.uint8 or list(chunk.shape[1:]) != expected:
             raise MediaError(
-                f"The stream takes uint8 (frames, {', '.join(map(str, expected))}); got {chunk.dtype} {list(chunk.shape)}."
+                f"The stream takes uint8 (frames, {', '.join(map(str, expected))}); got {chunk.dtype} "
+                f"{list(chunk.shape)}."
             )
         if chunk.device.type != "cpu" and self._hw_accel is None:
             raise MediaError(f"The chunk lies on {chunk.device}; add the stream with hw_accel, or move it to the CPU.")

@@ -137,12 +137,13 @@ class Memory(io.RawIOBase):
         """Always."""
         return True
 
-    def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes, none at the end."""
-        end = len(self._content) if size < 0 else self._position + size
-        got = bytes(self._content[self._position : end])
+    def readinto(self, buffer: Any) -> int:
+        """As many bytes as fit; `read` is made of this."""
+        view = memoryview(buffer).cast("B")
+        got = self._content[self._position : self._position + len(view)]
+        view[: len(got)] = got
         self._position += len(got)
-        return got
+        return len(got)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Move, also behind the end."""

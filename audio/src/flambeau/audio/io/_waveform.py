@@ -13,7 +13,7 @@ from torch import Tensor
 from flambeau.audio.io._chunks import ChunkTensor
 from flambeau.audio.io._encode import audio_frame
 from flambeau.audio.io._errors import MediaError, MediaValueError
-from flambeau.audio.io._filters import AudioShape, audio_graph, pull, read_chain
+from flambeau.audio.io._filters import AudioShape, audio_graph, layout_of, pull, read_chain
 from flambeau.audio.io._formats import PACKED_FORMATS, SampleFormat
 from flambeau.audio.io._libav import errors, has_libav
 from flambeau.audio.io._program import find_ffmpeg
@@ -44,8 +44,8 @@ def check_waveform(waveform: Tensor) -> None:
     """Refuse anything but (frames, channels)."""
     if waveform.ndim != 2:
         raise MediaValueError(
-            f"Expected a waveform of 2 dimensions, (frames, channels); got {list(waveform.shape)}. A waveform with channels "
-            "first is transposed with `.T`."
+            f"Expected a waveform of 2 dimensions, (frames, channels); got {list(waveform.shape)}. A waveform with "
+            "channels first is transposed with `.T`."
         )
 
 
@@ -92,8 +92,8 @@ def _filtered_program(waveform: Tensor, sample_rate: int, description: str) -> T
     done = subprocess.run(
         [
             find_ffmpeg(), "-hide_banner", "-nostdin", "-v", "error", "-f", muxer, "-ar", str(sample_rate), "-ac",
-            str(channels), "-i", "pipe:0", "-map", "0:a", "-af", description, "-ac", str(channels), "-c:a", raw.codec, "-f", "data",
-            "pipe:1",
+            str(channels), "-i", "pipe:0", "-map", "0:a", "-af", description, "-ac", str(channels), "-c:a", raw.codec,
+            "-f", "data", "pipe:1",
         ],
         input=moved.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes(),
         capture_output=True,
@@ -148,10 +148,7 @@ def decoded(
     """
     from flambeau.audio.io.stream_reader import StreamReader
 
-    known = {
-        "sample_rate": str(shape[0]),
-        "ch_layout": f"{shape[1]}C" if shape[1] > 2 else ("mono", "stereo")[shape[1] - 1],
-    }
+    known = {"sample_rate": str(shape[0]), "ch_layout": layout_of(shape[1])}
     headerless = format in _HEADERLESS
     reader = StreamReader(content, format if headerless else None, known if headerless else None, engine="av")
     with reader:

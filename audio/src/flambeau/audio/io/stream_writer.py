@@ -21,8 +21,8 @@ class StreamWriter:
     """Encodes audio and video and writes them into any container that FFmpeg knows.
 
     Args:
-        dst: a path, an address such as `rtmp://...` or `udp://...`, a device's name together with `format`, or an object
-            with `write`; containers that patch their headers need `seek` as well.
+        dst: a path, an address such as `rtmp://...` or `udp://...`, a device's name together with `format`, or an
+            object with `write`; containers that patch their headers need `seek` as well.
         format: the container or device; by default told by the name. Needed for objects.
         buffer_size: bytes written at once.
 
