@@ -12,6 +12,7 @@ from flambeau.core.registry import MODELS
 _NO_CHECKSUM = "its owner states no checksum or size, and none is on record"
 _POOLER = "published checkpoints have a pooler, which only pooling='pooler' reads"
 _SHARED = "biases of positions are part of its output, as upstream's, and the same for every text"
+_LAZY = "attention weights are computed when they are read, which a graph cannot do: it gives None"
 _BIASED = ("t5_*", "flan_t5_*")
 
 expected_failures = {
@@ -19,6 +20,7 @@ expected_failures = {
     **{f"weights-metadata:text/{name}": _NO_CHECKSUM for name in ("bert_large_*", "minilm_l12")},
     **{f"gradients-reach-parameters:text/{name}": _POOLER for name in ("bert_*", "minilm_*")},
     **{f"batch-sizes:text/{name}": _SHARED for name in _BIASED},
+    **{f"{check}:text/{name}": _LAZY for name in _BIASED for check in ("compiles", "exports")},
 }
 
 

@@ -55,11 +55,23 @@ class Plan(NamedTuple):
         places: of the real tokens, None where all of the batch is worked on.
         mask: for attention, None where every key counts.
         reason: why.
+        hidden: (N, T, 1), True at padding that is worked on.
     """
 
     places: Places | None
     mask: Tensor | None
     reason: str
+    hidden: Tensor | None = None
+
+    def begin(self, x: Tensor) -> Tensor:
+        """What is worked on of (N, T, C)."""
+        return x if self.places is None else self.places.pack(x)
+
+    def end(self, x: Tensor) -> Tensor:
+        """(N, T, C) of what was worked on, 0 at padding whichever way it went."""
+        if self.places is not None:
+            return self.places.unpack(x)
+        return x if self.hidden is None else x.masked_fill(self.hidden, 0.0)
 
 
 def plan(real: Tensor, attn_mask: Tensor | None, dtype: torch.dtype) -> Plan:
@@ -72,9 +84,10 @@ def plan(real: Tensor, attn_mask: Tensor | None, dtype: torch.dtype) -> Plan:
     """
     if is_traced():
         reason = "within a graph, where sizes may not depend on values, padding is masked"
-        return Plan(None, attention_mask(real, attn_mask, dtype), reason)
+        return Plan(None, attention_mask(real, attn_mask, dtype), reason, ~real[..., None])
     if real.is_meta:
-        return Plan(None, attention_mask(real, attn_mask, dtype), "tensors without values have no padding to find")
+        reason = "tensors without values have no padding to find"
+        return Plan(None, attention_mask(real, attn_mask, dtype), reason, ~real[..., None])
     if bool(real.all()):
         return Plan(None, attention_mask(None, attn_mask, dtype), "there is no padding to skip")
     if real.device.type == "cpu" and attn_mask is None:

@@ -211,7 +211,7 @@ class BertModel(nn.Module):
                 `padding_idx` if not given.
 
         Returns:
-            (N, T, C), or with a pooling (N, C). Features at padding mean nothing.
+            (N, T, C), or with a pooling (N, C). Features at padding are 0.
 
         Raises:
             ValueError: texts are longer than there are positions.
@@ -233,12 +233,11 @@ class BertModel(nn.Module):
         self._check(tokens)
         real = tokens.ne(self.padding_idx) if attention_mask is None else attention_mask.bool()
         x = self.embeddings(tokens, segments)
-        places, mask, _ = plan(real, None, x.dtype)
-        if places is not None:
-            x = places.pack(x)
+        planned = plan(real, None, x.dtype)
+        x = planned.begin(x)
         for layer in self.encoder.layer:
-            x = layer(x, mask, places)
-        return (x if places is None else places.unpack(x)), real
+            x = layer(x, planned.mask, planned.places)
+        return planned.end(x), real
 
     def padding_plan(self, tokens: Tensor) -> Plan:
         """How a batch of tokens (N, T) would be worked on; for `fast_path_report`."""

@@ -241,18 +241,17 @@ class TransformerEncoder(nn.Module):
         if not self.normalize_before:
             x = self.embedding_layer_norm(x)
         x = self.dropout(x)
-        places, mask, _ = plan(real, attn_mask, x.dtype)
-        if places is not None:
-            x = places.pack(x)
+        planned = plan(real, attn_mask, x.dtype)
+        x = planned.begin(x)
         states = [x]
         for layer in self.layers.layers:
-            x = layer(x, mask, places)
+            x = layer(x, planned.mask, planned.places)
             if every:
                 states.append(x)
         if self.normalize_before:
             x = self.embedding_layer_norm(x)
         states = [*states[:-1], x] if every else [x]
-        return states if places is None else [places.unpack(state) for state in states]
+        return [planned.end(state) for state in states]
 
     def padding_plan(self, tokens: Tensor) -> Plan:
         """How a batch of tokens (N, T) would be worked on; for `fast_path_report`."""
