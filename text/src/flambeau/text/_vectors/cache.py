@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from flambeau.core.files import replace
 from flambeau.core.weights.checkpoints import read_checkpoint
 
 _KIND = "flambeau.text.vectors 1"
+# What torch's reader and taking its result apart raise over something else.
+_DAMAGE = (RuntimeError, TypeError, ValueError, AttributeError, EOFError, LookupError)
 
 
 def load(path: Path, source: Path | None) -> tuple[bytes, Tensor] | None:
@@ -52,7 +56,8 @@ def save(path: Path, words: bytes, vectors: Tensor, source: Path | None) -> None
         save_file(tensors, temporary, metadata)
         replace(temporary, path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         warnings.warn(
             f"The vectors could not be kept as {path} ({error}); they will be read from text every time.",
             HubWarning,
@@ -72,7 +77,7 @@ def load_upstream(path: Path) -> tuple[bytes, Tensor] | None:
         content: Any = torch.load(path, map_location="cpu", weights_only=True)
         words, _, vectors, dim = content
         return "".join(f"{word}\n" for word in words).encode(), vectors.view(-1, dim)[: len(words)].contiguous()
-    except (OSError, RuntimeError, TypeError, ValueError, AttributeError, EOFError, LookupError) as error:
+    except (OSError, pickle.UnpicklingError, *_DAMAGE) as error:
         raise CheckpointError(f"{path} is no copy of word vectors ({error}); remove it.") from error
 
 

@@ -38,7 +38,8 @@ class Format(NamedTuple):
 
     Args:
         delimiter: between the word and its vector; within the vector it is one space.
-        header: most numbers of a line that is no row: anywhere in the file for 1, before the first row for 2.
+        header: 1: a line with one number is no row, wherever it is; 2: lines with up to two are none before the first
+            row.
     """
 
     delimiter: bytes = b" "
@@ -138,7 +139,8 @@ class _Reader:
             row = self._row(self.data[starts[i] : starts[i + 1]].tobytes(), int(i))
             if row is not None:
                 sizes[i] = len(row[0])
-                vectors[i] = row[1]
+                with np.errstate(over="ignore"):  # what float32 cannot hold is infinite
+                    vectors[i] = row[1]
         kept = np.flatnonzero(sizes >= 0)
         if len(kept) < count:
             vectors[: len(kept)] = vectors[kept]
@@ -152,7 +154,7 @@ class _Reader:
         numbers = self._numbers(rest[0]) if rest else []
         where = f"{os.fspath(self.path)!r}, line {self.line + offset}"
         header = self.format.header
-        if len(numbers) == header == 1 or (header == 2 and self.dim is None and 0 < len(numbers) <= 2):
+        if len(numbers) == header == 1 or (header == 2 and self.dim is None and len(numbers) <= 2):
             logger.warning("%s: %r has a vector of %d numbers; it is left out as a header.", where, word, len(numbers))
             return None
         if len(numbers) != (self.dim or len(numbers)) or not numbers:

@@ -8,7 +8,7 @@ import pickle
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from flambeau.core.errors import CheckpointError, UnsafeCheckpointError
 from flambeau.text._tokenizers import files
@@ -111,7 +111,10 @@ class _Unpickler(pickle.Unpickler):
             )
         return _KNOWN[module, name]
 
-    def persistent_load(self, pid: Any) -> NoReturn:
+    def persistent_load(self, pid: Any) -> Any:
+        # Files of torch before 1.6 name a module's class so, with its source; `find_class` has judged it.
+        if isinstance(pid, tuple) and len(pid) > 1 and pid[0] == "module":
+            return pid[1]
         raise CheckpointError(f"the file holds tensors ({pid!r:.60}); a vocabulary has none.")
 
 

@@ -80,7 +80,14 @@ def build_vocab_from_iterator(
     special = specials or []
     if max_tokens is not None and len(special) >= max_tokens:
         raise AssertionError(f"max_tokens is {max_tokens}, and there are {len(special)} specials; it must be more.")
-    counts = Counter(chain.from_iterable(_token_lists(iterator)))
+    texts: list[str] = []
+    counts = Counter(chain.from_iterable(_token_lists(iterator, texts)))
+    if texts:
+        warnings.warn(
+            f"build_vocab_from_iterator got the str {texts[0]!r:.60}, whose characters count as tokens; give lists of "
+            "tokens, for example get_tokenizer('basic_english')(text).",
+            stacklevel=2,
+        )
     # Two sorts, of which the second keeps the order of the first among equals, need no pairs to compare.
     tokens = sorted(counts)
     tokens.sort(key=counts.__getitem__, reverse=True)
@@ -91,14 +98,9 @@ def build_vocab_from_iterator(
     return vocab(ordered, min_freq=min_freq, specials=special, special_first=special_first, default=default)
 
 
-def _token_lists(texts: Iterable[Iterable[str]]) -> Iterator[Iterable[str]]:
-    warned = False
-    for tokens in texts:
-        if isinstance(tokens, str) and not warned:
-            warned = True
-            warnings.warn(
-                f"build_vocab_from_iterator got the str {tokens[:40]!r}, whose characters count as tokens; give lists "
-                "of tokens, for example get_tokenizer('basic_english')(text).",
-                stacklevel=4,
-            )
+def _token_lists(iterator: Iterable[Iterable[str]], texts: list[str]) -> Iterator[Iterable[str]]:
+    """What the iterator gives, and the first str among it."""
+    for tokens in iterator:
+        if isinstance(tokens, str) and not texts:
+            texts.append(tokens)
         yield tokens
