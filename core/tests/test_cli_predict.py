@@ -244,6 +244,16 @@ def test_two_defaults_for_a_suffix_are_a_choice_to_make(sums: Any, numbers: Path
         plan(numbers)
 
 
+def test_what_looks_like_no_file_gets_the_default_for_texts(texts: Any) -> None:
+    record = {"task": "x", "target": "sums_plugin:answer", "accepts": "text", "default_weights": "words/words:V1"}
+    texts.add("default", {"predictors": [record]})
+
+    for text in ("one", "it is 1.5 or 2.5", "a sentence. And another", "line\nline\0" * 999):
+        assert plan(text).weights.id == "words/words:V1"
+    with pytest.raises(PredictError, match=r"no installed plugin has default weights for 'misspelled\.nmu'"):
+        plan("misspelled.nmu")
+
+
 @pytest.mark.parametrize("device", ["cuda:99", "nonsense"])
 def test_a_device_that_cannot_be_used_is_named(device: str, sums: Any, numbers: Path) -> None:
     with pytest.raises(PredictError, match=device):

@@ -15,12 +15,13 @@ Weights name a model, the model's record names its task, and a plugin's manifest
 
 `suffixes` with `default_weights` choose the weights where the user names none. `accepts` is "file" (the default): the
 predictor is given the path; "files": it is given a tuple of one or more paths; or "text": it is given the text itself,
-also where the user named a file that holds it.
+also where the user named a file that holds it, and its `default_weights` serve for what does not look like a file.
 Several predictors may exist for a task: the one of the model's own plugin serves, else the first by the plugin's name.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -220,10 +221,14 @@ def _default_weights(source: str) -> str:
     suffix = Path(source).suffix.lower()
     records = [record for _, record in contributions("predictors") if record.get("default_weights")]
     names = sorted({record["default_weights"] for record in records if suffix in record.get("suffixes", ())})
+    kind = f"{suffix} files"
+    if not names and not _looks_like_a_file(source):
+        names = sorted({record["default_weights"] for record in records if record.get("accepts") == "text"})
+        kind = "texts"
     if len(names) == 1:
         return str(names[0])
     if names:
-        raise PredictError(f"{suffix} files can be answered by {', '.join(names)}; choose one with --weights.")
+        raise PredictError(f"{kind} can be answered by {', '.join(names)}; choose one with --weights.")
     known = sorted({suffix for record in records for suffix in record.get("suffixes", ())})
     raise PredictError(
         f"no installed plugin has default weights for {source!r}; "
@@ -266,13 +271,22 @@ def _file(source: str) -> str:
     raise MissingInputError(f"there is no file {source!r}. {hint}")
 
 
+def _looks_like_a_file(source: str) -> bool:
+    """Whether it is one, or ends as the name of one does, which may be misspelled; a sentence has more words."""
+    named = re.fullmatch(r"\.\w{1,5}", Path(source).suffix) and len(source.split()) <= 3
+    return bool(named) or _is_file(source)
+
+
+def _is_file(source: str) -> bool:
+    try:
+        return Path(source).is_file()
+    except (OSError, ValueError):  # longer than a file name can be, or with a NUL
+        return False
+
+
 def _text(source: str) -> str:
     """The text itself, from a file if the source names one."""
-    try:
-        there = Path(source).is_file()
-    except OSError:  # longer than a file name can be
-        return source
-    if not there:
+    if not _is_file(source):
         return source
     try:
         return Path(source).read_text(encoding="utf-8")
