@@ -28,6 +28,8 @@ def convolve(x: Tensor, y: Tensor, mode: str = "full") -> Tensor:
     if sizes[0] < sizes[1]:
         x, y = y, x
     leading = torch.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+    if 0 in leading:
+        return _crop(x.new_empty(*leading, sum(sizes) - 1), sizes, mode)
     signals = x.expand(*leading, -1).reshape(1, -1, x.shape[-1])
     kernels = y.expand(*leading, -1).reshape(-1, 1, y.shape[-1]).flip(-1)
     full = torch.nn.functional.conv1d(signals, kernels, padding=y.shape[-1] - 1, groups=signals.shape[1])

@@ -29,7 +29,7 @@ def compute_deltas(specgram: Tensor, win_length: int = 5, mode: str = "replicate
     if win_length < 3:
         raise ValueError(f"compute_deltas: win_length is {win_length}, expected at least 3.")
     reach, time = (win_length - 1) // 2, specgram.shape[-1]
-    flat = specgram.reshape(1, -1, time)
+    flat = specgram.reshape(-1, 1, time)
     extended = torch.nn.functional.pad(flat, (reach, reach), mode=mode)
     slope = torch.zeros_like(flat)
     for n in range(1, reach + 1):

@@ -67,8 +67,8 @@ def _mask(
     if mask_param < 1:
         return specgram
     # Half precision counts no further than 2048 and 256.
-    real = specgram.dtype.to_real()
-    dtype = real if real in (torch.float32, torch.float64) else torch.float32
+    wide = specgram.dtype in (torch.float64, torch.complex128)
+    dtype = torch.float64 if wide else torch.float32
     length = torch.rand(draws, device=specgram.device, dtype=dtype) * mask_param
     start = (torch.rand(draws, device=specgram.device, dtype=dtype) * (size - length)).long()
     end = start + length.long()

@@ -173,8 +173,10 @@ def griffinlim(
     leading = specgram.shape[:-2]
     magnitude = specgram.reshape(-1, *specgram.shape[-2:]).pow(1 / power)
     push = momentum / (1 + momentum)
-    start = torch.rand_like if rand_init else torch.ones_like
-    phase = start(magnitude, dtype=magnitude.dtype.to_complex())
+    if rand_init:
+        phase = torch.view_as_complex(magnitude.new_empty(*magnitude.shape, 2).uniform_())
+    else:
+        phase = torch.complex(torch.ones_like(magnitude), torch.zeros_like(magnitude))
     previous: Tensor | None = None
     for _ in range(n_iter):
         waveform = torch.istft(magnitude * phase, n_fft, hop_length, win_length, window, length=length)

@@ -35,7 +35,7 @@ def phase_vocoder(complex_specgrams: Tensor, rate: float, phase_advance: Tensor)
     if rate == 1.0:
         return complex_specgrams
     frames = complex_specgrams.shape[-1]
-    real = complex_specgrams.dtype.to_real()
+    real = complex_specgrams.real.dtype
     # Upstream: in the spectrogram's own precision, which decides between neighbours where a step hits a frame.
     step = torch.arange(0, frames, rate, device=complex_specgrams.device, dtype=real)
     here = step.to(torch.int64)

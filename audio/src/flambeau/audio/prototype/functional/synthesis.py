@@ -160,9 +160,11 @@ def sinc_impulse_response(cutoff: Tensor, window_size: int = 513, high_pass: boo
     half = window_size // 2
     place = torch.arange(-half, half + 1, dtype=cutoff.dtype, device=cutoff.device)
     window = torch.hamming_window(window_size, periodic=False, dtype=cutoff.dtype, device=cutoff.device)
-    taps = torch.sinc(cutoff.unsqueeze(-1) * place) * window
+    # The middle is 1 whatever the cutoff; torch.sinc has no second derivative there.
+    middle = place == 0
+    taps = torch.where(middle, 1.0, torch.sinc(cutoff.unsqueeze(-1) * torch.where(middle, 1.0, place))) * window
     taps = taps / taps.sum(-1, keepdim=True).abs()
-    return (place == 0).to(taps.dtype) - taps if high_pass else taps
+    return middle.to(taps.dtype) - taps if high_pass else taps
 
 
 def frequency_impulse_response(magnitudes: Tensor) -> Tensor:
