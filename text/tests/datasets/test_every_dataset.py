@@ -8,12 +8,21 @@ import pytest
 
 from flambeau.core.datasets import get_dataset_info
 from flambeau.core.errors import DownloadError
+from flambeau.core.testing import parametrize_with_checks
 from flambeau.core.testing.golden import shared_folder
 from flambeau.data.dataloader2.graph import list_dps, traverse_dps
 from flambeau.text import datasets
 from flambeau.text.datasets._tables import NAMES
 
 UNSPLIT = ("QQP", "EnWik9", "CC100")
+
+
+EVERY = [getattr(datasets, name) for name in NAMES]  # importing one registers it
+
+
+@parametrize_with_checks("text", kinds=["dataset"])
+def test_it_answers_what_every_dataset_is_asked(check):
+    check()
 
 
 @pytest.fixture(params=NAMES)

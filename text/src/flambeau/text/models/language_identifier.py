@@ -102,19 +102,16 @@ class LanguageIdentifier(RobertaModel):
 
 @register_model(task="text-classification", tags=("embedded", "multilingual"))
 def language_identifier(
-    *, weights: Language_Identifier_Weights | None = None, progress: bool = True, dtype: Any = None, **kwargs: Any
+    *, weights: Language_Identifier_Weights | None = None, progress: bool = True, **kwargs: Any
 ) -> LanguageIdentifier:
     """Classifier of the language that a text is in.
 
     Args:
         weights: pretrained weights, which are part of the package, their name, or None for random initialization.
         progress: accepted as every builder does; there is nothing to download.
-        dtype: of the parameters; float32 when None, although the file has half of that.
-        **kwargs: passed to `LanguageIdentifier`; `device` places the weights without a copy in between.
+        **kwargs: passed to `LanguageIdentifier`; `device` and `dtype` place the weights without a copy in between.
     """
     weights = Language_Identifier_Weights.verify(weights)
     if weights is not None:
         kwargs.setdefault("num_classes", len(weights.meta["categories"]))
-    return build_with_weights(
-        LanguageIdentifier, weights, progress=progress, dtype=dtype or torch.get_default_dtype(), **kwargs
-    )
+    return build_with_weights(LanguageIdentifier, weights, progress=progress, **kwargs)
