@@ -24,5 +24,17 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "set_audio_backend",
         ),
     },
-    submodules=("backend", "functional", "io", "models", "prototype", "transforms", "utils"),
+    submodules=(
+        "backend",
+        "compliance",
+        "datasets",
+        "functional",
+        "io",
+        "kaldi_io",
+        "models",
+        "prototype",
+        "sox_effects",
+        "transforms",
+        "utils",
+    ),
 )

@@ -11,32 +11,7 @@ _PUNCTUATION = tuple("_-!'(),.:;? ")
 CHARACTERS = (*_PUNCTUATION, *"abcdefghijklmnopqrstuvwxyz")
 
 _VOWELS = ["AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW"]
-_CONSONANTS = [
-    "B",
-    "CH",
-    "D",
-    "DH",
-    "F",
-    "G",
-    "HH",
-    "JH",
-    "K",
-    "L",
-    "M",
-    "N",
-    "NG",
-    "P",
-    "R",
-    "S",
-    "SH",
-    "T",
-    "TH",
-    "V",
-    "W",
-    "Y",
-    "Z",
-    "ZH",
-]
+_CONSONANTS = [*"BDFGKLMNPRSTVWYZ", "CH", "DH", "HH", "JH", "NG", "SH", "TH", "ZH"]
 # ARPAbet in alphabetical order, each vowel without and with its three degrees of stress.
 PHONEMES = (
     *_PUNCTUATION,
