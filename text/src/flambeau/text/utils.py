@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
-from flambeau.core.datasets import DatasetFile, DatasetInfo, fetch_dataset
 from flambeau.core.errors import HashMismatchError
 from flambeau.core.files import replace
 
@@ -94,7 +93,9 @@ def download_from_url(
     """
     if hash_type not in _HASHES:
         raise ValueError(f"hash_type is {hash_type!r}; expected 'sha256' or 'md5'.")
-    given = Path(path) if path is not None else Path(root) / DatasetFile(url=url).path
+    from flambeau.core.hub.cache import url_name
+
+    given = Path(path) if path is not None else Path(root) / url_name(url)
     target = given.expanduser().absolute()
     if target.is_file() and not overwrite:
         if hash_value is not None:
@@ -197,6 +198,7 @@ def _check(file: Path, hash_value: str, hash_type: str) -> None:
 
 
 def _fetch(url: str, target: Path, hash_value: str | None, hash_type: str) -> None:
+    from flambeau.core.datasets import DatasetFile, DatasetInfo, fetch_dataset
     from flambeau.text.datasets._addresses import addresses
 
     first, *others = addresses(url)

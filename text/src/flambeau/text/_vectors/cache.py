@@ -14,7 +14,6 @@ from torch import Tensor
 
 from flambeau.core.errors import CheckpointError, HubWarning
 from flambeau.core.files import replace
-from flambeau.core.weights.checkpoints import read_checkpoint
 
 _KIND = "flambeau.text.vectors 1"
 # What torch's reader and taking its result apart raise over something else.
@@ -29,6 +28,8 @@ def load(path: Path, source: Path | None) -> tuple[bytes, Tensor] | None:
         source: the text it was made from; None where that is gone, or irrelevant.
     """
     from safetensors import SafetensorError, safe_open
+
+    from flambeau.core.weights.checkpoints import read_checkpoint
 
     if not path.is_file():
         return None

@@ -131,7 +131,7 @@ class Vocab(NotScripted, nn.Module):
             TypeError: this is no list of str.
             RuntimeError: a token is unknown and there is no default index; the message names it.
         """
-        if not isinstance(tokens, list | tuple):
+        if not isinstance(tokens, (list, tuple)):
             raise TypeError(f"A vocabulary looks up a list of str, got {type(tokens).__name__}: {tokens!r:.60}.")
         return list(map(self._stoi.__getitem__, tokens))
 
