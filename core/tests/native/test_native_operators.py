@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import pytest
@@ -148,6 +149,24 @@ def test_no_reference_to_an_argument_is_left_behind(kernels):
         with pytest.raises(RuntimeError, match="head: count"):
             kernels.head(x, 9, False)
     assert (x._use_count(), y._use_count()) == before
+
+
+@pytest.mark.skipif(
+    not os.path.exists("/sys/kernel/mm/transparent_hugepage") or not os.path.exists("/proc/self/smaps"),
+    reason="this system has no large pages to ask for",
+)
+def test_large_results_ask_for_large_pages(kernels):
+    result = kernels.scale(torch.ones(1 << 22), 2.0)  # 16 MiB
+    assert result.eq(2).all()
+    middle, flags, inside = result.data_ptr() + (8 << 20), "", False
+    with open("/proc/self/smaps") as maps:
+        for line in maps:
+            if "-" in (place := line.split()[0]) and ":" not in place:
+                first, last = (int(end, 16) for end in place.split("-"))
+                inside = first <= middle < last
+            elif inside and line.startswith("VmFlags:"):
+                flags = line
+    assert " hg" in flags
 
 
 def test_a_kernel_that_breaks_its_schema_is_caught(kernels):

@@ -42,6 +42,9 @@
 #include <dlfcn.h>
 #include <unistd.h>
 #endif
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 // Raised when what Python expects of a library changes; Python refuses a library with another number.
 #define FB_ABI 1
@@ -112,6 +115,8 @@ inline constexpr DTypeName dtype_names[] = {
     {"aoti_torch_dtype_complex64", "torch.complex64"}, {"aoti_torch_dtype_complex128", "torch.complex128"},
 };
 static_assert(sizeof(dtype_names) / sizeof(DTypeName) == size_t(DType::Count), "one name per dtype");
+
+inline constexpr int64_t dtype_bytes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 4, 8, 16};
 
 inline const char* name(DType dtype) noexcept {
     return dtype == DType::Other ? "another dtype" : dtype_names[int32_t(dtype)].text;
@@ -384,6 +389,19 @@ class Call {
         failed_ = true;
     }
 
+    // Fresh memory comes in pages of 4 KiB, each of which costs several times what filling it does; the system has
+    // larger ones for who asks.
+    static void prefer_large_pages(void* memory, int64_t bytes) noexcept {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+        constexpr uintptr_t page = 2 << 20;
+        const uintptr_t from = (uintptr_t(memory) + page - 1) & ~(page - 1);
+        const uintptr_t to = (uintptr_t(memory) + uintptr_t(bytes)) & ~(page - 1);
+        if (from < to) madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
+#else
+        (void)memory, (void)bytes;
+#endif
+    }
+
     // A new contiguous tensor with undefined content; not `defined()` when memory ran out.
     Tensor empty(DType dtype, const int64_t* sizes, int64_t dim) noexcept {
         int64_t strides[most_dims];
@@ -395,14 +413,16 @@ class Call {
     // The same with strides of the caller's choice, in elements.
     Tensor empty(DType dtype, const int64_t* sizes, const int64_t* strides, int64_t dim) noexcept {
         Handle handle = nullptr;
+        long long count = 1;
+        for (int64_t i = 0; i < dim; ++i) count *= sizes[i];
         if (dim > most_dims || dtype == DType::Other ||
             torch.empty(dim, sizes, strides, torch.dtypes[int32_t(dtype)], torch.cpu(), 0, &handle) != 0) {
-            long long count = 1;
-            for (int64_t i = 0; i < dim; ++i) count *= sizes[i];
             fail("no %s tensor of %lld elements could be made", name(dtype), count);
             return Tensor();
         }
-        return Tensor(handle);
+        Tensor made(handle);
+        prefer_large_pages(made.data, count * dtype_bytes[int32_t(dtype)]);
+        return made;
     }
     Tensor empty(DType dtype, std::initializer_list<int64_t> sizes) noexcept {
         return empty(dtype, sizes.begin(), int64_t(sizes.size()));
