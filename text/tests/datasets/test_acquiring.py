@@ -71,12 +71,14 @@ def test_an_archive_without_the_text_says_so(publish, monkeypatch):
         list(published.pipe("train"))
 
 
-def test_a_text_with_another_digest_than_its_own_is_not_kept(publish, monkeypatch):
+def test_an_archive_without_a_digest_is_checked_by_its_texts_and_nothing_else_is_kept(publish, monkeypatch):
     published = publish("SogouNews")
+    monkeypatch.setattr(published.module, "MD5", None)
+    assert list(published.pipe("test")) == published.items["test"]
     monkeypatch.setitem(published.module._EXTRACTED_FILES_MD5, "train", "0" * 32)
     with pytest.raises(HashMismatchError, match=r"train\.csv: md5 is"):
         list(published.pipe("train"))
-    assert not list(published.folder.rglob("*.csv"))
+    assert [path.name for path in published.folder.rglob("*.csv")] == ["test.csv"]
     assert not list(published.folder.rglob("*.part"))
 
 

@@ -43,6 +43,11 @@ class Download:
     mirrors: tuple[str, ...] = ()
     copies: tuple[Download, ...] = ()
 
+    @property
+    def choices(self) -> tuple[Download, ...]:
+        """The file itself, then its copies."""
+        return (self, *self.copies)
+
     def file(self, dataset: str, splits: tuple[str, ...], extra: tuple[str, ...] = ()) -> DatasetFile:
         """The facts as the registry states them, below the root that all datasets share.
 
@@ -131,12 +136,11 @@ class Place:
         """
         if self.from_dir is not None:
             return self._given(download)
-        choices = (download, *download.copies)
-        there = [choice for choice in choices if (self.folder / choice.path).is_file()]
+        there = [choice for choice in download.choices if (self.folder / choice.path).is_file()]
         if not self.download:
             return self._prepared(there[0] if there else download, download)
         failures: list[DownloadError] = []
-        for choice in (*there, *(choice for choice in choices if choice not in there)):
+        for choice in (*there, *(choice for choice in download.choices if choice not in there)):
             try:
                 return self._prepared(choice, download)
             except (DiskFullError, GatedError):
@@ -148,8 +152,8 @@ class Place:
         raise type(failures[0])("\n".join(str(failure) for failure in failures)) from failures[0]
 
     def _given(self, download: Download) -> Path:
-        names = [choice.path for choice in (download, *download.copies)]
-        for choice in (download, *download.copies):
+        names = [choice.path for choice in download.choices]
+        for choice in download.choices:
             if (found := self.find(choice.path)) is not None:
                 file = choice.file(self.dataset, ())
                 _verify(found, file)
