@@ -244,8 +244,10 @@ def ctc_decoder(
             line share an output.
         lm: file of an n-gram model (ARPA, also gzipped, or a binary file of KenLM), or a model written in Python. Its
             units are words with a lexicon, tokens without.
-        lm_dict: file of the model's units in the order of their numbers, one a line: words with a lexicon, and each word
-            of that must be in it; tokens without. Give the file of tokens with an n-gram model of tokens: without it they
+        lm_dict: file of the model's units in the order of their numbers, one a line: words with a lexicon, and each
+            word
+            of that must be in it; tokens without. Give the file of tokens with an n-gram model of tokens: without it
+            they
             are scored in upstream's order, which is not theirs, and a warning says so.
         nbest: hypotheses to return for each utterance.
         beam_size: most hypotheses that are kept from frame to frame.
