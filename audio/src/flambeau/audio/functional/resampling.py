@@ -226,7 +226,7 @@ def _apply(waveform: Tensor, taps: Tensor, sinc: Sinc, first: int, count: int) -
             f"resample: waveform is {waveform.dtype}, expected floating point; scale it to [-1, 1] and convert it."
         )
     dtype = _table_dtype(waveform)
-    rows = waveform.reshape(-1, waveform.shape[-1]).to(dtype)
+    rows = waveform.reshape(math.prod(waveform.shape[:-1]), waveform.shape[-1]).to(dtype)
     result = _polyphase.polyphase(
         rows, taps.to(device=waveform.device, dtype=dtype), sinc.orig, sinc.new, sinc.width - 1, first, count
     )
