@@ -17,9 +17,19 @@ from pathlib import Path
 import stubs
 
 # The peers that the benchmarks and parity tests of today compare with, as released together with torch 2.13.
-PEERS = ("torchvision==0.28.0", "tensordict==0.14.3", "torchdata==0.11.0", "webdataset==1.0.2", "s3fs==2026.9.0")
+PEERS = (
+    "torchvision==0.28.0",
+    "tensordict==0.14.3",
+    "torchdata==0.11.0",
+    "webdataset==1.0.2",
+    "s3fs==2026.9.0",
+    "transformers==5.23.0",
+)
 # What they import of others, which are not in the environment already.
-NEEDS = ("pyvers", "orjson", "braceexpand", "aiobotocore", "aiohttp")
+NEEDS = (
+    "pyvers", "orjson", "braceexpand", "aiobotocore", "aiohttp",
+    "huggingface-hub>=1.31", "regex", "safetensors", "tokenizers", "typer",
+)  # fmt: skip
 
 CHECK = """
 import torch, torchvision

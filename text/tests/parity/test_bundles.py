@@ -15,7 +15,9 @@ from flambeau.text import models
 from flambeau.text.models import RobertaBundle, RobertaClassificationHead, RobertaEncoderConf, RobertaModel, T5Bundle
 from flambeau.text.weights.files import FILES
 
-NAMES = sorted(name for name in models.__all__ if name.isupper() and name.startswith(("ROBERTA", "XLMR", "T5", "FLAN")))
+NAMES = sorted(
+    name for name in models.__all__ if name.startswith(("ROBERTA_", "XLMR_", "T5_", "FLAN_T5_")) and name.isupper()
+)
 
 
 @pytest.fixture(scope="module")

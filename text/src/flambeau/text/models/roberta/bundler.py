@@ -160,10 +160,13 @@ class RobertaBundle:
             MissingCheckpointError: a file is missing.
             CheckpointError: the folder holds another model, or is damaged.
         """
-        conf = read_encoder_conf(ckpt_path)
+        conf, epsilon = read_encoder_conf(ckpt_path)
         state = encoder_state(read_weights(ckpt_path), conf)
         with empty_parameters():
             model = RobertaModel(conf, None, freeze_encoder)
+        for part in model.modules():
+            if isinstance(part, nn.LayerNorm):
+                part.eps = epsilon
         load_into(model, state, assign=True)
         model.head = head
         return model

@@ -31,8 +31,8 @@ _PARTS = {
 }
 
 
-def read_encoder_conf(folder: str | os.PathLike[str]) -> RobertaEncoderConf:
-    """The sizes that a folder's `config.json` states.
+def read_encoder_conf(folder: str | os.PathLike[str]) -> tuple[RobertaEncoderConf, float]:
+    """The sizes that a folder's `config.json` states, and the epsilon of its normalizations.
 
     Raises:
         CheckpointError: it is of another kind of model, or of an activation that RoBERTa has not.
@@ -43,9 +43,7 @@ def read_encoder_conf(folder: str | os.PathLike[str]) -> RobertaEncoderConf:
         raise CheckpointError(f"{os.fspath(folder)!r} holds a model of type {kind!r}, expected {', '.join(_TYPES)}.")
     if activation != "gelu":
         raise CheckpointError(f"{os.fspath(folder)!r} has the activation {activation!r}, expected 'gelu'.")
-    if (eps := config.get("layer_norm_eps", 1e-5)) != 1e-5:
-        raise CheckpointError(f"{os.fspath(folder)!r} has layer_norm_eps={eps}, expected RoBERTa's 1e-05.")
-    return RobertaEncoderConf(
+    conf = RobertaEncoderConf(
         vocab_size=need(config, "vocab_size", folder),
         embedding_dim=need(config, "hidden_size", folder),
         ffn_dimension=need(config, "intermediate_size", folder),
@@ -55,6 +53,7 @@ def read_encoder_conf(folder: str | os.PathLike[str]) -> RobertaEncoderConf:
         num_encoder_layers=need(config, "num_hidden_layers", folder),
         dropout=config.get("hidden_dropout_prob", 0.1),
     )
+    return conf, config.get("layer_norm_eps", 1e-5)
 
 
 def encoder_state(weights: Mapping[str, Tensor], conf: RobertaEncoderConf) -> dict[str, Any]:
