@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from fractions import Fraction
@@ -34,13 +35,23 @@ class AvEngine:
         outputs: what to decode, at least one.
         start: where to begin, None for where the container stands.
         strict: whether a decoder's error ends the reading.
+        remote: whether the container is read over the network.
+        offset_s: what its times are ahead of the source's.
 
     Raises:
         MediaError: the container cannot seek, or a decoder does not take its options.
     """
 
     def __init__(
-        self, container: InputContainer, name: str, outputs: list[Output], start: Start | None, *, strict: bool
+        self,
+        container: InputContainer,
+        name: str,
+        outputs: list[Output],
+        start: Start | None,
+        *,
+        strict: bool,
+        remote: bool = False,
+        offset_s: int = 0,
     ) -> None:
         self.num_errors = 0
         self.error_messages: list[str] = []
@@ -51,25 +62,35 @@ class AvEngine:
         self._chains: dict[int, list[_Chain]] = {}
         for number, output in enumerate(outputs):
             chain = _AudioChain if isinstance(output.info, OutputAudioStream) else _VideoChain
-            self._chains.setdefault(output.info.source_index, []).append(chain(number, output, start))
+            self._chains.setdefault(output.info.source_index, []).append(chain(number, output, start, offset_s))
             _configure(container.streams[output.info.source_index], output)
         if start is not None:
             self._seek(start)
+        elif remote and "mp4" in container.format.name:
+            # FFmpeg's MP4 reader drops the packets before the first key frame of an address that it has not sought in.
+            self._seek(Start((container.start_time or 0) / MICROSECONDS - 1.0, "key"))
         self._blocks = self._run()
 
     def _seek(self, start: Start) -> None:
-        first = self._container.start_time or 0
-        at = max(round(start.seek_s * MICROSECONDS), first)
+        av = libav()
+        at = round(start.seek_s * MICROSECONDS)
         with errors(f"Failed to seek to {start.time_s} s in {self._name}"):
-            if len(self._chains) == 1:
-                # On its own clock: a video's key frames do not matter to who reads the sound alone.
-                (index,) = self._chains
-                stream = self._container.streams[index]
-                assert stream.time_base is not None
-                ticks = int(Fraction(at, MICROSECONDS) / stream.time_base)
-                self._container.seek(ticks, stream=stream, any_frame=start.mode == "any")
-            else:
-                self._container.seek(at, any_frame=start.mode == "any")
+            try:
+                # Times before the first are meant: encoders put there what the first frame rests on.
+                self._send_to(at, any_frame=start.mode == "any")
+            except av.FFmpegError:
+                self._send_to(max(at, self._container.start_time or 0), any_frame=start.mode == "any")
+
+    def _send_to(self, at: int, *, any_frame: bool) -> None:
+        if len(self._chains) == 1:
+            # On its own clock: a video's key frames do not matter to who reads the sound alone.
+            (index,) = self._chains
+            stream = self._container.streams[index]
+            assert stream.time_base is not None
+            ticks = math.floor(Fraction(at, MICROSECONDS) / stream.time_base)
+            self._container.seek(ticks, stream=stream, any_frame=any_frame)
+        else:
+            self._container.seek(at, any_frame=any_frame)
 
     def read(self, _timeout_s: float | None) -> Block | None:
         """The next block of any output, None at the end.
@@ -169,8 +190,8 @@ def _configure(stream: Any, output: Output) -> None:
 class _Chain(ABC):
     """From decoded frames of one stream to blocks of one output."""
 
-    def __init__(self, number: int, output: Output, start: Start | None) -> None:
-        self._number, self._output, self._start = number, output, start
+    def __init__(self, number: int, output: Output, start: Start | None, offset_s: int) -> None:
+        self._number, self._output, self._start, self._offset_s = number, output, start, offset_s
         self._graph: Any = None
         self._shape: Any = None
 
@@ -222,8 +243,8 @@ class _Chain(ABC):
 class _AudioChain(_Chain):
     """The filters cut samples into chunks, so that a chunk comes out whole."""
 
-    def __init__(self, number: int, output: Output, start: Start | None) -> None:
-        super().__init__(number, output, start)
+    def __init__(self, number: int, output: Output, start: Start | None, offset_s: int) -> None:
+        super().__init__(number, output, start, offset_s)
         self._format = sample_format(output.info.format)
         self._next_pts = 0
 
@@ -244,7 +265,7 @@ class _AudioChain(_Chain):
         if frame.pts is None:
             frame.pts = self._next_pts
         else:
-            frame.pts = round(frame.pts * frame.time_base * rate)
+            frame.pts = round(frame.pts * frame.time_base * rate) - self._offset_s * rate
         frame.time_base = Fraction(1, rate)
         self._next_pts = frame.pts + frame.samples
         exact = self._start is not None and self._start.mode == "sample"
@@ -261,8 +282,8 @@ class _AudioChain(_Chain):
 class _VideoChain(_Chain):
     """Pictures are gathered into chunks here; no filter does that."""
 
-    def __init__(self, number: int, output: Output, start: Start | None) -> None:
-        super().__init__(number, output, start)
+    def __init__(self, number: int, output: Output, start: Start | None, offset_s: int) -> None:
+        super().__init__(number, output, start, offset_s)
         self._format = pixel_format(output.info.format)
         self._gathered: list[Tensor] = []
         self._time_s = 0.0
@@ -276,6 +297,7 @@ class _VideoChain(_Chain):
     def _set_time(self, frame: Any) -> bool:
         if frame.pts is None:
             return False  # without a time it has no place among the others
+        frame.pts -= int(self._offset_s / frame.time_base)
         return self._start is None or not self._start.drops(float(frame.pts * frame.time_base))
 
     def _take(self, out: Any) -> Iterator[Block]:

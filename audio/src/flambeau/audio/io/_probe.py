@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 MICROSECONDS = 1_000_000
 
 
-def probe_container(container: InputContainer) -> Probe:
-    """What PyAV sees in an open container."""
+def probe_container(container: InputContainer, offset_s: int = 0) -> Probe:
+    """What PyAV sees in an open container, whose times are `offset_s` ahead of the source's."""
     best = {}
     for kind in ("audio", "video"):
         if (stream := container.streams.best(kind)) is not None:
@@ -29,10 +29,12 @@ def probe_container(container: InputContainer) -> Probe:
         streams=[_of_libav(stream) for stream in container.streams],
         metadata=dict(container.metadata),
         best=best,
-        start_s=(container.start_time or 0) / MICROSECONDS,
+        start_s=(container.start_time or 0) / MICROSECONDS - offset_s,
         duration_s=container.duration / MICROSECONDS if container.duration else None,
         starts_s=[
-            None if stream.start_time is None or not stream.time_base else float(stream.start_time * stream.time_base)
+            None
+            if stream.start_time is None or not stream.time_base
+            else float(stream.start_time * stream.time_base) - offset_s
             for stream in container.streams
         ],
     )

@@ -21,7 +21,7 @@ from flambeau.audio.io._merge import Block, ReadAhead
 from flambeau.audio.io._pipe_engine import PipeEngine
 from flambeau.audio.io._probe import probe_container, probe_program
 from flambeau.audio.io._program import find_ffmpeg, has_ffmpeg
-from flambeau.audio.io._relay import Relay
+from flambeau.audio.io._relay import OFFSET_S, Relay
 from flambeau.audio.io._source import Readable, Source, as_source
 from flambeau.audio.io._start import MODES, Mode, Start
 from flambeau.audio.io._streams import (
@@ -435,7 +435,7 @@ class StreamReader:
         else:
             container = open_container(source)
         resources.container = container
-        return probe_container(container)
+        return probe_container(container, OFFSET_S if resources.relay is not None else 0)
 
     def _output_number(self, i: int) -> int:
         if not 0 <= i < len(self._outputs):
@@ -584,7 +584,13 @@ class StreamReader:
             elif self._begun and start is None:
                 start = Start(self._probe.start_s, "key")
             self._engine = resources.engine = AvEngine(
-                resources.container, self._source.name, self._outputs, start, strict=self._strict
+                resources.container,
+                self._source.name,
+                self._outputs,
+                start,
+                strict=self._strict,
+                offset_s=OFFSET_S if resources.relay is not None else 0,
+                remote=self._source.kind == "address" and self._source.seekable,
             )
             if resources.relay is not None:
                 # The thread waits for the source, so that the caller can stop waiting.
