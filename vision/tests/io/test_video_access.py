@@ -39,6 +39,16 @@ def test_frames_are_found_by_number_in_any_order(name, num_threads):
     assert [number_of(frame) for frame in video.get_frames_at([*SHUFFLED, 3, 3, -1])] == [*SHUFFLED, 3, 3, 19]
 
 
+@pytest.mark.parametrize("options", [{"g": "20", "bf": "3", "b-pyramid": "normal"}, {"g": "20", "bf": "0"}])
+def test_frames_that_are_passed_over_change_no_other(options):
+    """What nothing is built on is not decoded on the way to a frame; the frame is the same, bit for bit."""
+    content = clip(options=options)
+    frames = [frame["data"] for frame in VideoReader(content)]
+    video = VideoDecoder(content)
+    for number in [7, 8, 15, 3, 19, 18, 0, 11]:
+        assert torch.equal(video[number], frames[number])
+
+
 @pytest.mark.parametrize("name", CORPUS)
 def test_numbers_and_times_agree_with_iteration(name):
     assert VideoDecoder(CORPUS[name]).pts_seconds == [frame["pts"] for frame in VideoReader(CORPUS[name])]

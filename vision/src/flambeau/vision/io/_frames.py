@@ -65,6 +65,8 @@ class FrameSource:
         self.container: InputContainer = open_video(source, device)
         self.stream: Stream = select_stream(self.container, name)
         self.time_base: Fraction = time_base_of(self.stream)
+        # Frames shown before this are passed over; those that no other frame is built on are not even decoded.
+        self.passed_over: int | None = None
         context: Any = self.stream.codec_context
         context.thread_count = threads
         # Whether the n-th frame shown is the one of the n-th time, whatever time its packet has.
@@ -117,8 +119,15 @@ class FrameSource:
         yield from (frame for frame in self.frames_from(due) if frame.pts >= due)
 
     def _decoded(self) -> Iterator[Any]:
-        decoded: Iterator[Any] = self.container.decode(self.stream)
-        return decoded
+        context: Any = self.stream.codec_context
+        skipping = None  # whatever an iterator before this one left
+        for packet in self.container.demux(self.stream):
+            before = self.passed_over
+            skip = before is not None and packet.pts is not None and packet.pts < before
+            if skip is not skipping:
+                context.skip_frame = "NONREF" if skip else "DEFAULT"
+                skipping = skip
+            yield from packet.decode()
 
     def _decoded_by_order(self) -> Iterator[Any]:
         """Frames from the file's start, each with the next one of the packets' times."""

@@ -165,7 +165,7 @@ class VideoDecoder:
             skipped = number - self._next
             self._next = number + 1
             return next(itertools.islice(self._frames, skipped, None), None)
-        wanted = self._pts[number]
+        self._source.passed_over = wanted = self._pts[number]
         for frame in self._frames:
             if frame.pts >= wanted:
                 self._next = number + 1
