@@ -351,6 +351,19 @@ class _EmformerImpl(nn.Module):
         Raises:
             ValueError: the input holds nothing beyond a right context.
         """
+        return self.layer_outputs(input, lengths)[-1], lengths
+
+    def layer_outputs(self, input: Tensor, lengths: Tensor, num_layers: int | None = None) -> list[Tensor]:
+        """What each of the first `num_layers` layers gives, (batch, time, input_dim) each; None takes all layers.
+
+        Args:
+            input: as of `forward`.
+            lengths: as of `forward`.
+            num_layers: how many layers to compute.
+
+        Raises:
+            ValueError: the input holds nothing beyond a right context.
+        """
         if input.shape[1] <= self.right_context_length:
             raise ValueError(
                 f"The input has {input.shape[1]} frames, expected more than right_context_length, which is "
@@ -358,13 +371,14 @@ class _EmformerImpl(nn.Module):
             )
         x = input.permute(1, 0, 2)
         right_context = self._gen_right_context(x)
-        utterance = x[: len(x) - self.right_context_length]
-        mask = self._gen_attention_mask(len(utterance), input.device)
-        memories = _pooled(self.memory_op, utterance)[:-1] if self.use_mem else utterance[:0]
-        output = utterance
-        for layer in self.emformer_layers:
+        output = x[: len(x) - self.right_context_length]
+        mask = self._gen_attention_mask(len(output), input.device)
+        memories = _pooled(self.memory_op, output)[:-1] if self.use_mem else output[:0]
+        outputs = []
+        for layer in list(self.emformer_layers)[:num_layers]:
             output, right_context, memories = layer(output, lengths, right_context, memories, mask)
-        return output.permute(1, 0, 2), lengths
+            outputs.append(output.permute(1, 0, 2))
+        return outputs
 
     def infer(
         self, input: Tensor, lengths: Tensor, states: list[list[Tensor]] | None = None

@@ -1,4 +1,4 @@
-"""Where the bundles' files are: below torch's hub folder, under the names upstream gives them, so that they are found."""
+"""Where the bundles' files are: below torch's hub folder, under upstream's names, so that they are found."""
 
 from __future__ import annotations
 

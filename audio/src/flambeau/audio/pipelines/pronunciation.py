@@ -243,10 +243,8 @@ def spelled_out(word: str) -> list[str]:
 # Consonants that are spoken once where they are written twice.
 _DOUBLED = frozenset("BDFGKLMNPRSTZ")
 # How letters are called, for words without a vowel, which are spelled out.
-_LETTERS = dict(
-    zip(
-        "BCDFGHJKLMNPQRSTVWXZ",
-        ["B IY", "S IY", "D IY", "EH F", "JH IY", "EY CH", "JH EY", "K EY", "EH L", "EH M", "EH N", "P IY", "K Y UW", "AA R", "EH S", "T IY", "V IY", "D AH B AH L Y UW", "EH K S", "Z IY"],
-        strict=True,
-    )
-)
+_LETTERS = {
+    "B": "B IY", "C": "S IY", "D": "D IY", "F": "EH F", "G": "JH IY", "H": "EY CH", "J": "JH EY", "K": "K EY",
+    "L": "EH L", "M": "EH M", "N": "EH N", "P": "P IY", "Q": "K Y UW", "R": "AA R", "S": "EH S", "T": "T IY",
+    "V": "V IY", "W": "D AH B AH L Y UW", "X": "EH K S", "Z": "Z IY",
+}  # fmt: skip

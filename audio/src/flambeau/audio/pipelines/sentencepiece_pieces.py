@@ -43,7 +43,7 @@ def read_pieces(path: str | os.PathLike[str]) -> Pieces:
         ValueError: it is none, or cut off.
     """
     data = Path(path).read_bytes()
-    pieces, special = [], {name: default for name, default in _SPECIAL.values()}
+    pieces, special = [], dict(_SPECIAL.values())
     try:
         for field, value in _fields(data):
             if field == 1 and isinstance(value, bytes):

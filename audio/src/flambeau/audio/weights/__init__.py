@@ -7,6 +7,7 @@ from flambeau.core.exports import lazy_exports
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "embedding": ("VGGish_Weights",),
         "rnnt": ("Emformer_RNNT_Base_Weights",),
         "separation": ("ConvTasNet_Base_Weights", "HDemucs_High_Weights"),
         "squim": ("Squim_Objective_Weights", "Squim_Subjective_Weights"),

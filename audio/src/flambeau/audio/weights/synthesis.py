@@ -69,7 +69,7 @@ class HiFiGAN_V3_Weights(WeightsEnum):
 
     HIFIGAN_VOCODER_V3_LJSPEECH = published(
         "hifigan_vocoder_v3_ljspeech.pth",
-        lazy("flambeau.audio.prototype.pipelines.hifigan:MelTransform", sample_rate=22050),
+        lazy("flambeau.audio.prototype.pipelines.hifigan_features:MelTransform"),
         sample_rate=22050,
         docs="The authors' third generator, trained on LJSpeech.",
         recipe="https://github.com/jik876/hifi-gan",
