@@ -62,6 +62,11 @@ def test_gradients_are_exact(effect):
 
 
 @every_effect
+def test_nothing_gives_nothing(effect):
+    assert effect(torch.zeros(2, 0)).shape == (2, 0) and effect(torch.zeros(0, 2, 9)).shape == (0, 2, 9)
+
+
+@every_effect
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 def test_dtype_and_shape_stay(effect, dtype):
     waveform = sound(2, 300, dtype=dtype)

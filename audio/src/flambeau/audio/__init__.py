@@ -32,6 +32,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "io",
         "kaldi_io",
         "models",
+        "pipelines",
         "prototype",
         "sox_effects",
         "transforms",

@@ -6,6 +6,7 @@ carries the state from block to block by a parallel scan, so the number of steps
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -69,7 +70,8 @@ def lfilter(waveform: Tensor, a_coeffs: Tensor, b_coeffs: Tensor, clamp: bool = 
     if a.ndim == 1:
         a, b = a.unsqueeze(0), b.unsqueeze(0)
     first = a[:, :1]
-    rows = (waveform.float() if narrow else waveform).reshape(-1, a.shape[0], waveform.shape[-1])
+    batch = waveform.shape[: -1 if a.shape[0] == 1 else -2]
+    rows = (waveform.float() if narrow else waveform).reshape(math.prod(batch), a.shape[0], waveform.shape[-1])
     filtered = torch.ops.flambeau_audio.lfilter(rows, (a / first).double(), (b / first).double())
     if clamp:
         filtered = torch.clamp(filtered, min=-1.0, max=1.0)

@@ -56,7 +56,7 @@ def phaser(
     swing = _swing("sinusoidal" if sinusoidal else "triangular", period, 1.0, float(longest), math.pi / 2)
     # SoX counts from the far end of a ring of `longest` samples.
     delays = longest + 1 - (swing + 0.5).floor().to(torch.int64)
-    rows = _computable(waveform).reshape(-1, waveform.shape[-1])
+    rows = _computable(waveform).reshape(math.prod(waveform.shape[:-1]), waveform.shape[-1])
     echoed = torch.ops.flambeau_audio.modulated_echo(rows * gain_in, delays.to(waveform.device), decay)
     return (echoed * gain_out).clamp(-1.0, 1.0).reshape(waveform.shape).to(waveform.dtype)  # type: ignore[no-any-return]
 
@@ -109,7 +109,7 @@ def flanger(
     channels = torch.arange(waveform.shape[-2])
     starts = (channels * period * (phase / 100) + 0.5).to(torch.int64)
     delays = swing[(torch.arange(period) + starts[:, None]) % period]
-    rows = _computable(waveform).reshape(-1, *waveform.shape[-2:])
+    rows = _computable(waveform).reshape(math.prod(waveform.shape[:-2]), *waveform.shape[-2:])
     delayed = torch.ops.flambeau_audio.modulated_tap(
         rows, delays.to(waveform.device), feedback, interpolation == "quadratic"
     )

@@ -56,12 +56,12 @@ def detect_pitch_frequency(
         raise ValueError(
             f"detect_pitch_frequency: {frames} frames are too few for a median of {win_length}; shorten win_length."
         )
-    rows = waveform.detach().reshape(-1, waveform.shape[-1])
+    rows = waveform.detach().reshape(math.prod(waveform.shape[:-1]), waveform.shape[-1])
     rows = rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows
     correlation = torch.ops.flambeau_audio.nccf(rows, frame, lags)
     lag = _median(_best_lag(correlation, least), win_length)
     frequency = sample_rate / (_EPSILON + lag.to(torch.float32))
-    return frequency.reshape(*waveform.shape[:-1], -1)
+    return frequency.reshape(*waveform.shape[:-1], frequency.shape[-1])
 
 
 def _best_lag(correlation: Tensor, least: int) -> Tensor:

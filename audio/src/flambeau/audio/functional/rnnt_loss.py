@@ -215,8 +215,8 @@ def _reference(
     logits: Tensor, targets: Tensor, logit_lengths: Tensor, target_lengths: Tensor, blank: int, fused: bool,
     clamp: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    check(logits, targets, logit_lengths, target_lengths, blank, (*DTYPES, torch.float16, torch.bfloat16))
     logits = _wide(logits)
-    check(logits, targets, logit_lengths, target_lengths, blank)
     check_values(logits, targets, logit_lengths, target_lengths)
     normalisers, stay, advance = _scores(logits, targets, blank, fused)
     inside = _inside(logits, logit_lengths, target_lengths)

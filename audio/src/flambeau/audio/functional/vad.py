@@ -91,7 +91,7 @@ def vad(
         boot=int(boot_time * measure_freq - 0.5),
     )
     search, gap = math.ceil(search_time * measure_freq), int(allowed_gap * measure_freq + 0.5)
-    rows = waveform.detach().reshape(-1, waveform.shape[-1])
+    rows = waveform.detach().reshape(math.prod(waveform.shape[:-1]), waveform.shape[-1])
     rows = rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows
     found = _trigger(detector.measures(rows), trigger_level, _decay(trigger_time, measure_freq), search)
     if found is None:
