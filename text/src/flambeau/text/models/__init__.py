@@ -57,6 +57,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "T5_Large_Weights",
             "T5_Small_Weights",
         ),
+        "language_identifier": ("language_identifier",),
         "roberta": (
             "ROBERTA_BASE_ENCODER",
             "ROBERTA_DISTILLED_ENCODER",

@@ -22,7 +22,7 @@ __all__ = ["ByteWindows", "LanguageIdentifier", "Language_Identifier_Weights", "
 
 BEGIN, PADDING, END = 0, 1, 2
 _FIRST_BYTE = 3
-_LONGEST = 128
+_LONGEST = 64
 
 
 class ByteWindows(nn.Module):
@@ -74,7 +74,7 @@ class LanguageIdentifier(RobertaModel):
         dropout: everywhere.
 
     Shape:
-        (N, tokens) as `ByteWindows` makes them, up to 128 -> (N, num_classes), logits.
+        (N, tokens) as `ByteWindows` makes them, up to 64 -> (N, num_classes), logits.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class LanguageIdentifier(RobertaModel):
         super().__init__(conf, RobertaClassificationHead(num_classes, width, width, dropout))
 
 
-@register_model(task="text-classification", tags=("embedded", "multilingual"))
+@register_model(task="text-classification", tags=("embedded", "multilingual"), head="head.out_proj")
 def language_identifier(
     *, weights: Language_Identifier_Weights | None = None, progress: bool = True, **kwargs: Any
 ) -> LanguageIdentifier:
