@@ -1,4 +1,4 @@
-"""What the conformance kit needs to check audio: miniature datasets."""
+"""What the conformance kit needs to check audio: miniature datasets, inputs of models."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from flambeau.audio._miniatures import write_miniature
+from flambeau.audio.models import _samples
+from flambeau.audio.models._samples import as_batch as as_batch
+from flambeau.audio.models._samples import example_inputs as example_inputs
+from flambeau.audio.models._samples import model_config as model_config
+from flambeau.audio.models._samples import raw_input as raw_input
 
 expected_failures = {
+    **_samples.expected_failures,
     "facts-complete:audio/voxceleb1*": "its owner states no checksum of the lists, and none is on record",
 }
 

@@ -136,12 +136,11 @@ class HDemucs(nn.Module):
             )
         length = input.shape[-1]
         x = self._spectrum(input)
-        _, _, bins, frames = x.shape
         x, mean, std = _standardized(x, (1, 2, 3))
         xt, mean_t, std_t = _standardized(input, (1, 2))
         x, xt = self._decoded(*self._encoded(x, xt))
-        x = x.reshape(len(input), len(self.sources), -1, bins, frames) * std[:, None] + mean[:, None]
-        xt = xt.reshape(len(input), len(self.sources), -1, length) * std_t[:, None] + mean_t[:, None]
+        x = x.unflatten(1, (len(self.sources), -1)) * std[:, None] + mean[:, None]
+        xt = xt.unflatten(1, (len(self.sources), -1)) * std_t[:, None] + mean_t[:, None]
         return xt + self._waveform(x, length)
 
     def _encoded(self, x: Tensor, xt: Tensor) -> tuple[list[Tensor], list[Tensor], list[int], list[int]]:

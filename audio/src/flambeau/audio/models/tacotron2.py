@@ -251,7 +251,7 @@ class _Decoder(nn.Module):
     def _frames(self, steps: list[Tensor]) -> Tensor:
         """One (batch, n_mels x frames per step) per step -> (batch, n_mels, frames)."""
         stacked = torch.stack(steps, dim=1)
-        return stacked.reshape(len(stacked), -1, self.n_mels).transpose(1, 2)
+        return stacked.unflatten(2, (self.n_frames_per_step, self.n_mels)).flatten(1, 2).transpose(1, 2)
 
     def forward(
         self, memory: Tensor, mel_specgram_truth: Tensor, memory_lengths: Tensor
@@ -268,7 +268,7 @@ class _Decoder(nn.Module):
         """
         frames = mel_specgram_truth.shape[2] // self.n_frames_per_step * self.n_frames_per_step
         truth = mel_specgram_truth[..., :frames].transpose(1, 2)
-        truth = truth.reshape(len(truth), -1, self.n_mels * self.n_frames_per_step)
+        truth = truth.unflatten(1, (-1, self.n_frames_per_step)).flatten(2)
         inputs = self.prenet(F.pad(truth, (0, 0, 1, 0))[:, :-1].transpose(0, 1))
         mask = padding_mask(memory_lengths, memory.shape[1])
         state, processed_memory = self._initial(memory), self.attention_layer.memory_layer(memory)

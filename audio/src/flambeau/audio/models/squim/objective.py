@@ -91,11 +91,11 @@ class DPRNN(nn.Module):
         """(batch, feat_dim, frames) -> (batch, frames, d_model)."""
         frames = x.shape[-1]
         x = self._chunks(x)
-        batch = len(x)
+        batch, _, size, chunks = x.shape
         for row, row_norm, col, col_norm in zip(self.row_rnn, self.row_norm, self.col_rnn, self.col_norm, strict=True):
-            within = row(x.permute(0, 3, 2, 1).flatten(0, 1)).unflatten(0, (batch, -1)).permute(0, 3, 2, 1)
+            within = row(x.permute(0, 3, 2, 1).flatten(0, 1)).unflatten(0, (batch, chunks)).permute(0, 3, 2, 1)
             x = x + row_norm(within)
-            across = col(x.permute(0, 2, 3, 1).flatten(0, 1)).unflatten(0, (batch, -1)).permute(0, 3, 1, 2)
+            across = col(x.permute(0, 2, 3, 1).flatten(0, 1)).unflatten(0, (batch, size)).permute(0, 3, 1, 2)
             x = x + col_norm(across)
         return self._merged(self.conv(x), frames).transpose(1, 2)
 

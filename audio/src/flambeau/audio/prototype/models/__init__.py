@@ -30,7 +30,5 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "conformer_rnnt_biasing_base",
             "conformer_rnnt_model",
         ),
-        # Beam search
-        "rnnt_decoder": ("Hypothesis", "RNNTBeamSearchBiasing"),
     },
 )
