@@ -61,7 +61,8 @@ def test_a_gzipped_file_is_read_too(tmp_path, digits):
 def test_ngrams_that_a_program_left_out_are_put_back(tmp_path):
     path = tmp_path / "pruned.arpa"
     path.write_text(
-        "\\data\\\nngram 1=5\nngram 2=1\nngram 3=1\n\n\\1-grams:\n-1 <s> -0.5\n-1 </s>\n-2 a -0.1\n-3 b -0.2\n-4 c -0.3\n\n"
+        "\\data\\\nngram 1=5\nngram 2=1\nngram 3=1\n\n"
+        "\\1-grams:\n-1 <s> -0.5\n-1 </s>\n-2 a -0.1\n-3 b -0.2\n-4 c -0.3\n\n"
         "\\2-grams:\n-0.7 a b -0.05\n\n\\3-grams:\n-0.9 c b a\n\n\\end\\\n"
     )
     model = NGramModel(path)
