@@ -202,6 +202,12 @@ def _fetch(url: str, target: Path, hash_value: str | None, hash_type: str) -> No
     from flambeau.text.datasets._addresses import addresses
 
     first, *others = addresses(url)
-    digest = {hash_type: hash_value.lower()} if hash_value is not None else {}
-    file = DatasetFile(url=first, mirrors=tuple(others), path=target.name, **digest)
+    digest = hash_value.lower() if hash_value is not None else None
+    file = DatasetFile(
+        url=first,
+        mirrors=tuple(others),
+        path=target.name,
+        sha256=digest if hash_type == "sha256" else None,
+        md5=digest if hash_type == "md5" else None,
+    )
     fetch_dataset(DatasetInfo(name=target.name, files=(file,)), target.parent)

@@ -154,7 +154,7 @@ def _basic_english_normalize(line: str) -> list[str]:
 
 
 def _spacy(language: str) -> Tokenizer:
-    import spacy
+    import spacy  # type: ignore[import-not-found,unused-ignore]
 
     try:
         model = spacy.load(language)
@@ -172,21 +172,21 @@ def _spacy_tokenize(line: str, spacy: Any) -> list[str]:
 
 
 def _moses(language: str) -> Tokenizer:
-    from sacremoses import MosesTokenizer
+    from sacremoses import MosesTokenizer  # type: ignore[import-not-found,unused-ignore]
 
     tokenize: Tokenizer = MosesTokenizer().tokenize
     return tokenize
 
 
 def _toktok(language: str) -> Tokenizer:
-    from nltk.tokenize.toktok import ToktokTokenizer
+    from nltk.tokenize.toktok import ToktokTokenizer  # type: ignore[import-not-found,unused-ignore]
 
     tokenize: Tokenizer = ToktokTokenizer().tokenize
     return tokenize
 
 
 def _revtok(language: str) -> Tokenizer:
-    import revtok
+    import revtok  # type: ignore[import-not-found,unused-ignore]
 
     tokenize: Tokenizer = revtok.tokenize
     return tokenize

@@ -77,7 +77,9 @@ class BasicEnglishNormalize(NotScripted, nn.Module):
         Raises:
             TypeError: it is no str.
         """
-        tokens: list[str] = self.regex_tokenizer(line.translate(_LOWER) if isinstance(line, str) else line)
+        if not isinstance(line, str):
+            raise TypeError(f"BasicEnglishNormalize takes a str, got {type(line).__name__}.")
+        tokens: list[str] = self.regex_tokenizer(line.translate(_LOWER))
         return tokens
 
 
