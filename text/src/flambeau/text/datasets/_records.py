@@ -87,6 +87,8 @@ def _kept(place: Path, blocks: Iterable[bytes]) -> bytes | mmap.mmap:
     try:
         with file:
             file.writelines(blocks)
+            file.flush()
+            os.fsync(file.fileno())  # or a power failure could leave an empty index under its final name
         replace(part, place)
     finally:
         part.unlink(missing_ok=True)
