@@ -112,28 +112,28 @@ def _sum(
     cell = tl.program_id(0).to(tl.int64)
     kind = normalisers.dtype.element_ty
     row = scores + cell * classes
-    normaliser = tl.zeros([1], dtype=kind)
+    best = tl.full([1], float("-inf"), dtype=kind)
+    total = tl.zeros([1], dtype=kind)
     if FUSED:
-        best = tl.full([1], float("-inf"), dtype=kind)
-        total = tl.zeros([1], dtype=kind)
         for begin in range(0, classes, BLOCK):
-            place = begin + tl.arange(0, BLOCK)
-            some = tl.load(row + place, mask=place < classes, other=float("-inf")).to(kind)
-            higher = tl.maximum(best, tl.max(some, axis=0))
+            some = begin + tl.arange(0, BLOCK)
+            given = tl.load(row + some, mask=some < classes, other=float("-inf")).to(kind)
+            higher = tl.maximum(best, tl.max(given, axis=0))
             # Where all is -inf so far, the difference would be no number.
             origin = tl.where(higher == float("-inf"), 0.0, higher)
-            total = total * tl.exp(best - origin) + tl.sum(tl.exp(some - origin), axis=0)
+            total = total * tl.exp(best - origin) + tl.sum(tl.exp(given - origin), axis=0)
             best = higher
-        normaliser = best + tl.log(total)
+        normaliser = tl.sum(best + tl.log(total), axis=0)
+    else:
+        normaliser = tl.sum(total, axis=0)
     place = cell % places
-    item = cell // (frames * places)
-    label = tl.load(labels + item * places + place)
+    label = tl.load(labels + cell // (frames * places) * places + place)
+    # Padding may hold any number: what it would name is not read.
     there = (place + 1 < places) & (label >= 0) & (label < classes)
-    one = tl.arange(0, 1)
-    tl.store(normalisers + cell + one, normaliser)
-    tl.store(stay + cell + one, tl.load(row + blank + one).to(kind) - normaliser)
-    by_label = tl.load(row + label + one, mask=there, other=float("-inf")).to(kind) - normaliser
-    tl.store(advance + cell + one, tl.where(there, by_label, float("-inf")))
+    by_label = tl.load(row + tl.where(there, label, 0)).to(kind) - normaliser
+    tl.store(normalisers + cell, normaliser)
+    tl.store(stay + cell, tl.load(row + blank).to(kind) - normaliser)
+    tl.store(advance + cell, tl.where(there, by_label, float("-inf")))
 
 
 @triton.jit
@@ -209,12 +209,12 @@ def _gradient(
     there = (frame <= last_frame) & (place <= last_place)
     ends = (frame == last_frame) & (place == last_place)
     reached = tl.load(alphas + cell) + tl.load(costs + item)
-    to_frame = tl.load(betas + cell + places, mask=there & (frame < last_frame), other=float("-inf"))
+    goes_on, has_label = there & (frame < last_frame), there & (place < last_place)
+    to_frame = tl.where(goes_on, tl.load(betas + cell + tl.where(goes_on, places, 0)), float("-inf"))
     to_frame = tl.where(ends, 0.0, to_frame)
-    to_label = tl.load(betas + cell + 1, mask=there & (place < last_place), other=float("-inf"))
+    to_label = tl.load(betas + cell + tl.where(has_label, 1, 0))
     by_blank = tl.where(there, tl.exp(reached + tl.load(stay + cell) + to_frame), 0.0)
-    by_label = tl.where(place < last_place, tl.exp(reached + tl.load(advance + cell) + to_label), 0.0)
-    by_label = tl.where(there, by_label, 0.0)
+    by_label = tl.where(has_label, tl.exp(reached + tl.load(advance + cell) + to_label), 0.0)
     shift = reached + tl.load(betas + cell) - tl.load(normalisers + cell)
     label = tl.load(labels + item * places + place)
     scale = tl.load(grads + item).to(kind)
@@ -225,7 +225,7 @@ def _gradient(
             row = tl.load(scores + cell * classes + some, mask=some < classes, other=float("-inf")).to(kind)
             share = tl.where(there & (shift > float("-inf")), tl.exp(row + shift), 0.0)
         share -= tl.where(some == blank, by_blank, 0.0)
-        share -= tl.where((some == label) & (place < last_place), by_label, 0.0)
+        share -= tl.where((some == label) & has_label, by_label, 0.0)
         if CLAMPED:
             share = tl.minimum(tl.maximum(share, -clamp), clamp)
         tl.store(result + cell * classes + some, (share * scale).to(result.dtype.element_ty), mask=some < classes)
