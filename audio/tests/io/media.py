@@ -43,12 +43,8 @@ def make_tones(ffmpeg: str, path: Path, seconds: int) -> Path:
     return path
 
 
-def frequency_repeats(second: int) -> float:
-    return frequency(second % 20)
-
-
 def error_of(chunk: Tensor, pts: float, rate: int, *, shift: float = 0.0, gain: float = 1.0, edge: int = 0) -> float:
-    """Largest difference between a chunk's first channel and the tone that belongs to its time, where no tone begins."""
+    """Largest difference between a chunk's first channel and the tone of its time, but where tones begin."""
     times = pts - shift + torch.arange(len(chunk), dtype=torch.float64) / rate
     expected = gain * tone_at(times)
     inside = (times % 1 > 0.06) & (times % 1 < 0.94)

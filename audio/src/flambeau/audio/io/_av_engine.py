@@ -35,6 +35,7 @@ class AvEngine:
         outputs: what to decode, at least one.
         start: where to begin, None for where the container stands.
         strict: whether a decoder's error ends the reading.
+        fresh: whether the container stands before `start` already.
         remote: whether the container is read over the network.
         offset_s: what its times are ahead of the source's.
 
@@ -50,6 +51,7 @@ class AvEngine:
         start: Start | None,
         *,
         strict: bool,
+        fresh: bool = False,
         remote: bool = False,
         offset_s: int = 0,
     ) -> None:
@@ -64,9 +66,9 @@ class AvEngine:
             chain = _AudioChain if isinstance(output.info, OutputAudioStream) else _VideoChain
             self._chains.setdefault(output.info.source_index, []).append(chain(number, output, start, offset_s))
             _configure(container.streams[output.info.source_index], output)
-        if start is not None:
+        if start is not None and not fresh:
             self._seek(start)
-        elif remote and "mp4" in container.format.name:
+        elif start is None and remote and "mp4" in container.format.name:
             # FFmpeg's MP4 reader drops the packets before the first key frame of an address that it has not sought in.
             self._seek(Start((container.start_time or 0) / MICROSECONDS - 1.0, "key"))
         self._blocks = self._run()

@@ -77,11 +77,16 @@ def open_container(source: Source, file: Any = None) -> InputContainer:
     """
     av = libav()
     where = file or source.file or source.url
-    with errors(f"Failed to open the input {source.name}"):
-        container: InputContainer = av.open(
-            where,
-            format=source.format if file is None else None,
-            container_options=source.option if file is None else {},
-            buffer_size=max(source.buffer_size, 4096),
-        )
+    try:
+        with errors(f"Failed to open the input {source.name}"):
+            container: InputContainer = av.open(
+                where,
+                format=source.format if file is None else None,
+                container_options=source.option if file is None else {},
+                buffer_size=max(source.buffer_size, 4096),
+            )
+    except MediaError:
+        if source.file is not None:
+            source.file.check()
+        raise
     return container

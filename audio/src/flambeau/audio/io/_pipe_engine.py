@@ -242,15 +242,13 @@ def _texts(start: Start | None, media_type: str, sample_rate: int) -> list[str]:
 def _feed(file: Any, pipe: Any, merger: Merger) -> None:
     """Write what an object gives to the program."""
     with pipe:
-        try:
+        with contextlib.suppress(BrokenPipeError, ValueError):  # the program has enough, or is gone
             while block := file.read(65536):
                 view = memoryview(block)
                 while view:
                     view = view[pipe.write(view) :]
-        except (BrokenPipeError, ValueError):  # the program has enough, or is gone
-            return
-        except Exception as error:
-            merger.fail(error)  # the consumer raises it
+        if file.error is not None:
+            merger.fail(file.error)  # the consumer raises it
 
 
 def _read_output(number: int, output: Output, side_fd: int, raw_fd: int, merger: Merger, child: Child) -> None:

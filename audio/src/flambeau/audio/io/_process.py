@@ -134,12 +134,9 @@ def _drain(pipe: IO[bytes], messages: Messages) -> None:
 
 def _end(process: subprocess.Popen[bytes], drain: threading.Thread) -> None:
     if process.poll() is None:
-        process.terminate()
-        try:
-            process.wait(_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            process.kill()  # ffmpeg waits for a device or a full pipe and does not see the polite request
-            process.wait()
+        # Not politely: what a reader leaves has nothing to finish, and one that waits for a device does not listen.
+        process.kill()
+        process.wait()
     if drain is not threading.current_thread():
         drain.join(_PATIENCE_S)
     for pipe in (process.stdin, process.stdout):

@@ -13,7 +13,6 @@ from flambeau.audio.io._process import Child
 from flambeau.audio.io._program import find_ffmpeg
 from flambeau.audio.io._source import Source
 
-
 # NUT has no times below 0, which the first packets of a session often have; readers take this off again. A whole number
 # of seconds is one of ticks of any clock.
 OFFSET_S = 3600
@@ -38,7 +37,8 @@ class Relay(io.RawIOBase):
             [
                 find_ffmpeg(), "-hide_banner", "-nostdin", "-v", "error", "-nostats", "-copyts", *words,
                 "-i", source.url, "-map", "0", "-sn", "-dn", "-ignore_unknown", "-c", "copy",
-                "-avoid_negative_ts", "disabled", "-output_ts_offset", str(OFFSET_S), "-max_interleave_delta", "500000", "-flush_packets", "1",
+                "-avoid_negative_ts", "disabled", "-output_ts_offset", str(OFFSET_S),
+                "-max_interleave_delta", "500000", "-flush_packets", "1",
                 "-f", "nut", "pipe:1",
             ],
             stdout=True,

@@ -88,6 +88,7 @@ class FileObject(io.RawIOBase):
         )
         self._position = 0
         self.name = name
+        self.error: BaseException | None = None
 
     def readable(self) -> bool:
         """Always."""
@@ -98,16 +99,25 @@ class FileObject(io.RawIOBase):
         return bool(self._seekable)
 
     def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes, none at the end.
-
-        Raises:
-            MediaError: the object gave something else than bytes.
-        """
-        got = self._inner.read(size)
+        """At most `size` bytes; none at the end, and behind an error, which is kept in `error`."""
+        if self.error is not None:
+            return b""
+        try:
+            got = self._inner.read(size)
+        except BaseException as error:
+            # FFmpeg, which calls this, would try again and forget all errors but one.
+            self.error = error
+            return b""
         if not isinstance(got, bytes | bytearray | memoryview):
-            raise MediaError(f"{self.name}: read({size}) returned {type(got).__name__}; expected bytes.")
+            self.error = MediaError(f"{self.name}: read({size}) returned {type(got).__name__}; expected bytes.")
+            return b""
         self._position += len(got)
         return bytes(got)
+
+    def check(self) -> None:
+        """Raise what the object raised, once it is known that reading has ended."""
+        if self.error is not None:
+            raise self.error
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Move; returns the new position also where the object's own `seek` returns nothing."""

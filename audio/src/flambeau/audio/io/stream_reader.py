@@ -554,11 +554,15 @@ class StreamReader:
             block = reader.read(limit)
         except MediaTimeoutError:
             raise
-        except BaseException:
+        except MediaError:
             self._ended = True
+            if self._source.file is not None:
+                self._source.file.check()
             raise
         if block is None:
             self._ended = True
+            if self._source.file is not None:
+                self._source.file.check()
             relay = self._resources.relay
             if relay is not None and (failure := relay.failure()):
                 raise MediaError(f"Failed to read {self._source.name}: {failure}")
@@ -577,18 +581,21 @@ class StreamReader:
             )
         else:
             start = self._start
+            # From the start, a container is opened anew: no seek finds what encoders put before the first sample.
+            fresh = start is not None and start.seek_s <= self._probe.start_s
+            if self._begun and fresh:
+                resources.drop_container()
             if resources.container is None:
-                if self._begun and self._source.file is not None:
+                if self._source.file is not None:
                     self._source.file.seek(0)
                 resources.container = open_container(self._source)
-            elif self._begun and start is None:
-                start = Start(self._probe.start_s, "key")
             self._engine = resources.engine = AvEngine(
                 resources.container,
                 self._source.name,
                 self._outputs,
                 start,
                 strict=self._strict,
+                fresh=fresh,
                 offset_s=OFFSET_S if resources.relay is not None else 0,
                 remote=self._source.kind == "address" and self._source.seekable,
             )

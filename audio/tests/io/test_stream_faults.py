@@ -1,0 +1,241 @@
+"""What goes wrong: damaged media, missing programs, sources that stop, consumers that leave; and what is left then."""
+
+import io
+import os
+import signal
+import socket
+import threading
+import time
+
+import media
+import pytest
+
+from flambeau.audio.io import MediaError, MediaTimeoutError, MissingFFmpegError, StreamReader, StreamWriter
+from flambeau.audio.io import _program as program
+
+pytest.importorskip("av")
+pytestmark = pytest.mark.usefixtures("no_leaks")
+
+
+def reading(source, **how):
+    reader = StreamReader(source, **how)
+    reader.add_basic_audio_stream(1600, sample_rate=16000)
+    return reader
+
+
+@pytest.mark.parametrize("engine", ["av", "pipe"])
+def test_a_file_that_was_cut_off_gives_what_it_has(ffmpeg, short, tmp_path, engine):
+    import subprocess
+
+    path = tmp_path / "whole.ts"
+    subprocess.run([ffmpeg, "-v", "error", "-i", short, "-c", "copy", path], check=True)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    with reading(path, engine=engine) as reader:
+        frames = sum(len(chunk) for (chunk,) in reader.stream())
+    assert 16000 < frames < 40000
+
+
+@pytest.mark.parametrize("engine", ["av", "pipe"])
+def test_damage_in_the_middle_is_left_out_and_counted_unless_reading_is_strict(short, tmp_path, engine):
+    content = bytearray(short.read_bytes())
+    at = content.index(b"mdat") + 4
+    for place in range(at + 8000, at + 40000, 7):
+        content[place] ^= 0x5A
+    path = tmp_path / "damaged.mp4"
+    path.write_bytes(content)
+    with reading(path, engine=engine) as reader:
+        assert sum(len(chunk) for (chunk,) in reader.stream()) > 1600
+        assert reader.num_decode_errors > 0 and reader.decode_error_messages
+    with reading(path, engine=engine, strict=True) as reader, pytest.raises(RuntimeError, match="Failed to decode"):
+        list(reader.stream())
+
+
+@pytest.mark.parametrize("engine", ["av", "pipe"])
+def test_the_index_of_a_file_that_was_cut_off_is_missed_with_ffmpegs_words(short, tmp_path, engine):
+    path = tmp_path / "half.mp4"
+    path.write_bytes(short.read_bytes()[:20000])
+    with pytest.raises(RuntimeError, match="Invalid data found"):
+        StreamReader(path, engine=engine)
+
+
+def test_without_the_program_it_is_named_with_the_cure(short, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("FLAMBEAU_FFMPEG", raising=False)
+    monkeypatch.setitem(__import__("sys").modules, "imageio_ffmpeg", None)
+    with pytest.raises(MissingFFmpegError, match=r"FLAMBEAU_FFMPEG.*PATH.*pip install"):
+        StreamReader(short, engine="pipe")
+    with reading(short) as reader:  # in process all the same
+        assert next(reader.stream())[0].pts == 0.0
+
+
+def test_the_bundled_program_stands_in_for_one_on_the_path(short, monkeypatch):
+    bundled = pytest.importorskip("imageio_ffmpeg").get_ffmpeg_exe()
+    monkeypatch.setenv("PATH", "")
+    assert program.find_ffmpeg() == bundled
+    with reading(short, engine="pipe") as reader:  # a newer ffmpeg, without ffprobe
+        chunks = [chunk for (chunk,) in reader.stream()]
+    assert [round(chunk.pts, 6) for chunk in chunks[:3]] == [0.0, 0.1, 0.2]
+
+
+def test_a_wrong_program_is_told_at_once(short, monkeypatch, tmp_path):
+    monkeypatch.setenv("FLAMBEAU_FFMPEG", str(tmp_path / "absent"))
+    with pytest.raises(MissingFFmpegError, match="absent"):
+        StreamReader(short, engine="pipe")
+
+
+def test_without_either_the_message_says_so(short, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "av", None)
+    with pytest.raises(MissingFFmpegError, match="av"):
+        StreamWriter(io.BytesIO(), "wav")
+    with reading(short) as reader:
+        assert next(reader.stream())[0].pts == 0.0
+
+
+def test_the_programs_refusal_is_in_the_message(short):
+    with StreamReader(short, engine="pipe") as reader:
+        reader.add_basic_video_stream(1, decoder_option={"threads": "many"})
+        with pytest.raises(RuntimeError, match="threads"):
+            next(reader.stream())
+
+
+def test_a_killed_program_is_told_by_its_signal(tones):
+    with StreamReader(tones, engine="pipe") as reader:
+        reader.add_basic_video_stream(1, width=640, height=480)
+        next(reader.stream())
+        os.kill(reader._engine.pid, signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="signal 9"):
+            list(reader.stream())
+
+
+def test_a_consumer_that_stops_reading_holds_nothing(tones):
+    reader = StreamReader(tones, engine="pipe")
+    reader.add_basic_video_stream(1, width=1280, height=720)  # much more than pipes and queues take
+    iterator = reader.stream()
+    next(iterator)
+    assert media.children()
+    del iterator, reader  # no close: dropping it is enough
+
+
+def test_closing_is_for_good_and_harmless_when_repeated(short):
+    reader = reading(short, engine="pipe")
+    next(reader.stream())
+    reader.close()
+    reader.close()
+    with pytest.raises(RuntimeError, match="at its end"):
+        reader.process_packet()
+
+
+class Stalled:
+    """A server that sends the beginning of something and then nothing more."""
+
+    def __init__(self, content):
+        self._content = content
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._serve)
+
+    def _serve(self):
+        connection, _ = self._listener.accept()
+        with connection:
+            connection.sendall(self._content)
+            self._done.wait()
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._done.set()
+        self._thread.join()
+        self._listener.close()
+
+
+def test_a_source_that_stops_is_given_up_when_the_caller_says_so(ffmpeg, short, tmp_path):
+    import subprocess
+
+    path = tmp_path / "whole.ts"
+    subprocess.run([ffmpeg, "-v", "error", "-i", short, "-vn", "-c", "copy", path], check=True)
+    content = path.read_bytes()
+    with Stalled(content[: len(content) * 2 // 3]) as server:
+        reader = StreamReader(f"tcp://127.0.0.1:{server.port}", format="mpegts", option={"probesize": "8000"})
+        reader.add_basic_audio_stream(1600, sample_rate=16000)
+        with pytest.raises(MediaTimeoutError, match="gave nothing within"):
+            while True:
+                reader.fill_buffer(timeout=700)
+                reader.pop_chunks()
+        with pytest.raises(TimeoutError):  # and it can be asked again
+            reader.fill_buffer(timeout=50)
+        reader.close()
+
+
+def test_an_address_that_nobody_serves_is_told_with_ffmpegs_reason():
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    with pytest.raises(RuntimeError, match="Connection refused"):
+        StreamReader(f"tcp://127.0.0.1:{port}", format="mpegts")
+
+
+class Broken(io.BytesIO):
+    """A file on a disk that fails."""
+
+    def read(self, size=-1):
+        if self.tell() > 200000:
+            raise OSError("the disk is gone")
+        return super().read(min(size, 4096) if size > 0 else size)
+
+
+def test_what_an_object_raises_reaches_the_caller(ffmpeg, short, tmp_path):
+    import subprocess
+
+    path = tmp_path / "sound.wav"
+    subprocess.run([ffmpeg, "-v", "error", "-i", short, "-vn", path], check=True)
+    with reading(Broken(path.read_bytes())) as reader, pytest.raises((OSError, MediaError), match="disk is gone"):
+        list(reader.stream())
+
+
+def test_an_object_that_gives_text_is_refused():
+    with pytest.raises(RuntimeError, match="returned str"):
+        StreamReader(io.StringIO("text"))
+
+
+def test_many_readers_at_once_end_without_waiting_for_one_another(short):
+    readers = [reading(short, engine=engine) for engine in ("av", "pipe") * 3]
+    chunks = [next(reader.stream())[0] for reader in readers]
+    assert {chunk.pts for chunk in chunks} == {0.0}
+    for reader in readers:
+        reader.close()
+
+
+def test_a_device_that_is_not_there_is_told_with_ffmpegs_reason():
+    with pytest.raises(RuntimeError, match=r"(?i)(no such file|cannot open|unknown input|invalid|not available)"):
+        StreamReader("hw:99", format="alsa")
+
+
+def test_leaving_while_the_source_sleeps_does_not_wait_for_it(ffmpeg, short, tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    import subprocess
+
+    sound = subprocess.run(
+        [ffmpeg, "-v", "error", "-i", short, "-vn", "-f", "mpegts", "-"], check=True, capture_output=True
+    ).stdout
+    gate = threading.Event()
+
+    def feed():
+        with path.open("wb") as pipe:
+            pipe.write(sound)
+            pipe.flush()
+            gate.wait(30)
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    reader = StreamReader(path, option={"probesize": "8000"})
+    reader.add_basic_audio_stream(1600, sample_rate=16000)
+    reader.fill_buffer(timeout=20000)
+    start = time.monotonic()
+    reader.close()
+    assert not gate.is_set() and time.monotonic() - start < 25  # far below what the feeder would wait for
+    gate.set()
+    thread.join()
