@@ -155,3 +155,9 @@ def test_a_sentence_encoder_exports_with_any_batch_and_length():
     exported = torch.export.export(network, (), {"tokens": batch([7, 3])}, dynamic_shapes=shapes).module()
     for lengths in ([7, 3], [5, 12, 2]):
         torch.testing.assert_close(exported(tokens=batch(lengths)), network(batch(lengths)), rtol=1e-4, atol=1e-5)
+
+
+def test_a_sentence_encoder_compiles_as_one_graph():
+    network = model("mean", normalize=True)
+    compiled = torch.compile(network, fullgraph=True, dynamic=True, backend="eager")
+    torch.testing.assert_close(compiled(batch([7, 3])), network(batch([7, 3])), rtol=1e-4, atol=1e-5)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from flambeau.text.models.t5.modules import PAST_KEY_VALUE_TYPE, T5Layer, T5LayerNorm, Weights
+from flambeau.text.models.t5.modules import (
+    PAST_KEY_VALUES_TYPE,
+    SEQ_2_SEQ_OUTPUTS_TYPE,
+    T5Decoder,
+    T5Encoder,
+    combined_mask,
+)
 
 __all__ = ["PAST_KEY_VALUES_TYPE", "SEQ_2_SEQ_OUTPUTS_TYPE", "T5Conf", "T5Decoder", "T5Encoder", "T5Model"]
-
-PAST_KEY_VALUES_TYPE = list[PAST_KEY_VALUE_TYPE]
-SEQ_2_SEQ_OUTPUTS_TYPE = dict[str, Any]
 
 
 @dataclass
@@ -76,136 +79,6 @@ class T5Conf:
         self.activation, self.is_gated_act = parts[-1], len(parts) == 2
         if self.feed_forward_proj == "gated-gelu":
             self.activation = "gelu_new"
-
-
-class Scores(Sequence[Any]):
-    """Attention weights of the layers, each (N, heads, length, keys), computed when they are read.
-
-    Nobody who does not look at them pays for them: the model itself attends without making them.
-    """
-
-    def __init__(self, weights: Sequence[Weights | None]) -> None:
-        self._weights = list(weights)
-        self._found: dict[int, Tensor | None] = {}
-
-    def __len__(self) -> int:
-        return len(self._weights)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        place = range(len(self))[index]
-        if place not in self._found:
-            weights = self._weights[place]
-            self._found[place] = None if weights is None else weights()
-        return self._found[place]
-
-
-class _Stack(nn.Module):
-    """Layers, the embedding that they share with the rest, and a last normalization."""
-
-    def __init__(self, config: T5Conf, count: int, is_decoder: bool) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(
-            T5Layer(
-                d_model=config.embedding_dim,
-                nhead=config.num_attention_heads,
-                is_decoder=is_decoder,
-                dim_feedforward=config.ffn_dimension,
-                qkv_dim=config.qkv_dim,
-                dropout=config.dropout if config.training else 0.0,
-                activation=config.activation,
-                is_gated_act=config.is_gated_act,
-                layer_norm_eps=config.layer_norm_eps,
-                relative_attention_num_buckets=config.relative_attention_num_buckets,
-                relative_attention_max_distance=config.relative_attention_max_distance,
-                compute_relative_attention_bias=index == 0,
-            )
-            for index in range(count)
-        )
-        self.norm = T5LayerNorm(config.embedding_dim, config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.dropout if config.training else 0.0)
-
-    def run(
-        self,
-        x: Tensor,
-        mask: Tensor | None,
-        memory: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        past: Sequence[Any] | None = None,
-    ) -> dict[str, Any]:
-        before = past[0][0].shape[2] if past is not None else 0
-        positions = self.layers[0].self_attn.position_bias(x.shape[1], before + x.shape[1], x.device)
-        bias = positions if mask is None else positions + mask
-        states, own, cross, present = [], [], [], []
-        x = self.dropout(x)
-        for index, layer in enumerate(self.layers):
-            states.append(x)
-            x, weights, cross_weights, kept = layer(
-                x, bias, memory=memory, memory_bias=memory_mask, past=None if past is None else past[index]
-            )
-            own.append(weights)
-            cross.append(cross_weights)
-            present.append(kept)
-        x = self.dropout(self.norm(x))
-        traced = torch.compiler.is_compiling() or torch.compiler.is_exporting()
-        return {
-            "output": x,
-            "hidden_states": [*states, x],
-            "position_bias": positions,
-            # A graph gives tensors alone.
-            "sa_scores": None if traced else Scores(own),
-            "ca_scores": None if traced else Scores(cross),
-            "past_key_values": present,
-        }
-
-
-class T5Encoder(_Stack):
-    """The encoder's layers; `token_embeddings` is the model's own.
-
-    Args:
-        config: the sizes.
-        token_embeddings: shared with the decoder.
-    """
-
-    def __init__(self, config: T5Conf, token_embeddings: nn.Embedding) -> None:
-        super().__init__(config, config.num_encoder_layers, is_decoder=False)
-        self.token_embeddings = token_embeddings
-        self.padding_idx = config.padding_idx
-
-    def forward(
-        self, tokens: Tensor, mask: Tensor | None = None, padding_mask: Tensor | None = None
-    ) -> SEQ_2_SEQ_OUTPUTS_TYPE:
-        """Encode tokens (N, length); masks as `T5Model.forward`."""
-        if padding_mask is None:
-            padding_mask = tokens.eq(self.padding_idx)
-        embedded = self.token_embeddings(tokens)
-        found = self.run(embedded, combined_mask(mask, padding_mask, embedded.dtype))
-        return {f"encoder_{name}": found[name] for name in found if name != "past_key_values"}
-
-
-class T5Decoder(_Stack):
-    """The decoder's layers.
-
-    Args:
-        config: the sizes.
-    """
-
-    def __init__(self, config: T5Conf) -> None:
-        super().__init__(config, config.num_decoder_layers, is_decoder=True)
-
-    def forward(
-        self,
-        embedded: Tensor,
-        memory: Tensor | None,
-        mask: Tensor | None,
-        memory_mask: Tensor | None,
-        past_key_values: Sequence[Any] | None = None,
-    ) -> SEQ_2_SEQ_OUTPUTS_TYPE:
-        """Decode embedded tokens (N, length, width); masks are added to the scores."""
-        found = self.run(embedded, mask, memory, memory_mask, past_key_values)
-        past = found.pop("past_key_values")
-        return {**{f"decoder_{name}": value for name, value in found.items()}, "past_key_values": past}
 
 
 class T5Model(nn.Module):
@@ -364,24 +237,3 @@ _KEYS = (
     "encoder_output", "encoder_hidden_states", "encoder_sa_scores", "encoder_ca_scores",
     "decoder_output", "decoder_hidden_states", "decoder_sa_scores", "decoder_ca_scores", "past_key_values",
 )  # fmt: skip
-
-
-def combined_mask(mask: Tensor | None, padding: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """What is added to scores (N or 1, 1, T or 1, M): -inf where a key is hidden.
-
-    Args:
-        mask: (T, M), True where a key is hidden, or floats.
-        padding: (N, M), True at padding, or floats.
-        dtype: of the scores.
-    """
-    parts = []
-    for part, shape in ((mask, (None, None)), (padding, (slice(None), None, None))):
-        if part is None:
-            continue
-        if part.dtype == torch.bool:
-            part = torch.zeros_like(part, dtype=dtype).masked_fill(part, torch.finfo(dtype).min)
-        parts.append(part.to(dtype)[shape])
-    if not parts:
-        return None
-    # The smallest number, and not -inf: a row whose keys are all hidden must not become NaN.
-    return parts[0] if len(parts) == 1 else (parts[0] + parts[1]).clamp_min(torch.finfo(dtype).min)

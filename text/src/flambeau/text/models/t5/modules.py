@@ -1,271 +1,178 @@
-"""The layers of T5 (Raffel et al. 2019, arXiv:1910.10683), under the state names of published checkpoints.
-
-Pre-norm layers with root-mean-square normalization, no biases, attention that is not scaled by the width, and positions
-that enter as a learned bias of the first layer's scores, which all layers share.
-"""
+"""The encoder and the decoder of T5, as stacks of layers whose attention weights are computed when they are read."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-__all__ = ["PAST_KEY_VALUE_TYPE", "T5Layer", "T5LayerNorm", "T5MultiheadAttention"]
+from flambeau.text.models.t5.layers import PAST_KEY_VALUE_TYPE, T5Layer, T5LayerNorm, T5MultiheadAttention, Weights
 
-# Keys and values of self- and cross-attention of one layer, each (N, heads, length, qkv_dim).
-PAST_KEY_VALUE_TYPE = tuple[Tensor, Tensor, Tensor, Tensor]
-Weights = Callable[[], Tensor]
+if TYPE_CHECKING:
+    from flambeau.text.models.t5.model import T5Conf
+
+__all__ = [
+    "PAST_KEY_VALUES_TYPE",
+    "SEQ_2_SEQ_OUTPUTS_TYPE",
+    "T5Decoder",
+    "T5Encoder",
+    "T5Layer",
+    "T5LayerNorm",
+    "T5MultiheadAttention",
+]
+
+PAST_KEY_VALUES_TYPE = list[PAST_KEY_VALUE_TYPE]
+SEQ_2_SEQ_OUTPUTS_TYPE = dict[str, Any]
 
 
-def gelu_new(x: Tensor) -> Tensor:
-    """GELU by its tanh approximation."""
-    return F.gelu(x, approximate="tanh")
+class Scores(Sequence[Any]):
+    """Attention weights of the layers, each (N, heads, length, keys), computed when they are read.
 
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "gelu_new": gelu_new}
-
-
-class T5LayerNorm(nn.Module):
-    """Divide by the root of the mean square, computed in float32.
-
-    Args:
-        d_model: width.
-        eps: added to the mean square.
+    Nobody who does not look at them pays for them: the model itself attends without making them.
     """
 
-    def __init__(self, d_model: int, eps: float = 1e-6) -> None:
+    def __init__(self, weights: Sequence[Weights | None]) -> None:
+        self._weights = list(weights)
+        self._found: dict[int, Tensor | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = range(len(self))[index]
+        if place not in self._found:
+            weights = self._weights[place]
+            self._found[place] = None if weights is None else weights()
+        return self._found[place]
+
+
+class _Stack(nn.Module):
+    """Layers, the embedding that they share with the rest, and a last normalization."""
+
+    def __init__(self, config: T5Conf, count: int, is_decoder: bool) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(d_model))
-        self.variance_epsilon = eps
-
-    def reset_parameters(self) -> None:
-        """Ones."""
-        nn.init.ones_(self.weight)
-
-    def forward(self, hidden_states: Tensor) -> Tensor:
-        """Map (..., d_model) to the same shape, in the dtype of the weight if that is a half type."""
-        mean_square = hidden_states.float().square().mean(-1, keepdim=True)
-        normalized = hidden_states * torch.rsqrt(mean_square + self.variance_epsilon)
-        if self.weight.dtype in (torch.float16, torch.bfloat16):
-            normalized = normalized.to(self.weight.dtype)
-        return self.weight * normalized
-
-
-class T5MultiheadAttention(nn.Module):
-    """Attention with a learned bias by distance.
-
-    Args:
-        embed_dim: width.
-        num_heads: how many heads.
-        is_decoder: distances into the future count as 0.
-        dropout: of the weights.
-        qkv_dim: width of each head.
-        compute_relative_attention_bias: own the table of biases, as the first layer does.
-        relative_attention_num_buckets: rows of the table.
-        relative_attention_max_distance: distances from here on share a row.
-    """
-
-    def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        is_decoder: bool = False,
-        dropout: float = 0.0,
-        qkv_dim: int = 64,
-        compute_relative_attention_bias: bool = False,
-        relative_attention_num_buckets: int = 32,
-        relative_attention_max_distance: int = 128,
-    ) -> None:
-        super().__init__()
-        inner = num_heads * qkv_dim
-        self.num_heads, self.qkv_dim, self.is_decoder, self.dropout = num_heads, qkv_dim, is_decoder, dropout
-        self.num_buckets, self.max_distance = relative_attention_num_buckets, relative_attention_max_distance
-        self.q_proj_weight = nn.Parameter(torch.empty(inner, embed_dim))
-        self.k_proj_weight = nn.Parameter(torch.empty(inner, embed_dim))
-        self.v_proj_weight = nn.Parameter(torch.empty(inner, embed_dim))
-        self.out_proj = nn.Linear(inner, embed_dim, bias=False)
-        self.relative_attention_bias = (
-            nn.Embedding(relative_attention_num_buckets, num_heads) if compute_relative_attention_bias else None
+        self.layers = nn.ModuleList(
+            T5Layer(
+                d_model=config.embedding_dim,
+                nhead=config.num_attention_heads,
+                is_decoder=is_decoder,
+                dim_feedforward=config.ffn_dimension,
+                qkv_dim=config.qkv_dim,
+                dropout=config.dropout if config.training else 0.0,
+                activation=config.activation,
+                is_gated_act=config.is_gated_act,
+                layer_norm_eps=config.layer_norm_eps,
+                relative_attention_num_buckets=config.relative_attention_num_buckets,
+                relative_attention_max_distance=config.relative_attention_max_distance,
+                compute_relative_attention_bias=index == 0,
+            )
+            for index in range(count)
         )
-        self.reset_parameters()
+        self.norm = T5LayerNorm(config.embedding_dim, config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.dropout if config.training else 0.0)
 
-    def reset_parameters(self) -> None:
-        """Draw new projections."""
-        for weight in (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight):
-            nn.init.xavier_uniform_(weight)
-
-    def _heads(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.linear(x, weight).unflatten(-1, (self.num_heads, self.qkv_dim)).transpose(1, 2)
-
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values (N, heads, length, qkv_dim) of (N, length, embed_dim)."""
-        return self._heads(x, self.k_proj_weight), self._heads(x, self.v_proj_weight)
-
-    def forward(self, query: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> tuple[Tensor, Weights]:
-        """Attend.
-
-        Args:
-            query: (N, length, embed_dim).
-            keys: from `project`.
-            values: likewise.
-            bias: added to the scores, broadcast to (N, heads, length, keys).
-
-        Returns:
-            (N, length, embed_dim), and a function that computes the weights (N, heads, length, keys).
-        """
-        q = self._heads(query, self.q_proj_weight)
-        dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(q, keys, values, attn_mask=bias, dropout_p=dropout, scale=1.0)
-
-        def weights() -> Tensor:
-            scores = q @ keys.transpose(-1, -2)
-            return (scores if bias is None else scores + bias).softmax(-1)
-
-        return self.out_proj(mixed.transpose(1, 2).flatten(2)), weights
-
-    def position_bias(self, query_length: int, key_length: int, device: torch.device) -> Tensor:
-        """The biases by distance (1, heads, query_length, key_length); the queries are the last of the keys.
-
-        Raises:
-            RuntimeError: this layer has no table.
-        """
-        if self.relative_attention_bias is None:
-            raise RuntimeError("only the first layer has a table of biases; pass its position_bias to the others.")
-        queries = torch.arange(key_length - query_length, key_length, device=device)[:, None]
-        distance = torch.arange(key_length, device=device)[None, :] - queries
-        buckets = self._relative_position_bucket(distance, not self.is_decoder, self.num_buckets, self.max_distance)
-        return self.relative_attention_bias(buckets).permute(2, 0, 1)[None]
-
-    @staticmethod
-    def _relative_position_bucket(
-        relative_position: Tensor, bidirectional: bool = True, num_buckets: int = 32, max_distance: int = 128
-    ) -> Tensor:
-        """The row of each distance: small ones have their own, larger ones share rows of logarithmic width.
-
-        Args:
-            relative_position: key's place minus query's, any integers.
-            bidirectional: half of the rows are for keys behind the query; otherwise those count as distance 0.
-            num_buckets: how many rows.
-            max_distance: distances from here on share the last row.
-        """
-        offset: Tensor | int = 0
-        if bidirectional:
-            num_buckets //= 2
-            offset = (relative_position > 0).long() * num_buckets
-            distance = relative_position.abs()
-        else:
-            distance = (-relative_position).clamp_min(0)
-        exact = num_buckets // 2
-        share = (distance.float().clamp_min(1) / exact).log() / math.log(max_distance / exact)
-        far = (exact + (share * (num_buckets - exact)).long()).clamp_max(num_buckets - 1)
-        return offset + torch.where(distance < exact, distance, far)
-
-
-class T5Layer(nn.Module):
-    """Self-attention, in a decoder attention to the encoder's output, and a feed-forward network.
-
-    Args:
-        d_model: width.
-        nhead: attention heads.
-        is_decoder: attend to an encoder's output too.
-        dim_feedforward: inner width of the feed-forward network.
-        qkv_dim: width of each head.
-        dropout: everywhere.
-        activation: "relu", "gelu", "gelu_new" or a function.
-        is_gated_act: the feed-forward network's input gates it (Shazeer 2020, arXiv:2002.05202).
-        layer_norm_eps: of the normalizations.
-        relative_attention_num_buckets, relative_attention_max_distance: see `T5MultiheadAttention`.
-        compute_relative_attention_bias: own the table of biases.
-
-    Raises:
-        AssertionError: there is no such activation; upstream's type of error.
-    """
-
-    def __init__(
+    def run(
         self,
-        d_model: int,
-        nhead: int,
-        is_decoder: bool = False,
-        dim_feedforward: int = 2048,
-        qkv_dim: int = 64,
-        dropout: float = 0.1,
-        activation: str | Callable[[Tensor], Tensor] = "relu",
-        is_gated_act: bool = False,
-        layer_norm_eps: float = 1e-6,
-        relative_attention_num_buckets: int = 32,
-        relative_attention_max_distance: int = 128,
-        compute_relative_attention_bias: bool = False,
-    ) -> None:
-        super().__init__()
-        shared: dict[str, Any] = {
-            "dropout": dropout,
-            "qkv_dim": qkv_dim,
-            "relative_attention_num_buckets": relative_attention_num_buckets,
-            "relative_attention_max_distance": relative_attention_max_distance,
+        x: Tensor,
+        mask: Tensor | None,
+        memory: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        past: Sequence[Any] | None = None,
+    ) -> dict[str, Any]:
+        before = past[0][0].shape[2] if past is not None else 0
+        positions = self.layers[0].self_attn.position_bias(x.shape[1], before + x.shape[1], x.device)
+        bias = positions if mask is None else positions + mask
+        states, own, cross, present = [], [], [], []
+        x = self.dropout(x)
+        for index, layer in enumerate(self.layers):
+            states.append(x)
+            x, weights, cross_weights, kept = layer(
+                x, bias, memory=memory, memory_bias=memory_mask, past=None if past is None else past[index]
+            )
+            own.append(weights)
+            cross.append(cross_weights)
+            present.append(kept)
+        x = self.dropout(self.norm(x))
+        traced = torch.compiler.is_compiling() or torch.compiler.is_exporting()
+        return {
+            "output": x,
+            "hidden_states": [*states, x],
+            "position_bias": positions,
+            # A graph gives tensors alone.
+            "sa_scores": None if traced else Scores(own),
+            "ca_scores": None if traced else Scores(cross),
+            "past_key_values": present,
         }
-        if isinstance(activation, str) and activation not in ACTIVATIONS:
-            raise AssertionError(f"activation is {activation!r}, expected {', '.join(ACTIVATIONS)} or a function.")
-        self.is_decoder, self.is_gated_act = is_decoder, is_gated_act
-        self.self_attn = T5MultiheadAttention(
-            d_model, nhead, is_decoder, compute_relative_attention_bias=compute_relative_attention_bias, **shared
-        )
-        if is_decoder:
-            self.cross_attn = T5MultiheadAttention(d_model, nhead, is_decoder, **shared)
-            self.norm3 = T5LayerNorm(d_model, layer_norm_eps)
-        if is_gated_act:
-            self.linear1_0 = nn.Linear(d_model, dim_feedforward, bias=False)
-            self.linear1_1 = nn.Linear(d_model, dim_feedforward, bias=False)
-        else:
-            self.linear1 = nn.Linear(d_model, dim_feedforward, bias=False)
-        self.linear2 = nn.Linear(dim_feedforward, d_model, bias=False)
-        self.norm1 = T5LayerNorm(d_model, layer_norm_eps)
-        self.norm2 = T5LayerNorm(d_model, layer_norm_eps)
-        self.dropout = nn.Dropout(dropout)
-        self.activation = ACTIVATIONS[activation] if isinstance(activation, str) else activation
+
+
+class T5Encoder(_Stack):
+    """The encoder's layers; `token_embeddings` is the model's own.
+
+    Args:
+        config: the sizes.
+        token_embeddings: shared with the decoder.
+    """
+
+    def __init__(self, config: T5Conf, token_embeddings: nn.Embedding) -> None:
+        super().__init__(config, config.num_encoder_layers, is_decoder=False)
+        self.token_embeddings = token_embeddings
+        self.padding_idx = config.padding_idx
+
+    def forward(
+        self, tokens: Tensor, mask: Tensor | None = None, padding_mask: Tensor | None = None
+    ) -> SEQ_2_SEQ_OUTPUTS_TYPE:
+        """Encode tokens (N, length); masks as `T5Model.forward`."""
+        if padding_mask is None:
+            padding_mask = tokens.eq(self.padding_idx)
+        embedded = self.token_embeddings(tokens)
+        found = self.run(embedded, combined_mask(mask, padding_mask, embedded.dtype))
+        return {f"encoder_{name}": found[name] for name in found if name != "past_key_values"}
+
+
+class T5Decoder(_Stack):
+    """The decoder's layers.
+
+    Args:
+        config: the sizes.
+    """
+
+    def __init__(self, config: T5Conf) -> None:
+        super().__init__(config, config.num_decoder_layers, is_decoder=True)
 
     def forward(
         self,
-        x: Tensor,
-        bias: Tensor | None,
-        *,
-        memory: Tensor | None = None,
-        memory_bias: Tensor | None = None,
-        past: PAST_KEY_VALUE_TYPE | None = None,
-    ) -> tuple[Tensor, Weights, Weights | None, Any]:
-        """Compute a layer.
+        embedded: Tensor,
+        memory: Tensor | None,
+        mask: Tensor | None,
+        memory_mask: Tensor | None,
+        past_key_values: Sequence[Any] | None = None,
+    ) -> SEQ_2_SEQ_OUTPUTS_TYPE:
+        """Decode embedded tokens (N, length, width); masks are added to the scores."""
+        found = self.run(embedded, mask, memory, memory_mask, past_key_values)
+        past = found.pop("past_key_values")
+        return {**{f"decoder_{name}": value for name, value in found.items()}, "past_key_values": past}
 
-        Args:
-            x: (N, length, d_model).
-            bias: of self-attention, positions and masks together.
-            memory: the encoder's output, (N, M, d_model); not read where `past` has it.
-            memory_bias: of cross-attention, its mask.
-            past: keys and values of what came before.
 
-        Returns:
-            The output, functions that compute the weights of self- and cross-attention, and keys and values up to here.
-        """
-        normed = self.norm1(x)
-        keys, values = self.self_attn.project(normed)
-        if past is not None:
-            keys, values = torch.cat([past[0], keys], 2), torch.cat([past[1], values], 2)
-        mixed, self_weights = self.self_attn(normed, keys, values, bias)
-        x = x + self.dropout(mixed)
-        present: Any = (keys, values)
-        cross_weights: Weights | None = None
-        if self.is_decoder:
-            cross = (past[2], past[3]) if past is not None else self.cross_attn.project(memory)
-            mixed, cross_weights = self.cross_attn(self.norm3(x), *cross, memory_bias)
-            x = x + self.dropout(mixed)
-            present = (keys, values, *cross)
-        return x + self._feed_forward(self.norm2(x)), self_weights, cross_weights, present
+def combined_mask(mask: Tensor | None, padding: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """What is added to scores (N or 1, 1, T or 1, M): -inf where a key is hidden.
 
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        if self.is_gated_act:
-            inner = self.activation(self.linear1_0(x)) * self.linear1_1(x)
-        else:
-            inner = self.activation(self.linear1(x))
-        return self.dropout(self.linear2(self.dropout(inner)))
+    Args:
+        mask: (T, M), True where a key is hidden, or floats.
+        padding: (N, M), True at padding, or floats.
+        dtype: of the scores.
+    """
+    parts = []
+    for part, shape in ((mask, (None, None)), (padding, (slice(None), None, None))):
+        if part is None:
+            continue
+        if part.dtype == torch.bool:
+            part = torch.zeros_like(part, dtype=dtype).masked_fill(part, torch.finfo(dtype).min)
+        parts.append(part.to(dtype)[shape])
+    if not parts:
+        return None
+    # The smallest number, and not -inf: a row whose keys are all hidden must not become NaN.
+    return parts[0] if len(parts) == 1 else (parts[0] + parts[1]).clamp_min(torch.finfo(dtype).min)
