@@ -30,5 +30,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "conformer_rnnt_biasing_base",
             "conformer_rnnt_model",
         ),
+        "rnnt_decoder": ("Hypothesis", "RNNTBeamSearchBiasing"),
     },
 )
