@@ -54,7 +54,7 @@ def reference(monkeypatch):
     return read
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.lists(st.tuples(WORDS, st.lists(NUMBERS, min_size=3, max_size=3)), min_size=1, max_size=6), data=st.data()
 )
