@@ -26,7 +26,9 @@ def main(sizes: tuple[tuple[int, int, int], ...]) -> int:
         log_probs = torch.randn(1, frames, classes, generator=generator).log_softmax(-1)
         targets = torch.randint(1, classes, (1, labels), generator=generator)
         if torchaudio is not None:
-            assert torch.equal(F.forced_align(log_probs, targets)[0], torchaudio.forced_align(log_probs, targets)[0])
+            # Of paths that score alike in float32, torchaudio does not always take the best.
+            totals = [module.forced_align(log_probs, targets)[1].double().sum() for module in (F, torchaudio)]
+            assert totals[0] >= totals[1] - 1e-6 * totals[1].abs(), totals
         table.row(
             f"{frames} frames, {labels} labels, {classes} classes",
             lambda p=log_probs, t=targets: F.forced_align(p, t),
