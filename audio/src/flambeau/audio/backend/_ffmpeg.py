@@ -31,7 +31,9 @@ def _open(source: Any, format: str | None, buffer_size: int) -> tuple[StreamRead
         reader.close()
         raise MediaError("There is no audio stream.")
     stream = reader.get_src_stream_info(index)
-    assert isinstance(stream, SourceAudioStream)
+    if not isinstance(stream, SourceAudioStream) or not stream.sample_rate:
+        reader.close()
+        raise MediaError(f"The audio stream cannot be decoded: its codec {stream.codec!r} is unknown or damaged.")
     return reader, stream
 
 

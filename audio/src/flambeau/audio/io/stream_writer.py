@@ -49,12 +49,13 @@ class StreamWriter:
         av = libav()
         self._destination = Destination(dst, format)
         self._streams: list[AudioEncoder | VideoEncoder] = []
-        self._is_open = self._is_closed = self._is_flushed = False
+        self._is_open = self._is_flushed = False
         target = self._destination.target
         if isinstance(target, Sink) and format is None:
             raise MediaError("An object has no name that would tell the container; pass `format`, such as 'wav'.")
         with errors(f"Failed to open the output {self._destination.name}"):
             self._container: Any = av.open(target, "w", format=format, buffer_size=max(buffer_size, 4096))
+        self._is_closed = False  # from here on there is something to close
 
     def add_audio_stream(
         self,
@@ -256,7 +257,7 @@ class StreamWriter:
 
     def __del__(self) -> None:
         # An object that was never closed, also one whose constructor failed, leaves no file behind.
-        if getattr(self, "_is_closed", True) is False:
+        if not getattr(self, "_is_closed", True):
             self._abandon()
 
     def _write(self, i: int, kind: type[AudioEncoder | VideoEncoder], chunk: Tensor, pts: float | None) -> None:

@@ -1,0 +1,24 @@
+"""Some mutated files with fixed seeds: answers, or the errors that they are to raise.
+
+`nox -s fuzz -- audio` reads mutated files for as long as wanted.
+"""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import run
+
+pytest.importorskip("av")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process by Linux's means")
+
+
+@pytest.mark.parametrize(("kind", "count"), [("recordings", 100), ("streams", 30)])
+def test_mutated_files_are_read_or_refused(kind, count):
+    script, _ = run.SCRIPTS[kind]
+    done = run.batch(script, 0, count)
+    assert done.returncode == 0, run.explain(script, done)
+    assert 0.05 * count < int(done.stdout) < 0.95 * count  # neither all sound nor all refused: the mutations tell
