@@ -31,11 +31,12 @@ def compute_deltas(specgram: Tensor, win_length: int = 5, mode: str = "replicate
     reach, time = (win_length - 1) // 2, specgram.shape[-1]
     flat = specgram.reshape(-1, 1, time)
     extended = torch.nn.functional.pad(flat, (reach, reach), mode=mode)
-    slope = torch.zeros_like(flat)
-    for n in range(1, reach + 1):
-        later, earlier = extended.narrow(-1, reach + n, time), extended.narrow(-1, reach - n, time)
-        slope = slope + n * (later - earlier)
-    return (slope / (reach * (reach + 1) * (2 * reach + 1) / 3)).reshape(specgram.shape)
+    total = reach * (reach + 1) * (2 * reach + 1) / 3
+    slope = (extended.narrow(-1, reach + 1, time) - extended.narrow(-1, reach - 1, time)) / total
+    for n in range(2, reach + 1):
+        slope = torch.add(slope, extended.narrow(-1, reach + n, time), alpha=n / total)
+        slope = torch.sub(slope, extended.narrow(-1, reach - n, time), alpha=n / total)
+    return slope.reshape(specgram.shape)
 
 
 def sliding_window_cmn(

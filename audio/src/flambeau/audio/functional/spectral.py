@@ -174,17 +174,17 @@ def griffinlim(
     magnitude = specgram.reshape(-1, *specgram.shape[-2:]).pow(1 / power)
     push = momentum / (1 + momentum)
     if rand_init:
-        phase = torch.view_as_complex(magnitude.new_empty(*magnitude.shape, 2).uniform_())
+        spectrum = magnitude * torch.view_as_complex(magnitude.new_empty(*magnitude.shape, 2).uniform_())
     else:
-        phase = torch.complex(torch.ones_like(magnitude), torch.zeros_like(magnitude))
+        spectrum = torch.complex(magnitude, torch.zeros_like(magnitude))
     previous: Tensor | None = None
     for _ in range(n_iter):
-        waveform = torch.istft(magnitude * phase, n_fft, hop_length, win_length, window, length=length)
+        waveform = torch.istft(spectrum, n_fft, hop_length, win_length, window, length=length)
         rebuilt = torch.stft(waveform, n_fft, hop_length, win_length, window, return_complex=True)
-        phase = rebuilt if previous is None or not push else rebuilt - push * previous
-        phase = phase / (phase.abs() + 1e-16)
+        pushed = rebuilt if previous is None or not push else rebuilt - push * previous
+        spectrum = pushed * (magnitude / (pushed.abs() + 1e-16))
         previous = rebuilt
-    waveform = torch.istft(magnitude * phase, n_fft, hop_length, win_length, window, length=length)
+    waveform = torch.istft(spectrum, n_fft, hop_length, win_length, window, length=length)
     return waveform.reshape(leading + waveform.shape[-1:])
 
 
