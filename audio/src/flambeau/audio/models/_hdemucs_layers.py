@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from flambeau.audio.models._recurrent import Recurrent
+
 __all__ = ["DecoderLayer", "EncoderLayer", "ScaledEmbedding"]
 
 
@@ -44,7 +46,7 @@ class _BLSTM(nn.Module):
 
     def __init__(self, dim: int, layers: int) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(dim, dim, num_layers=layers, bidirectional=True)
+        self.lstm = Recurrent("LSTM", dim, dim, num_layers=layers, bidirectional=True)
         self.linear = nn.Linear(2 * dim, dim)
 
     def forward(self, x: Tensor) -> Tensor:

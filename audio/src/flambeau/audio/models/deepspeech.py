@@ -5,6 +5,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from flambeau.audio.models._recurrent import Recurrent
+
 __all__ = ["DeepSpeech", "FullyConnected"]
 
 
@@ -46,7 +48,7 @@ class DeepSpeech(nn.Module):
         self.fc1 = FullyConnected(n_feature, n_hidden, dropout)
         self.fc2 = FullyConnected(n_hidden, n_hidden, dropout)
         self.fc3 = FullyConnected(n_hidden, n_hidden, dropout)
-        self.bi_rnn = nn.RNN(n_hidden, n_hidden, nonlinearity="relu", bidirectional=True)
+        self.bi_rnn = Recurrent("RNN_RELU", n_hidden, n_hidden, bidirectional=True)
         self.fc4 = FullyConnected(n_hidden, n_hidden, dropout)
         self.out = nn.Linear(n_hidden, n_class)
 

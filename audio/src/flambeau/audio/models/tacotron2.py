@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from flambeau.audio.models._api import register_model
 from flambeau.audio.models._attention import padding_mask
+from flambeau.audio.models._recurrent import Recurrent
 from flambeau.audio.weights.synthesis import Tacotron2_Weights
 from flambeau.core.weights import build_with_weights
 
@@ -141,7 +142,9 @@ class _Encoder(nn.Module):
             )
             for _ in range(encoder_n_convolution)
         )
-        self.lstm = nn.LSTM(encoder_embedding_dim, encoder_embedding_dim // 2, batch_first=True, bidirectional=True)
+        self.lstm = Recurrent(
+            "LSTM", encoder_embedding_dim, encoder_embedding_dim // 2, batch_first=True, bidirectional=True
+        )
 
     def forward(self, x: Tensor, input_lengths: Tensor) -> Tensor:
         """(batch, channels, symbols) and lengths -> (batch, symbols, channels), zero where padded."""
@@ -150,7 +153,7 @@ class _Encoder(nn.Module):
         return _both_directions(self.lstm, x.transpose(1, 2), input_lengths)
 
 
-def _both_directions(lstm: nn.LSTM, x: Tensor, lengths: Tensor) -> Tensor:
+def _both_directions(lstm: nn.RNNBase, x: Tensor, lengths: Tensor) -> Tensor:
     """A one-layer bidirectional LSTM over items of different lengths, in any order, on any device.
 
     Each item is turned around within its own length for the backward direction. Packing would do the same, but wants

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from flambeau.audio.models._api import register_model
+from flambeau.audio.models._recurrent import Recurrent
 from flambeau.audio.weights.synthesis import WaveRNN_Weights
 from flambeau.core.weights import build_with_weights
 
@@ -179,8 +180,8 @@ class WaveRNN(nn.Module):
         self.n_bits = int(math.log2(n_classes))
         self.upsample = UpsampleNetwork(upsample_scales, n_res_block, n_freq, n_hidden, n_output, kernel_size)
         self.fc = nn.Linear(n_freq + self.n_aux + 1, n_rnn)
-        self.rnn1 = nn.GRU(n_rnn, n_rnn, batch_first=True)
-        self.rnn2 = nn.GRU(n_rnn + self.n_aux, n_rnn, batch_first=True)
+        self.rnn1 = Recurrent("GRU", n_rnn, n_rnn, batch_first=True)
+        self.rnn2 = Recurrent("GRU", n_rnn + self.n_aux, n_rnn, batch_first=True)
         self.fc1 = nn.Linear(n_rnn + self.n_aux, n_fc)
         self.fc2 = nn.Linear(n_fc + self.n_aux, n_fc)
         self.fc3 = nn.Linear(n_fc, n_classes)
@@ -252,7 +253,7 @@ class WaveRNN(nn.Module):
         return first, second, third, F.linear(a4, self.fc2.weight[:, -self.n_aux :], self.fc2.bias)
 
 
-def _gru_step(layer: nn.GRU, gates: Tensor, h: Tensor) -> Tensor:
+def _gru_step(layer: Recurrent, gates: Tensor, h: Tensor) -> Tensor:
     """One step of a GRU whose input is projected already."""
     reset, update, new = gates.chunk(3, dim=1)
     h_reset, h_update, h_new = F.linear(h, layer.weight_hh_l0, layer.bias_hh_l0).chunk(3, dim=1)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from flambeau.audio.models._api import register_model
+from flambeau.audio.models._recurrent import Recurrent
 from flambeau.audio.weights.squim import Squim_Objective_Weights
 from flambeau.core.weights import build_with_weights
 
@@ -23,7 +24,7 @@ def _wideband_pesq(raw: float) -> float:
 
 # The lower end of the raw scale is not known for wideband speech; 1 is close to it.
 _RANGES = {"stoi": (0.0, 1.0), "pesq": (1.0, _wideband_pesq(4.5))}
-_RNNS: dict[str, type[nn.RNNBase]] = {"RNN": nn.RNN, "LSTM": nn.LSTM, "GRU": nn.GRU}
+_RNNS = {"RNN": "RNN_TANH", "LSTM": "LSTM", "GRU": "GRU"}
 
 
 class RangeSigmoid(nn.Module):
@@ -58,7 +59,9 @@ class SingleRNN(nn.Module):
         super().__init__()
         if rnn_type not in _RNNS:
             raise ValueError(f"rnn_type is {rnn_type!r}, expected one of {', '.join(_RNNS)}.")
-        self.rnn = _RNNS[rnn_type](input_size, hidden_size, 1, dropout=dropout, batch_first=True, bidirectional=True)
+        self.rnn = Recurrent(
+            _RNNS[rnn_type], input_size, hidden_size, dropout=dropout, batch_first=True, bidirectional=True
+        )
         self.proj = nn.Linear(2 * hidden_size, input_size)
 
     def forward(self, x: Tensor) -> Tensor:
