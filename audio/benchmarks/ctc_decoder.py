@@ -136,7 +136,8 @@ def main(frames: int, count: int, beams: tuple[int, ...]) -> int:
                 if other is not None and abs(mine() - other()) > 1e-3 * abs(mine()):
                     table.missed.append(f"{what}, beam {beam}: scores {mine()} and {other()}")
                 repetitions = 5 if beam <= 100 else 2
-                table.row(f"{what}, beam {beam}", mine, other, least=5, repetitions=repetitions)
+                least = 5 if spelled is None else 3
+                table.row(f"{what}, beam {beam}", mine, other, least=least, repetitions=repetitions)
     return table.finish()
 
 
