@@ -40,7 +40,25 @@ void second_order(const T* const* x, const double (*a)[3], const double (*b)[3],
     }
 }
 
-// Any order, in the transposed direct form: `state` holds order values.
+// The transposed direct form. The order is known to the compiler, which keeps all of it in registers.
+template <typename T, int kOrder>
+void fixed_order(const T* x, const double* a, const double* b, T* y, int64_t size) noexcept {
+    double poles[kOrder + 1], zeros[kOrder + 1], state[kOrder + 1] = {};
+    for (int k = 0; k <= kOrder; ++k) poles[k] = a[k], zeros[k] = b[k];
+    for (int64_t begin = 0; begin < size; begin += kStretch) {
+        const int64_t end = begin + kStretch < size ? begin + kStretch : size;
+        for (int64_t t = begin; t < end; ++t) {
+            const double in = double(x[t]);
+            const double out = zeros[0] * in + state[0];
+            // state[kOrder] stays 0. What does not need `out` is ready before it.
+            for (int k = 0; k < kOrder; ++k) state[k] = (state[k + 1] + zeros[k + 1] * in) - poles[k + 1] * out;
+            y[t] = T(out);
+        }
+        for (int k = 0; k < kOrder; ++k) state[k] = settle(state[k]);
+    }
+}
+
+// Any order: `state` holds order values.
 template <typename T>
 void any_order(const T* x, const double* a, const double* b, T* y, int64_t size, int64_t order, double* state) noexcept {
     for (int64_t k = 0; k < order; ++k) state[k] = 0;
@@ -82,11 +100,23 @@ struct Job {
         second_order<T, kRows>(in, poles, zeros, out, size);
     }
 
+    void one(const T* in, const double* poles, const double* zeros, T* out, double* state) const noexcept {
+        switch (taps - 1) {
+            case 3: return fixed_order<T, 3>(in, poles, zeros, out, size);
+            case 4: return fixed_order<T, 4>(in, poles, zeros, out, size);
+            case 5: return fixed_order<T, 5>(in, poles, zeros, out, size);
+            case 6: return fixed_order<T, 6>(in, poles, zeros, out, size);
+            case 7: return fixed_order<T, 7>(in, poles, zeros, out, size);
+            case 8: return fixed_order<T, 8>(in, poles, zeros, out, size);
+            default: return any_order(in, poles, zeros, out, size, taps - 1, state);
+        }
+    }
+
     void rows(int64_t begin, int64_t end, double* state) const noexcept {
         if (taps > 3) {
             for (int64_t row = begin; row < end; ++row) {
                 const int64_t filter = row % filters;
-                any_order(x + row * size, a + filter * taps, b + filter * taps, y + row * size, size, taps - 1, state);
+                one(x + row * size, a + filter * taps, b + filter * taps, y + row * size, state);
             }
             return;
         }
