@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent.resolve()
 # Upstream's root as recorded -> ours. Vision's record is already printed under our root.
 ROOTS = {
     "torchaudio": "flambeau.audio",
+    "torio": "flambeau.audio",
     "torchtext": "flambeau.text",
     "torchrec": "flambeau.rec",
     "torchrl": "flambeau.rl",

@@ -36,6 +36,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("FLAMBEAU_STRICT_PLUGINS", "1: a broken or incompatible plugin raises instead of warning", "0"),
     Variable("FLAMBEAU_NATIVE", "kernel tier: auto, dispatcher, ctypes or off", "auto"),
     Variable("FLAMBEAU_IMAGE_CODECS", "what reads and writes image files: auto, or pillow for all", "auto"),
+    Variable("FLAMBEAU_FFMPEG", "the ffmpeg program that audio runs", "on PATH, else imageio-ffmpeg's"),
     Variable("FLAMBEAU_FUSED_TRANSFORMS", "0: pipelines of vision run their steps one by one", "1"),
     Variable("FLAMBEAU_PROGRESS", "0 hides progress, 1 shows it even where stderr is no terminal", "on a terminal"),
     Variable("FLAMBEAU_TOKEN_FILE", "JSON file, host -> bearer token, readable by its owner alone", ""),
