@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import math
 import os
 import subprocess
@@ -188,6 +190,38 @@ def test_the_lower_tiers_pass_these_tests(native):
     done = subprocess.run(words, capture_output=True, text=True, timeout=280, env=environment)
     assert done.returncode == 0, done.stdout[-4000:]
     assert " passed" in done.stdout
+
+
+COMPARE_TRITON = """
+import contextlib, json, torch, types
+from flambeau.audio.functional import _polyphase as plain, _polyphase_triton as fast, resampling
+
+module = types.SimpleNamespace(device=lambda device: contextlib.nullcontext())
+torch.get_device_module = lambda device: module  # the interpreter works on tensors of the CPU
+differ = []
+for orig, new in ((3, 1), (160, 147), (1, 2), (7, 5)):
+    sinc = resampling.sinc_of(orig, new, 6, 0.99, "sinc_interp_hann", None)
+    for dtype in (torch.float32, torch.float64):
+        for first, count, time in ((0, sinc.new, 40), (7, 20, 60)):
+            taps = sinc.taps(first, count, dtype, torch.device("cpu"))
+            x = torch.linspace(-9, 9, 2 * time, dtype=dtype).sin().reshape(2, time)
+            rates = (taps, sinc.orig, sinc.new, sinc.width - 1, first, 20)
+            for name in ("resample", "resample_backward"):
+                reference = {"resample": plain._reference, "resample_backward": plain._reference_backward}[name]
+                if not torch.allclose(getattr(fast, name)(x, *rates), reference(x, *rates), atol=1e-5):
+                    differ.append([name, orig, new, str(dtype), first])
+print(json.dumps(differ))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton, whose interpreter needs no GPU")
+def test_the_triton_kernel_gives_the_references_sums():
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    words = [sys.executable, "-c", COMPARE_TRITON]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=280, env=environment)
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert json.loads(done.stdout) == []
 
 
 def test_a_tier_serves():
