@@ -109,7 +109,7 @@ class History {
     // What saying `unit` after a history costs, and leads to.
     Said say(uint32_t history, int32_t unit) {
         const uint64_t key = uint64_t(history) << 32 | uint32_t(unit);
-        if (cache_.empty()) return Said{key, 0.0f};
+        if (cache_.empty() || stopped_) return Said{key, 0.0f};
         Cached& cached = cache_[size_t(mix(key)) & (cache_size - 1)];
         if (cached.history != history || cached.unit != unit) {
             cached.history = history;
@@ -126,6 +126,7 @@ class History {
     }
 
     Said finish(uint32_t history) {
+        if (stopped_) return Said{python | history, 0.0f};
         if (scorer_.callbacks) {
             float score = 0;
             const uint32_t next = state(scorer_.callbacks->finish(scorer_.callbacks->context, int32_t(history), &score));

@@ -30,6 +30,50 @@ struct Found {
     std::vector<int32_t> words;
 };
 
+// Keeps proposals away that cannot be in the beam: those below twice as many others as the beam takes, and some more.
+// Scores are counted in steps below the highest possible one. Exact as long as a full beam is left after merging; where
+// merging adds probabilities up, every proposal counts and none is kept away.
+class Bound {
+  public:
+    void begin(const Options& options, double highest) {
+        lifted_ = options.log_add != 0;
+        kept_away_ = false;
+        if (lifted_) return;
+        highest_ = highest;
+        const double range = options.threshold < 64.0 ? options.threshold : 64.0;
+        scale_ = range > 0 ? steps / range : 0.0;
+        wanted_ = 2 * int64_t(options.beam) + 16;
+        above_ = 0;
+        last_ = steps;
+        counts_.assign(steps + 1, 0);
+    }
+    void lift() noexcept { lifted_ = true; }
+    bool kept_away() const noexcept { return kept_away_; }
+
+    bool admits(double score) noexcept {
+        if (lifted_) return true;
+        const double below = (highest_ - score) * scale_;
+        // The last step is for whatever lies further down, and for what is not finite.
+        const int step = below <= 0 ? 0 : below < steps ? int(below) : steps;
+        if (step > last_) {
+            kept_away_ = true;
+            return false;
+        }
+        ++counts_[size_t(step)];
+        ++above_;
+        while (last_ > 0 && above_ - counts_[size_t(last_)] >= wanted_) above_ -= counts_[size_t(last_--)];
+        return true;
+    }
+
+  private:
+    static constexpr int steps = 512;
+    bool lifted_ = false, kept_away_ = false;
+    double highest_ = 0, scale_ = 0;
+    int64_t wanted_ = 0, above_ = 0;
+    int last_ = steps;
+    std::vector<int64_t> counts_;
+};
+
 class Search {
   public:
     Search(const Options& options, const Lexicon* lexicon, const Scorer& scorer)
@@ -50,11 +94,14 @@ class Search {
         for (int64_t t = 0; t < frames; ++t) {
             const float* frame = emissions + t * stride;
             choose_tokens(frame);
-            open();
-            if (lexicon_)
-                for (size_t i = 0; i < beam_.size(); ++i) spell(beam_[i], uint32_t(i), frame);
-            else
-                for (size_t i = 0; i < beam_.size(); ++i) extend(beam_[i], uint32_t(i), frame);
+            bound_.begin(options_, beam_.empty() ? 0.0 : highest(frame));
+            propose_all(frame);
+            // What the bound kept away matters only where too few are left, because many were the same.
+            if (!merge_all() && bound_.kept_away()) {
+                bound_.lift();
+                propose_all(frame);
+                merge_all();
+            }
             if (history_.stopped()) return false;
             close();
         }
@@ -65,6 +112,7 @@ class Search {
         if (ended_) return true;
         ended_ = true;
         open();
+        bound_.lift();
         const bool complete = std::any_of(beam_.begin(), beam_.end(), [](const Hypothesis& h) { return h.node == 0; });
         for (size_t i = 0; i < beam_.size(); ++i) {
             const Hypothesis& hypothesis = beam_[i];
@@ -74,6 +122,7 @@ class Search {
                     options_.silence, false, uint32_t(i), -1);
         }
         if (history_.stopped()) return false;
+        merge_all();
         close();
         return true;
     }
@@ -136,6 +185,21 @@ class Search {
         for (size_t r = 0; r < chosen_count_; ++r) allowed_[size_t(chosen_[r])] = 1;
     }
 
+    // No proposal scores more, apart from what weights above 0 may add.
+    double highest(const float* frame) const noexcept {
+        double best = lowest;
+        for (const Hypothesis& hypothesis : beam_) best = std::max(best, hypothesis.score);
+        return best + *std::max_element(frame, frame + options_.tokens);
+    }
+
+    void propose_all(const float* frame) {
+        open();
+        if (lexicon_)
+            for (size_t i = 0; i < beam_.size(); ++i) spell(beam_[i], uint32_t(i), frame);
+        else
+            for (size_t i = 0; i < beam_.size(); ++i) extend(beam_[i], uint32_t(i), frame);
+    }
+
     void open() noexcept {
         candidates_.clear();
         best_ = lowest;
@@ -144,7 +208,7 @@ class Search {
     void propose(double score, uint64_t key, uint32_t history, uint32_t node, int32_t token, bool blank, uint32_t from,
                  int32_t word) {
         if (score >= best_) best_ = score;
-        if (score >= best_ - options_.threshold)
+        if (score >= best_ - options_.threshold && bound_.admits(score))
             candidates_.push_back(
                 Candidate{score, key, history, node, uint32_t(token) << 1 | uint32_t(blank), from, word, score});
     }
@@ -202,8 +266,8 @@ class Search {
         propose(score + options_.lm_weight * (said.score - paid), said.key, History::proposed, 0, token, false, from, word);
     }
 
-    // Merges, cuts to the beam, and makes hypotheses of what is left.
-    void close() {
+    // Merges what is the same; whether a full beam is left.
+    bool merge_all() {
         const double least = best_ - options_.threshold;
         size_t room = 64;
         while (room < candidates_.size() * 2) room *= 2;
@@ -222,6 +286,11 @@ class Search {
                 merge(candidates_[places_[at]], candidate);
             }
         }
+        return kept_.size() >= size_t(options_.beam);
+    }
+
+    // Cuts to the beam, and makes hypotheses of what is left.
+    void close() {
         cut();
         next_.clear();
         for (const uint32_t i : kept_) {
@@ -293,6 +362,7 @@ class Search {
 
     const Options options_;
     const Lexicon* lexicon_;
+    Bound bound_;
     History history_;
     bool ended_ = false;
     double best_ = lowest;
