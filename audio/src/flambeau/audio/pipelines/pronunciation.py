@@ -47,7 +47,7 @@ class Pronouncer:
             return list(self.dictionary[word])
         stem, mark, ending = word.rpartition("'")
         if mark and stem in self.dictionary:
-            return [*self.dictionary[stem], *spelled_out(ending)]
+            return [*self.dictionary[stem], *(_ENDINGS[ending].split() if ending in _ENDINGS else spelled_out(ending))]
         return spelled_out(word)
 
 
@@ -240,6 +240,8 @@ def spelled_out(word: str) -> list[str]:
     return phonemes
 
 
+# What is spoken behind an apostrophe.
+_ENDINGS = {"S": "Z", "T": "T", "D": "D", "M": "M", "LL": "L", "RE": "ER", "VE": "V"}
 # Consonants that are spoken once where they are written twice.
 _DOUBLED = frozenset("BDFGKLMNPRSTZ")
 # How letters are called, for words without a vowel, which are spelled out.
