@@ -60,7 +60,9 @@ class PipeEngine:
         url = source.url
         if source.file is not None:
             url = "pipe:0"
+            source.file.begin(again=True)
             if source.seekable:
+                source.file.seek(0)
                 self._spool = tempfile.TemporaryDirectory(prefix="flambeau-")
                 spool(source, path := Path(self._spool.name, "media"))
                 url = f"file:{path}"

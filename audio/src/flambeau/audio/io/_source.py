@@ -89,6 +89,9 @@ class FileObject(io.RawIOBase):
         self._position = 0
         self.name = name
         self.error: BaseException | None = None
+        # What was read before it was known who would decode, of objects that cannot go back.
+        self._seen: list[bytes] | None = None if self._seekable else []
+        self._again = b""
 
     def readable(self) -> bool:
         """Always."""
@@ -100,6 +103,9 @@ class FileObject(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """At most `size` bytes; none at the end, and behind an error, which is kept in `error`."""
+        if self._again:
+            got, self._again = self._again[:size], self._again[size:] if size >= 0 else b""
+            return got if size >= 0 else got + self.read(size)
         if self.error is not None:
             return b""
         try:
@@ -112,7 +118,19 @@ class FileObject(io.RawIOBase):
             self.error = MediaError(f"{self.name}: read({size}) returned {type(got).__name__}; expected bytes.")
             return b""
         self._position += len(got)
+        if self._seen is not None:
+            self._seen.append(bytes(got))
         return bytes(got)
+
+    def begin(self, *, again: bool) -> None:
+        """End the time of finding out what there is.
+
+        Args:
+            again: give what was read so far once more, to another reader.
+        """
+        if self._seen is not None and again:
+            self._again = b"".join(self._seen)
+        self._seen = None
 
     def check(self) -> None:
         """Raise what the object raised, once it is known that reading has ended."""

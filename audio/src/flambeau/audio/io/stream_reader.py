@@ -420,7 +420,8 @@ class StreamReader:
     def _open(self) -> Probe:
         source, resources = self._source, self._resources
         one_shot = not source.seekable and source.kind in ("address", "device", "file")
-        if not has_libav() or (self._choice == "pipe" and source.kind != "object"):
+        whole = source.kind != "object" or source.seekable
+        if not has_libav() or (self._choice == "pipe" and whole):
             find_ffmpeg()
             return probe_program(source)
         if self._choice != "av" and one_shot and has_ffmpeg():
@@ -580,6 +581,8 @@ class StreamReader:
                 self._source, self._probe, self._outputs, self._start, strict=self._strict
             )
         else:
+            if self._source.file is not None:
+                self._source.file.begin(again=False)
             start = self._start
             # From the start, a container is opened anew: no seek finds what encoders put before the first sample.
             fresh = start is not None and start.seek_s <= self._probe.start_s
