@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "recipes"))
 import language_identifier as recipe
 
 WEIGHTS = Language_Identifier_Weights.MANPAGES_V1
+# Paragraphs of Debian's manual pages, each under its page's own free licence; the recipe says where they are from.
 SAMPLES = Path(__file__).with_name("manual_pages.jsonl")
 TYPED = {
     "French": "Bonjour tout le monde, comment allez-vous aujourd'hui ?",
