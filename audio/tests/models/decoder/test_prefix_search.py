@@ -1,7 +1,11 @@
 """The prefix search: against the sum over all paths, and what it refuses."""
 
+import importlib.util
 import itertools
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -86,3 +90,32 @@ def test_tokens_come_from_a_file_too(tmp_path):
     path = tmp_path / "tokens.txt"
     path.write_text("".join(f"{name}\n" for name in NAMES))
     assert cuda_ctc_decoder(str(path)).vocab_list == NAMES
+
+
+COMPARE_TRITON = """
+import torch
+from flambeau.audio.models.decoder import _prefix_search as plain, _prefix_search_triton as fused
+
+for beam, tokens, tile in ((1, 17, 4096), (3, 5, 4096), (4, 70, 64)):
+    fused._TILE = tile
+    generator = torch.Generator().manual_seed(beam)
+    state = plain._State(2, beam, torch.device("cpu"))
+    for _ in range(4):
+        frame = (2 * torch.randn(2, tokens, generator=generator)).log_softmax(-1)
+        given = (state.blank, state.token, state.last, state.identity, state.parent, frame)
+        for one, other in zip(fused.advance(*given), plain.advance(*given)):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+        state.step(plain.advance, frame, torch.ones(2, dtype=torch.bool), tokens)
+print("agree")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton, whose interpreter needs no GPU")
+def test_the_triton_kernel_goes_through_a_frame_as_the_plain_version_does():
+    done = subprocess.run(
+        [sys.executable, "-c", COMPARE_TRITON],
+        capture_output=True, text=True, timeout=280, env={**os.environ, "TRITON_INTERPRET": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.split() == ["agree"]

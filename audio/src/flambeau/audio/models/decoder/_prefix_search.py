@@ -10,7 +10,9 @@ there already adds its probability to that one.
 from __future__ import annotations
 
 import functools
+import importlib.util
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -18,6 +20,7 @@ from torch import Tensor
 __all__ = ["prefix_search"]
 
 Hypotheses = list[list[tuple[list[int], float]]]
+Advance = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 
 def prefix_search(log_prob: Tensor, lengths: Tensor, beam: int, nbest: int, skip: float) -> Hypotheses:
@@ -37,9 +40,10 @@ def prefix_search(log_prob: Tensor, lengths: Tensor, beam: int, nbest: int, skip
     frames, counts = _frames(log_prob, lengths, skip)
     state = _State(batch, beam, log_prob.device)
     columns = torch.arange(batch, device=log_prob.device)
+    through = (_fused() if log_prob.device.type in ("cuda", "xpu") else None) or advance
     for step in range(int(counts.max()) if batch else 0):
         active = step < counts
-        state.step(log_prob[columns, frames[:, step]], active, symbols)
+        state.step(through, log_prob[columns, frames[:, step]], active, symbols)
     return state.results(nbest)
 
 
@@ -70,9 +74,9 @@ class _State:
         self.identity[:, 1:] = -2 - torch.arange(beam - 1, device=device)
         self._ways: list[tuple[Tensor, Tensor]] = []
 
-    def step(self, frame: Tensor, active: Tensor, symbols: int) -> None:
+    def step(self, through: Advance, frame: Tensor, active: Tensor, symbols: int) -> None:
         """Go on by (batch, tokens) where `active`."""
-        blank, token, grown = _advance(self, frame)
+        blank, token, grown = through(self.blank, self.token, self.last, self.identity, self.parent, frame)
         beam = blank.shape[1]
         whole = torch.cat([torch.logaddexp(blank, token), grown.flatten(1)], dim=1)
         _, best = whole.topk(beam, dim=1)
@@ -118,25 +122,42 @@ def longer(identity: Tensor, token: Tensor) -> Tensor:
     return (mixed ^ (mixed >> 27)) & 0x3FFFFFFFFFFFFFFF
 
 
-def _advance(state: _State, frame: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def advance(
+    blank: Tensor, token: Tensor, last: Tensor, identity: Tensor, parent: Tensor, frame: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
     """Through a frame: log-probabilities of staying with a blank and with a token, and of growing by each token.
+
+    Args:
+        blank: (batch, beam), log-probabilities of the prefixes' paths that end in a blank.
+        token: (batch, beam), of those that do not.
+        last: (batch, beam), last tokens, 0 where there is none.
+        identity: (batch, beam), of the prefixes.
+        parent: (batch, beam), identity of the prefixes without their last tokens.
+        frame: (batch, tokens).
 
     Returns:
         (batch, beam) twice, and (batch, beam, tokens - 1).
     """
-    whole = torch.logaddexp(state.blank, state.token)
-    blank = whole + frame[:, :1]
-    token = state.token + frame.gather(1, state.last)
-    token = token.masked_fill(state.last == 0, -math.inf)
+    whole = torch.logaddexp(blank, token)
+    stays = (token + frame.gather(1, last)).masked_fill(last == 0, -math.inf)
     # Growing by the token a prefix ends in takes a blank between.
     tokens = torch.arange(frame.shape[1], device=frame.device)
-    repeats = state.last.unsqueeze(2) == tokens
-    grown = torch.where(repeats, state.blank.unsqueeze(2), whole.unsqueeze(2)) + frame.unsqueeze(1)
+    repeats = last.unsqueeze(2) == tokens
+    grown = torch.where(repeats, blank.unsqueeze(2), whole.unsqueeze(2)) + frame.unsqueeze(1)
     # What would grow into a prefix that is there adds to it instead.
-    joins = (state.parent.unsqueeze(2) == state.identity.unsqueeze(1)) & (state.last > 0).unsqueeze(2)
-    wanted = state.last.unsqueeze(2).expand(-1, -1, joins.shape[2]).transpose(1, 2)
+    joins = (parent.unsqueeze(2) == identity.unsqueeze(1)) & (last > 0).unsqueeze(2)
+    wanted = last.unsqueeze(2).expand(-1, -1, joins.shape[2]).transpose(1, 2)
     arriving = grown.gather(2, wanted).transpose(1, 2).masked_fill(~joins, -math.inf)
-    token = torch.logaddexp(token, arriving.amax(2))
     taken = torch.zeros_like(grown, dtype=torch.uint8)
     taken.scatter_reduce_(2, wanted, joins.transpose(1, 2).to(torch.uint8), reduce="amax")
-    return blank, token, grown.masked_fill(taken.bool(), -math.inf)[..., 1:]
+    grown = grown.masked_fill(taken.bool(), -math.inf)
+    return whole + frame[:, :1], torch.logaddexp(stays, arriving.amax(2)), grown[..., 1:]
+
+
+def _fused() -> Advance | None:
+    """The same in one kernel, where Triton is installed."""
+    if importlib.util.find_spec("triton") is None:
+        return None
+    from flambeau.audio.models.decoder import _prefix_search_triton
+
+    return _prefix_search_triton.advance
