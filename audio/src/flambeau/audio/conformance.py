@@ -1,4 +1,4 @@
-"""What the conformance kit needs to check audio: miniature datasets, inputs of models."""
+"""What the conformance kit needs to check audio: miniature datasets, inputs of models and operators."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from flambeau.audio._miniatures import write_miniature
+from flambeau.audio.functional._samples import op_samples as op_samples
 from flambeau.audio.models import _samples
 from flambeau.audio.models._samples import as_batch as as_batch
 from flambeau.audio.models._samples import example_inputs as example_inputs
