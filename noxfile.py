@@ -3,7 +3,8 @@
 Words after `--` choose packages; further words go to the tool that the session runs. `nox -l` lists the sessions::
 
     nox -s demo                  the suite's main job on a real picture, without network
-    nox -s tests                 all tests; `nox -s tests -- vision -x` for one package, stopping at a failure
+    nox -s tests                 all quick tests; `nox -s tests -- vision -x` for one package, stopping at a failure
+    nox -s tests -- -m slow      the slow ones
     nox -s isolation             each distribution's wheel alone with only its declared dependencies
     nox -s lint types            style, import contracts, derived files up to date; static types
     nox -s conformance           the conformance kit over everything that is registered
@@ -129,7 +130,7 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests of all packages, or of those named."""
+    """Run the tests of all packages, or of those named; the slow ones with `-m slow`, and in parity and isolation."""
     names, rest = _chosen(session)
     _install_suite(session, *_with_dependencies(names))
     session.install("pytest-xdist")
@@ -137,7 +138,8 @@ def tests(session: nox.Session) -> None:
     # Two workers of one thread each, a file at a time, so that what a file sets up is set up once.
     spread = ("-n", "2", "--dist", "loadfile")
     # As a module: what spawned processes import by the tests' paths is then found from this folder.
-    tests = ("python", "-m", "pytest", "-q", *spread, *rest, *_tests_of(names), *tools)
+    quick = ("-m", "not slow")  # a later `-m` in the words of the session takes its place
+    tests = ("python", "-m", "pytest", "-q", *spread, *quick, *rest, *_tests_of(names), *tools)
     session.run(*tests, env={"OMP_NUM_THREADS": "1"})
 
 

@@ -20,6 +20,11 @@ angles = st.one_of(st.sampled_from([0.0, 45.0, 90.0, 180.0]), st.floats(-180, 18
 shifts = st.one_of(st.integers(-9, 9), st.floats(-9, 9))
 
 
+def strides_that_matter(tensor: torch.Tensor) -> list[int]:
+    """Along a dimension of one, any stride is right."""
+    return [stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1]
+
+
 @settings(max_examples=120, deadline=None)
 @given(
     channels=st.integers(1, 6),
@@ -39,7 +44,7 @@ def test_pixels_are_those_of_grid_sample(channels, size, new, angle, shift, scal
     fill = torch.linspace(3, 250, channels) if filled else torch.zeros(0)
     arguments = (image, *matrix, *(new or size), bilinear, fill)
     out, reference = OPS._affine(*arguments), _affine._reference(*arguments)
-    assert out.stride() == reference.stride()
+    assert strides_that_matter(out) == strides_that_matter(reference)
     # The mean of four pixels may lie in the middle between two levels.
     assert (out.int() - reference.int()).abs().max() <= (1 if bilinear else 0)
 
@@ -59,7 +64,7 @@ def test_places_are_looked_at(channels, size, new, bilinear, filled, last, seed)
     grid = torch.rand(*new, 2, generator=torch.Generator().manual_seed(seed)) * 3 - 1.5
     fill = torch.linspace(3, 250, channels) if filled else torch.zeros(0)
     out, reference = OPS._sample(image, grid, bilinear, fill), _affine._reference_sample(image, grid, bilinear, fill)
-    assert out.stride() == reference.stride()
+    assert strides_that_matter(out) == strides_that_matter(reference)
     assert (out.int() - reference.int()).abs().max() <= (1 if bilinear else 0)
 
 

@@ -9,6 +9,8 @@ import torch
 from flambeau.core.testing.golden import golden_module, golden_values, shared_folder
 from flambeau.vision.models import detection
 
+pytestmark = pytest.mark.slow
+
 
 def cases() -> dict[str, dict]:
     if shared_folder(__file__) is None:

@@ -49,6 +49,7 @@ def test_module_class_and_number_of_parameters_are_the_recorded_ones(name):
     assert models.get_model_weights(name).__name__ == record["weights_enum"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_output_is_the_recorded_one(name):
     case = golden_values("vision_models", __file__)["cases"].get(name)
