@@ -116,7 +116,7 @@ def mvdr_weights_rtf(
         psd_n = _load_diagonal(psd_n, diag_eps, eps)
     numerator = torch.linalg.solve(psd_n, rtf.unsqueeze(-1)).squeeze(-1)
     denominator = (rtf.conj() * numerator).sum(-1, keepdim=True).real
-    weights = numerator / (denominator + eps)
+    weights: Tensor = numerator / (denominator + eps)
     if reference_channel is None:
         return weights
     return weights * _reference(rtf.conj().unsqueeze(-2), reference_channel)
@@ -136,7 +136,8 @@ def rtf_evd(psd_s: Tensor) -> Tensor:
     """
     _check_covariances("rtf_evd", psd_s)
     _, vectors = torch.linalg.eigh(psd_s)  # in ascending order of eigenvalues
-    return vectors[..., -1]
+    principal: Tensor = vectors[..., -1]
+    return principal
 
 
 def rtf_power(

@@ -38,4 +38,5 @@ def frechet_distance(mu_x: Tensor, sigma_x: Tensor, mu_y: Tensor, sigma_y: Tenso
         )
     means = (mu_x - mu_y).square().sum()
     common = torch.linalg.eigvals(sigma_x @ sigma_y).sqrt().real.sum()
-    return means + sigma_x.trace() + sigma_y.trace() - 2 * common
+    distance: Tensor = means + sigma_x.trace() + sigma_y.trace() - 2 * common
+    return distance

@@ -8,7 +8,7 @@ from torch import Tensor
 __all__ = ["mask_along_axis", "mask_along_axis_iid"]
 
 
-def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float, axis: int, p: float = 1.0) -> Tensor:
+def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float | Tensor, axis: int, p: float = 1.0) -> Tensor:
     """Overwrite a random stretch of frequencies or frames, the same in all examples and channels.
 
     The stretch's length is drawn from [0, mask_param), its start from [0, size - length).
@@ -29,7 +29,9 @@ def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float, axis: 
     return _mask("mask_along_axis", specgram, mask_param, mask_value, axis, p, (1,))
 
 
-def mask_along_axis_iid(specgrams: Tensor, mask_param: int, mask_value: float, axis: int, p: float = 1.0) -> Tensor:
+def mask_along_axis_iid(
+    specgrams: Tensor, mask_param: int, mask_value: float | Tensor, axis: int, p: float = 1.0
+) -> Tensor:
     """Overwrite a random stretch of frequencies or frames, another one in each example and channel.
 
     Args:
@@ -54,7 +56,13 @@ def mask_along_axis_iid(specgrams: Tensor, mask_param: int, mask_value: float, a
 
 
 def _mask(
-    name: str, specgram: Tensor, mask_param: int, mask_value: float, axis: int, p: float, draws: tuple[int, ...]
+    name: str,
+    specgram: Tensor,
+    mask_param: int,
+    mask_value: float | Tensor,
+    axis: int,
+    p: float,
+    draws: tuple[int, ...],
 ) -> Tensor:
     dims = specgram.dim()
     if axis not in (dims - 2, dims - 1, -2, -1):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from flambeau.audio.functional import companding, decibels
+from flambeau.audio.functional.loudness import loudness
 
 __all__ = ["AmplitudeToDB", "Fade", "Loudness", "MuLawDecoding", "MuLawEncoding", "Vol"]
 
@@ -160,7 +162,7 @@ def _half_sine(place: Tensor) -> Tensor:
     return torch.sin(place * math.pi - math.pi / 2) / 2 + 0.5
 
 
-_SHAPES = {
+_SHAPES: dict[str, Callable[[Tensor], Tensor]] = {
     "linear": torch.clone,
     "exponential": _exponential,
     "logarithmic": _logarithmic,
@@ -182,6 +184,4 @@ class Loudness(nn.Module):
 
     def forward(self, wavefrom: Tensor) -> Tensor:
         """(..., channel, time), at most 5 channels -> (...), in LKFS."""
-        from flambeau.audio.functional import loudness
-
         return loudness(wavefrom, self.sample_rate)

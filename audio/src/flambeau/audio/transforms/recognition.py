@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from flambeau.audio.functional.rnnt_loss import rnnt_loss
+from flambeau.audio.functional.vad import vad
+
 __all__ = ["RNNTLoss", "Vad"]
 
 
@@ -71,8 +74,6 @@ class Vad(nn.Module):
 
     def forward(self, waveform: Tensor) -> Tensor:
         """(channel, time) or (time,) -> likewise, shorter."""
-        from flambeau.audio.functional import vad
-
         return vad(
             waveform,
             self.sample_rate,
@@ -116,8 +117,6 @@ class RNNTLoss(nn.Module):
 
     def forward(self, logits: Tensor, targets: Tensor, logit_lengths: Tensor, target_lengths: Tensor) -> Tensor:
         """(batch, time, target + 1, class), (batch, target) int32, (batch,) int32 twice -> () or (batch,)."""
-        from flambeau.audio.functional import rnnt_loss
-
         return rnnt_loss(
             logits,
             targets,

@@ -109,16 +109,15 @@ def adsr_envelope(
     steps = num_frames - 1
     up, stay, down, out = (int(steps * share) for share in (attack, hold, decay, release))
     level = torch.full((num_frames,), float(sustain), dtype=dtype, device=device)
-    options = {"dtype": level.dtype, "device": level.device}
     if up > 0:
-        level[: up + 1] = torch.linspace(0.0, 1.0, up + 1, **options)
+        level[: up + 1] = torch.linspace(0.0, 1.0, up + 1, dtype=level.dtype, device=device)
     if stay > 0:
         level[up : up + stay + 1] = 1.0
     if down > 0:
-        fall = torch.linspace(1.0, 0.0, down + 1, **options).pow(n_decay)
+        fall = torch.linspace(1.0, 0.0, down + 1, dtype=level.dtype, device=device).pow(n_decay)
         level[up + stay : up + stay + down + 1] = sustain + (1.0 - sustain) * fall
     if out > 0:
-        level[-out - 1 :] = torch.linspace(float(sustain), 0.0, out + 1, **options)
+        level[-out - 1 :] = torch.linspace(float(sustain), 0.0, out + 1, dtype=level.dtype, device=device)
     return level
 
 
