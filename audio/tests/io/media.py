@@ -28,13 +28,9 @@ def tone_at(times: Tensor) -> Tensor:
 
 def make_tones(ffmpeg: str, path: Path, seconds: int) -> Path:
     """Have ffmpeg encode them: AAC and H.264, a key frame a second."""
-    frequencies = "+".join(
-        f"eq(floor(t),{second})*sin(2*PI*{frequency(second)}*t)" for second in range(min(seconds, 20))
-    )
-    if seconds > 20:  # the tones repeat after 20 s, and the expression stays short
-        frequencies = frequencies.replace("floor(t)", "mod(floor(t),20)")
+    tone = f"{AMPLITUDE}*sin(2*PI*(200+40*mod(7*floor(t),20))*t)"  # as `frequency` says
     command = [ffmpeg, "-v", "error", "-y"]
-    command += ["-f", "lavfi", "-i", f"aevalsrc='{AMPLITUDE}*({frequencies})':s={RATE}:d={seconds}"]
+    command += ["-f", "lavfi", "-i", f"aevalsrc='{tone}':s={RATE}:d={seconds}"]
     command += ["-f", "lavfi", "-i", f"color=black:size=64x48:rate={FRAME_RATE}:duration={seconds}"]
     command += ["-filter_complex", "[1:v]geq=lum='16+mod(N,200)':cb=128:cr=128[v];[0:a]pan=stereo|c0=c0|c1=-1*c0[a]"]
     command += ["-map", "[v]", "-map", "[a]", "-c:v", "libx264", "-preset", "ultrafast", "-g", str(FRAME_RATE)]
