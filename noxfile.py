@@ -254,7 +254,7 @@ def bench(session: nox.Session) -> None:
     for name in names or PACKAGES:
         for path in sorted((PACKAGES[name] / "benchmarks").glob("*.py")):
             session.log(f"{name}: {path.stem}")
-            session.run(python, "-P", str(path), *rest, external=True)  # no benchmark shadows its peer
+            session.run(python, str(path), *rest, external=True)
 
 
 @nox.session
