@@ -271,7 +271,8 @@ def mfcc(
 def _power(cut: Tensor, options: FrameOptions) -> Tensor:
     """Power spectra (..., frames, padded / 2 + 1)."""
     spectrum = torch.fft.rfft(cut, n=options.padded)
-    return spectrum.real.square() + spectrum.imag.square()
+    power: Tensor = spectrum.real.square() + spectrum.imag.square()
+    return power
 
 
 def _without_mean(features: Tensor, subtract: bool) -> Tensor:

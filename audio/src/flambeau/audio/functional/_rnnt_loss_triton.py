@@ -89,13 +89,13 @@ def _normalise(scores: Tensor, labels: Tensor, blank: int, fused: bool) -> tuple
 
 
 def _class_block(classes: int) -> int:
-    return min(triton.next_power_of_2(classes), _MOST_CLASSES)
+    return int(min(triton.next_power_of_2(classes), _MOST_CLASSES))
 
 
 def _block(places: int) -> int:
     if places > _MOST_PLACES:
         raise RuntimeError(f"rnnt_loss: {places - 1} labels, expected at most {_MOST_PLACES - 1}; cut the targets.")
-    return max(triton.next_power_of_2(places), 2)
+    return int(max(triton.next_power_of_2(places), 2))
 
 
 def _on(device: torch.device) -> Any:

@@ -53,7 +53,12 @@ def biquad(waveform: Tensor, b0: float, b1: float, b2: float, a0: float, a1: flo
         >>> biquad(torch.tensor([0.4, 0.0, 0.0]), 1.0, 0.5, 0.0, 1.0, 0.0, 0.0)
         tensor([0.4000, 0.2000, 0.0000])
     """
-    return lfilter(waveform, _row(waveform, a0, a1, a2), _row(waveform, b0, b1, b2))
+    return _filter(waveform, b0, b1, b2, a0, a1, a2)
+
+
+def _filter(waveform: Tensor, *coefficients: Number) -> Tensor:
+    """`biquad`, with coefficients that may be tensors."""
+    return lfilter(waveform, _row(waveform, *coefficients[3:]), _row(waveform, *coefficients[:3]))
 
 
 def _row(waveform: Tensor, *coefficients: Number) -> Tensor:
@@ -98,7 +103,7 @@ def lowpass_biquad(waveform: Tensor, sample_rate: int, cutoff_freq: float, Q: fl
     """
     alpha, cosine = _design(waveform, cutoff_freq, sample_rate, Q)
     edge = (1 - cosine) / 2
-    return biquad(waveform, edge, 1 - cosine, edge, 1 + alpha, -2 * cosine, 1 - alpha)
+    return _filter(waveform, edge, 1 - cosine, edge, 1 + alpha, -2 * cosine, 1 - alpha)
 
 
 def highpass_biquad(waveform: Tensor, sample_rate: int, cutoff_freq: float, Q: float = 0.707) -> Tensor:
@@ -118,7 +123,7 @@ def highpass_biquad(waveform: Tensor, sample_rate: int, cutoff_freq: float, Q: f
     """
     alpha, cosine = _design(waveform, cutoff_freq, sample_rate, Q)
     edge = (1 + cosine) / 2
-    return biquad(waveform, edge, -1 - cosine, edge, 1 + alpha, -2 * cosine, 1 - alpha)
+    return _filter(waveform, edge, -1 - cosine, edge, 1 + alpha, -2 * cosine, 1 - alpha)
 
 
 def allpass_biquad(waveform: Tensor, sample_rate: int, central_freq: float, Q: float = 0.707) -> Tensor:
@@ -137,7 +142,7 @@ def allpass_biquad(waveform: Tensor, sample_rate: int, central_freq: float, Q: f
         Bristow-Johnson, Cookbook formulae for audio EQ biquad filter coefficients.
     """
     alpha, cosine = _design(waveform, central_freq, sample_rate, Q)
-    return biquad(waveform, 1 - alpha, -2 * cosine, 1 + alpha, 1 + alpha, -2 * cosine, 1 - alpha)
+    return _filter(waveform, 1 - alpha, -2 * cosine, 1 + alpha, 1 + alpha, -2 * cosine, 1 - alpha)
 
 
 def bandpass_biquad(
@@ -160,7 +165,7 @@ def bandpass_biquad(
     """
     alpha, cosine = _design(waveform, central_freq, sample_rate, Q)
     peak = alpha * _parameter(waveform, Q) if const_skirt_gain else alpha
-    return biquad(waveform, peak, 0.0, -peak, 1 + alpha, -2 * cosine, 1 - alpha)
+    return _filter(waveform, peak, 0.0, -peak, 1 + alpha, -2 * cosine, 1 - alpha)
 
 
 def bandreject_biquad(waveform: Tensor, sample_rate: int, central_freq: float, Q: float = 0.707) -> Tensor:
@@ -179,7 +184,7 @@ def bandreject_biquad(waveform: Tensor, sample_rate: int, central_freq: float, Q
         Bristow-Johnson, Cookbook formulae for audio EQ biquad filter coefficients.
     """
     alpha, cosine = _design(waveform, central_freq, sample_rate, Q)
-    return biquad(waveform, 1.0, -2 * cosine, 1.0, 1 + alpha, -2 * cosine, 1 - alpha)
+    return _filter(waveform, 1.0, -2 * cosine, 1.0, 1 + alpha, -2 * cosine, 1 - alpha)
 
 
 def equalizer_biquad(
@@ -202,7 +207,7 @@ def equalizer_biquad(
     """
     amplitude = _amplitude(waveform, gain)
     alpha, cosine = _design(waveform, center_freq, sample_rate, Q)
-    return biquad(
+    return _filter(
         waveform,
         1 + alpha * amplitude, -2 * cosine, 1 - alpha * amplitude,
         1 + alpha / amplitude, -2 * cosine, 1 - alpha / amplitude,
@@ -253,7 +258,7 @@ def treble_biquad(
 
 def _shelf(waveform: Tensor, design: tuple[Tensor, Tensor], gain: Number, side: float) -> Tensor:
     (alpha, cosine), amplitude = design, _amplitude(waveform, gain)
-    return biquad(waveform, *shelf_coefficients(cosine, amplitude, 2 * torch.sqrt(amplitude) * alpha, side))
+    return _filter(waveform, *shelf_coefficients(cosine, amplitude, 2 * torch.sqrt(amplitude) * alpha, side))
 
 
 def shelf_coefficients(cosine: Number, amplitude: Number, slope: Number, side: float) -> tuple[Number, ...]:
@@ -298,7 +303,7 @@ def band_biquad(
     scale = torch.sqrt(1 - a1 * a1 / (4 * a2)) * (1 - a2)
     if noise:
         scale = torch.sqrt(((1 + a2) * (1 + a2) - a1 * a1) * (1 - a2) / (1 + a2))
-    return biquad(waveform, scale, 0.0, 0.0, 1.0, a1, a2)
+    return _filter(waveform, scale, 0.0, 0.0, 1.0, a1, a2)
 
 
 # Middle of the slope in Hz, its steepness, and the gain in dB, that come closest to the standard of 50 and 15 us.
@@ -323,7 +328,7 @@ def deemph_biquad(waveform: Tensor, sample_rate: int) -> Tensor:
     frequency, steepness, gain = _DEEMPHASIS[sample_rate]
     angle, amplitude = 2 * math.pi * frequency / sample_rate, 10 ** (gain / 40)
     alpha = math.sin(angle) / 2 * math.sqrt((amplitude + 1 / amplitude) * (1 / steepness - 1) + 2)
-    return biquad(waveform, *shelf_coefficients(math.cos(angle), amplitude, 2 * math.sqrt(amplitude) * alpha, -1.0))
+    return _filter(waveform, *shelf_coefficients(math.cos(angle), amplitude, 2 * math.sqrt(amplitude) * alpha, -1.0))
 
 
 # Zeros and poles of the playback curve of records (3180, 318 and 75 us), by sample rate.
@@ -353,4 +358,4 @@ def riaa_biquad(waveform: Tensor, sample_rate: int) -> Tensor:
     b, a = ((1.0, -sum(roots), math.prod(roots)) for roots in _RIAA[sample_rate])
     turn = complex(math.cos(2 * math.pi * 1000 / sample_rate), -math.sin(2 * math.pi * 1000 / sample_rate))
     at_1_khz = abs((b[0] + b[1] * turn + b[2] * turn**2) / (a[0] + a[1] * turn + a[2] * turn**2))
-    return biquad(waveform, *(value / at_1_khz for value in b), *a)
+    return _filter(waveform, *(value / at_1_khz for value in b), *a)

@@ -331,14 +331,23 @@ def _gradient_through(op: str) -> Callable[..., tuple[Tensor | None, ...]]:
     return gradient
 
 
-def _register(schema: str, op: str, adjoint: str, check: Callable[..., None], **tiers: Callable[..., Tensor]) -> None:
+def _register(
+    schema: str,
+    op: str,
+    adjoint: str,
+    check: Callable[..., None],
+    *,
+    symbol: Callable[..., Tensor],
+    python: Callable[..., Tensor],
+) -> None:
     register_op(
         f"{op}{schema}",
         library=LIBRARY,
         fake=_fake_of(op, check),
         backward=_gradient_through(adjoint),
         setup_context=_keep,
-        **tiers,
+        symbol=symbol,
+        python=python,
     )
 
 

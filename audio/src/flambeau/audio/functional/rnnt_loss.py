@@ -69,7 +69,8 @@ def rnnt_loss(
     costs = costs.to(logits.dtype)
     if reduction == "none":
         return costs  # type: ignore[no-any-return]
-    return costs.mean() if reduction == "mean" else costs.sum()
+    reduced: Tensor = costs.mean() if reduction == "mean" else costs.sum()
+    return reduced
 
 
 DTYPES = (torch.float32, torch.float64)

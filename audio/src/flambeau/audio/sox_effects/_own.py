@@ -45,7 +45,7 @@ def _option(arguments: list[str], name: str) -> tuple[bool, list[str]]:
 def _allpass(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
     centre, width = only(arguments, 2, 2)
     at = frequency(centre)
-    return F.allpass_biquad(waveform, rate, at, Width.read(width).quality(at, rate)), rate  # type: ignore[arg-type]
+    return F.allpass_biquad(waveform, rate, at, Width.read(width).quality(at, rate)), rate
 
 
 @_effect("[-n] centre [width]")
@@ -54,7 +54,7 @@ def _band(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
     centre, *width = only(arguments, 1, 2)
     at = frequency(centre)
     quality = Width.read(width[0] if width else f"{at / 2}h").band_quality(at)
-    return F.band_biquad(waveform, rate, at, quality, noise), rate  # type: ignore[arg-type]
+    return F.band_biquad(waveform, rate, at, quality, noise), rate
 
 
 @_effect("[-c] frequency width")
@@ -63,14 +63,14 @@ def _bandpass(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
     centre, width = only(arguments, 2, 2)
     at = frequency(centre)
     quality = Width.read(width).quality(at, rate)
-    return F.bandpass_biquad(waveform, rate, at, quality, constant), rate  # type: ignore[arg-type]
+    return F.bandpass_biquad(waveform, rate, at, quality, constant), rate
 
 
 @_effect("frequency width")
 def _bandreject(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
     centre, width = only(arguments, 2, 2)
     at = frequency(centre)
-    return F.bandreject_biquad(waveform, rate, at, Width.read(width).quality(at, rate)), rate  # type: ignore[arg-type]
+    return F.bandreject_biquad(waveform, rate, at, Width.read(width).quality(at, rate)), rate
 
 
 @_effect("frequency width gain")
@@ -78,7 +78,7 @@ def _equalizer(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
     centre, width, gain_db = only(arguments, 3, 3)
     at = frequency(centre)
     quality = Width.read(width).quality(at, rate)
-    return F.equalizer_biquad(waveform, rate, at, number(gain_db), quality), rate  # type: ignore[arg-type]
+    return F.equalizer_biquad(waveform, rate, at, number(gain_db), quality), rate
 
 
 def _shelf(shelf: Callable[..., Tensor], centre: float, arguments: list[str], waveform: Tensor, rate: float) -> Sound:
