@@ -34,6 +34,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "models",
         "pipelines",
         "prototype",
+        "recognition",
         "sox_effects",
         "transforms",
         "utils",

@@ -20,6 +20,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "conformer": ("Conformer",),
         "conv_tasnet": ("ConvTasNet", "conv_tasnet_base"),
         "deepspeech": ("DeepSpeech",),
+        "digit_recognizer": ("digit_recognizer",),
         "emformer": ("Emformer",),
         "rnnt": ("RNNT", "emformer_rnnt_base", "emformer_rnnt_model"),
         "rnnt_decoder": ("Hypothesis", "RNNTBeamSearch"),

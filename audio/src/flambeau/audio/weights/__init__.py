@@ -7,6 +7,7 @@ from flambeau.core.exports import lazy_exports
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "digit_recognizer": ("Digit_Recognizer_Weights",),
         "embedding": ("VGGish_Weights",),
         "rnnt": ("Emformer_RNNT_Base_Weights",),
         "separation": ("ConvTasNet_Base_Weights", "HDemucs_High_Weights"),

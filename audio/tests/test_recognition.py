@@ -1,0 +1,113 @@
+"""The embedded recogniser: whole recordings and streams, voices it never heard, and what it refuses."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from flambeau.audio.functional import resample
+from flambeau.audio.models.digit_recognizer import LogMelFrames, digit_recognizer
+from flambeau.audio.recognition import Recognizer
+from flambeau.audio.weights.digit_recognizer import Digit_Recognizer_Weights
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "recipes"))
+import spoken_digits
+
+WEIGHTS = Digit_Recognizer_Weights.DEFAULT
+needs_espeak = pytest.mark.skipif(shutil.which("espeak-ng") is None, reason="the program espeak-ng is not installed")
+
+
+@pytest.fixture(scope="module")
+def recognizer():
+    return Recognizer(digit_recognizer(weights=WEIGHTS), WEIGHTS.transforms(), WEIGHTS.meta["tokens"])
+
+
+@pytest.fixture(scope="module")
+def spoken():
+    return spoken_digits.speak([4, 0, 7, 2], "en-gb+f5", speed=150, pitch=50, gap=1).float() / 32768
+
+
+def test_features_of_a_stream_are_those_of_the_whole():
+    features, waveform = LogMelFrames(), torch.randn(5000)
+    whole = features(waveform)
+    assert len(whole) == (5000 - 400) // 160 + 1
+    assert torch.allclose(
+        torch.cat([features(waveform[160 * i : 160 * i + 400]) for i in range(len(whole))]), whole, atol=1e-5
+    )
+    assert features(waveform[:399]).shape == (0, 40)
+
+
+@needs_espeak
+@pytest.mark.parametrize("size", [70, 1600, 4801, 100_000])
+def test_a_stream_in_pieces_of_any_size_is_understood_as_the_whole(recognizer, spoken, size):
+    whole = recognizer.transcribe(spoken)
+    assert whole == ["four", "zero", "seven", "two"]
+    with recognizer.stream() as stream:
+        heard = [stream.accept(piece) for piece in spoken.split(size)]
+        assert stream.finish() == whole
+    assert size > 5000 or heard[-1]  # something is understood before the end
+
+
+@needs_espeak
+def test_recordings_of_other_rates_and_channels_are_understood(recognizer, spoken):
+    stereo = torch.stack([resample(spoken, 16_000, 48_000)] * 2)
+    assert recognizer.transcribe(stereo, 48_000) == ["four", "zero", "seven", "two"]
+
+
+@needs_espeak
+@pytest.mark.parametrize("streaming", [False, True])
+def test_voices_that_were_held_out_are_understood_with_the_stated_error_rate(recognizer, streaming):
+    said = spoken_digits.corpus(40, spoken_digits.HELD_OUT_VOICES, seed=1)
+    model = recognizer.search.model
+    rate = spoken_digits.error_rate(model, said, streaming=streaming, conditions=None)
+    stated = WEIGHTS.meta["_metrics"]["espeak-ng digits, held-out voices"]["WER"]
+    digits = sum(len(one.digits) for one in said)
+    # Forty utterances of the 300 that were measured: two standard errors of a share of that many digits.
+    assert rate <= stated + 200 * (max(stated, 1) / 100 / digits) ** 0.5
+
+
+def test_silence_and_noise_are_not_digits(recognizer):
+    assert recognizer.transcribe(torch.zeros(16_000)) == []
+    assert recognizer.transcribe(torch.zeros(10)) == []
+    assert len(recognizer.transcribe(0.01 * torch.randn(32_000, generator=torch.Generator().manual_seed(0)))) <= 1
+
+
+def test_a_finished_stream_hears_no_more(recognizer):
+    stream = recognizer.stream()
+    stream.accept(torch.zeros(1600))
+    assert stream.finish() == []
+    with pytest.raises(RuntimeError, match="is finished; begin another"):
+        stream.accept(torch.zeros(1600))
+
+
+def test_wrong_input_is_named(recognizer):
+    with pytest.raises(ValueError, match=r"waveform is torch.int16 of shape \(5,\)"):
+        recognizer.transcribe(torch.zeros(5, dtype=torch.int16))
+    with pytest.raises(ValueError, match="beam_width is 0"):
+        Recognizer(recognizer.search.model, recognizer.features, recognizer.tokens, beam_width=0)
+
+
+@needs_espeak
+def test_predict_writes_down_a_recording_with_times(spoken, tmp_path):
+    from flambeau.audio import save
+
+    save(tmp_path / "number.wav", spoken[None], 16_000)
+    command = [sys.executable, "-m", "flambeau.core", "predict", str(tmp_path / "number.wav"), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    rows = rows.get("rows", rows) if isinstance(rows, dict) else rows
+    assert [row["text"] for row in rows] == ["four", "zero", "seven", "two"]
+    seconds = [row["seconds"] for row in rows]
+    assert seconds == sorted(seconds) and 0 < seconds[0] < seconds[-1] <= len(spoken) / 16_000
+
+
+def test_predict_says_what_is_no_recording(tmp_path):
+    (tmp_path / "letter.wav").write_text("Dear Sir")
+    command = [sys.executable, "-m", "flambeau.core", "predict", str(tmp_path / "letter.wav")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0 and "cannot be read as a recording" in done.stderr
