@@ -237,7 +237,7 @@ def test_a_child_forked_during_a_fetch_can_fetch_the_same_file(server, root, mon
     child = os.fork()
     if child == 0:
         with contextlib.suppress(BaseException):
-            fetch(server.url("big.bin"), sha256=SHA, root=root, timeout=10)
+            fetch(server.url("big.bin"), sha256=SHA, root=root, timeout=2)
             os._exit(0)
         os._exit(1)
     _, status = os.waitpid(child, 0)

@@ -3,14 +3,17 @@
 `nox -s fuzz -- audio` reads mutated files for as long as wanted.
 """
 
+import importlib.util
 import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import run
+# By its path: other packages have a module of this name too.
+_spec = importlib.util.spec_from_file_location("audio_fuzz_run", Path(__file__).with_name("run.py"))
+assert _spec is not None and _spec.loader is not None
+run = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(run)
 
 pytest.importorskip("av")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process by Linux's means")

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from flambeau.audio.models.decoder import _ngram
 from flambeau.audio.models.decoder._ngram import LanguageModelError, NGramModel
 from flambeau.audio.models.decoder._reference_ngram import ReferenceNGramModel
 
@@ -165,3 +166,13 @@ def test_a_model_serves_several_threads(digits):
 def test_the_reader_in_python_refuses_binary_files():
     with pytest.raises(LanguageModelError, match="Without the native library"):
         ReferenceNGramModel(FILES / "digits.trie.bin")
+
+
+def test_a_model_may_outlive_the_kernels_it_was_read_with(monkeypatch):
+    model = NGramModel(FILES / "digits.arpa")
+    monkeypatch.setattr(_ngram.LIBRARY, "load", lambda: None)
+    freed = []
+    monkeypatch.setattr(model, "_free", freed.append)
+    handle = model.handle
+    model.__del__()
+    assert freed == [handle]

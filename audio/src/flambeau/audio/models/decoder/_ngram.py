@@ -63,12 +63,14 @@ class NGramModel:
             raise LanguageModelError(
                 f"{path} is no language model that can be read: {message.value.decode(errors='replace')}."
             )
+        # Kept, because kernels may be switched off while the model lives.
+        self._free = _function("fb_lm_free")
         self.order: int = _function("fb_lm_order")(self.handle)
 
     def __del__(self) -> None:
         handle, self.handle = getattr(self, "handle", None), None
         if handle:
-            _function("fb_lm_free")(handle)
+            self._free(handle)
 
     def __reduce__(self) -> tuple[type[NGramModel], tuple[str]]:
         return type(self), (self.path,)
