@@ -5,6 +5,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 import time
 
 import pytest
@@ -378,6 +379,21 @@ def test_a_worker_that_is_killed_ends_the_pass_with_an_error():
         reader = iter(made)
         next(reader)
         os.kill(made.datapipe.processes.processes[0].pid, signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="exit code -9"):
+            list(reader)
+
+
+def test_a_dead_worker_is_told_by_whatever_meets_it_first():
+    """The next message to it may fail before its silence is noticed."""
+    with loader(lambda: numbers(10_000).sharding_filter(), 2) as made:
+        reader = iter(made)
+        next(reader)
+        running = made.datapipe.processes
+        running.inbox._lost, lost = (lambda process: None), running.inbox._lost
+        process = running.processes[0]
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        threading.Timer(0.2, lost, [process]).start()
         with pytest.raises(RuntimeError, match="exit code -9"):
             list(reader)
 

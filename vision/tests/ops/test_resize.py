@@ -36,6 +36,11 @@ def difference(one, other):
     return (one.int() - other.int()).abs().max().item()
 
 
+def strides(tensor: torch.Tensor) -> list[int]:
+    """Those that matter: along a dimension of one, any stride is right."""
+    return [stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1]
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     sizes=st.tuples(*[st.integers(1, 90)] * 4),
@@ -88,7 +93,7 @@ def test_every_implementation_gives_the_same_levels(sizes, cubic, antialias, fli
     assert torch.equal(out, portable)
     reference = _resize._reference(image, *sizes[2:], cubic, antialias, flip)
     assert difference(out, reference) <= 1
-    assert reference.stride() == out.stride() == portable.stride()
+    assert strides(reference) == strides(out) == strides(portable)
 
 
 def test_threads_share_rows_without_a_trace():

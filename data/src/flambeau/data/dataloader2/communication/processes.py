@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections import defaultdict, deque
 from multiprocessing.connection import wait
-from typing import Any
+from typing import Any, NoReturn
 
 from flambeau.data.dataloader2.communication.dispatcher import dispatch
 from flambeau.data.dataloader2.communication.messages import End, Failure, State, Stop
@@ -128,7 +128,18 @@ class _Inbox:
             self._raise(found)
         return found
 
-    def _raise(self, found: Any) -> None:
+    def raise_end(self) -> NoReturn:
+        """Say how the worker ended that takes no more messages.
+
+        Raises:
+            RuntimeError: always, with its exit code once that is known.
+            Exception: what was raised in the worker.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._broken is not None, timeout=2 * _JOIN_S)
+        self._raise(self._broken or "a worker process ended unexpectedly.")
+
+    def _raise(self, found: Any) -> NoReturn:
         if isinstance(found, Failure):
             found.raise_()
         raise RuntimeError(str(found))
