@@ -176,6 +176,8 @@ def _read_torch(path: Path, device: torch.device | str, mmap: bool, trust: bool)
             warnings.filterwarnings(
                 "ignore", message=r"torch\.quantize_per_tensor, torch\.quantize_per_channel and other"
             )
+            # A damaged file may name any protocol; that it cannot be read is what the caller is told.
+            warnings.filterwarnings("ignore", message="Detected pickle protocol")
             return torch.load(path, map_location=device, mmap=mmap, weights_only=not trust)
     except pickle.UnpicklingError as error:
         names = _GLOBAL.findall(str(error))
