@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,12 @@ WAVEFORM = Field("waveform", "waveform", shape=("channels", "time"), dtype="floa
 SAMPLE_RATE = Field("sample_rate", "int")
 
 
-class Recordings(Dataset[Any]):
+class Recordings(Dataset[Any], ABC):
     """Base of the datasets here: `get_metadata` of an item, and the item with the waveform in the path's place."""
 
+    @abstractmethod
     def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__} has to define __len__().")
+        """Number of items."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} items)"
