@@ -75,7 +75,10 @@ def read(content: bytes, engine: str) -> bool:
 
 def _no_child() -> None:
     for task in os.listdir("/proc/self/task"):
-        left = Path(f"/proc/self/task/{task}/children").read_text()
+        try:
+            left = Path(f"/proc/self/task/{task}/children").read_text()
+        except (FileNotFoundError, ProcessLookupError):  # the thread has ended since
+            continue
         assert not left.strip(), f"a child process was left: {left}"
 
 

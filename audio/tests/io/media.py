@@ -3,6 +3,7 @@
 import math
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -58,5 +59,6 @@ def children() -> list[int]:
     """Numbers of this process' children, dead ones that nobody reaped included."""
     found = []
     for task in os.listdir("/proc/self/task"):
-        found += map(int, Path(f"/proc/self/task/{task}/children").read_text().split())
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended since
+            found += map(int, Path(f"/proc/self/task/{task}/children").read_text().split())
     return found
