@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -33,9 +33,8 @@ from torch.utils.data import DataLoader
 
 from flambeau.text import datasets, models
 from flambeau.text.functional import to_tensor
-from flambeau.text.models.language_identifier import ByteWindows
+from flambeau.text.models.language_identifier import CharacterWindows
 
-PADDING = 1
 BUNDLES = {
     "roberta_base": models.ROBERTA_BASE_ENCODER,
     "roberta_distilled": models.ROBERTA_DISTILLED_ENCODER,
@@ -45,27 +44,34 @@ BUNDLES = {
 }
 
 
-class Bytes:
-    """The tiny model's transform: ids of a text's bytes."""
+class Characters:
+    """The tiny model's transform: ids of a text's characters."""
 
     def __init__(self) -> None:
-        self.windows = ByteWindows(most=1)
+        self.windows = CharacterWindows(most=1)
 
     def __call__(self, text: str) -> list[int]:
         """The ids of one text."""
         return self.windows(text)[0].tolist()
 
 
-def encoder_with_head(name: str) -> tuple[nn.Module, Callable[[str], list[int]]]:
-    """A pretrained encoder with a new head for two classes, and what makes token ids of a text."""
+class Classifier(NamedTuple):
+    """A pretrained encoder with a new head for two classes, what makes token ids of a text, and the id of padding."""
+
+    model: nn.Module
+    transform: Callable[[str], list[int]]
+    padding: int
+
+
+def classifier(name: str) -> Classifier:
+    """The tiny classifier, or that of a bundle."""
     if name == "tiny":
-        model = models.get_model("language_identifier", weights="DEFAULT")
-        width = model.encoder.transformer.token_embedding.embedding_dim
-        model.head = models.RobertaClassificationHead(num_classes=2, input_dim=width)
-        return model, Bytes()
+        return Classifier(
+            models.get_model("language_identifier", weights="DEFAULT", num_classes=2), Characters(), padding=0
+        )
     bundle = BUNDLES[name]
     head = models.RobertaClassificationHead(num_classes=2, input_dim=bundle.encoderConf.embedding_dim)
-    return bundle.get_model(head=head), bundle.transform()
+    return Classifier(bundle.get_model(head=head), bundle.transform(), padding=1)
 
 
 def encoded(transform: Callable[[str], list[int]], sample: tuple[str, int]) -> tuple[list[int], int]:
@@ -95,35 +101,35 @@ def batches(root: str, split: str, transform: Callable[[str], list[int]], batch_
     return DataLoader(columns, batch_size=None, shuffle=split == "train")
 
 
-def tensors(batch: dict[str, list[Any]], device: torch.device) -> tuple[Tensor, Tensor]:
+def tensors(batch: dict[str, list[Any]], padding: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Token ids (N, T), padded, and labels (N,)."""
-    return to_tensor(batch["token_ids"], padding_value=PADDING).to(device), torch.tensor(batch["target"]).to(device)
+    return to_tensor(batch["token_ids"], padding_value=padding).to(device), torch.tensor(batch["target"]).to(device)
 
 
 def train_epoch(
-    model: nn.Module, loader: DataLoader[Any], optimizer: torch.optim.Optimizer, device: torch.device, *, bf16: bool
+    chosen: Classifier, loader: DataLoader[Any], optimizer: torch.optim.Optimizer, device: torch.device, *, bf16: bool
 ) -> float:
     """One pass over the training split; returns real tokens for each second."""
-    model.train()
+    model = chosen.model.train()
     start, count = time.perf_counter(), 0
     for batch in loader:
-        tokens, labels = tensors(batch, device)
+        tokens, labels = tensors(batch, chosen.padding, device)
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             loss = F.cross_entropy(model(tokens), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        count += int((tokens != PADDING).sum())
+        count += int((tokens != chosen.padding).sum())
     return count / (time.perf_counter() - start)
 
 
 @torch.inference_mode()
-def accuracy(model: nn.Module, loader: DataLoader[Any], device: torch.device, *, bf16: bool) -> float:
+def accuracy(chosen: Classifier, loader: DataLoader[Any], device: torch.device, *, bf16: bool) -> float:
     """Correct answers in percent."""
-    model.eval()
+    model = chosen.model.eval()
     right = total = 0
     for batch in loader:
-        tokens, labels = tensors(batch, device)
+        tokens, labels = tensors(batch, chosen.padding, device)
         with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
             answers = model(tokens).argmax(1)
         right += int((answers == labels).sum())
@@ -184,8 +190,8 @@ def main() -> None:
             root = temporary
             write_tiny_set(Path(root))
         device = torch.device(chosen.device)
-        model, transform = encoder_with_head("tiny" if chosen.tiny else chosen.weights)
-        model.to(device)
+        fine_tuned = classifier("tiny" if chosen.tiny else chosen.weights)
+        model = fine_tuned.model.to(device)
         optimizer = torch.optim.AdamW(model.parameters(), lr=chosen.lr)
         first = 0
         if chosen.checkpoint is not None and chosen.checkpoint.exists():
@@ -194,10 +200,10 @@ def main() -> None:
             optimizer.load_state_dict(state["optimizer"])
             first = state["epoch"]
             print(f"going on after epoch {first}")
-        train, dev = (batches(root, split, transform, chosen.batch_size) for split in ("train", "dev"))
+        train, dev = (batches(root, split, fine_tuned.transform, chosen.batch_size) for split in ("train", "dev"))
         for epoch in range(first, chosen.epochs):
-            speed = train_epoch(model, train, optimizer, device, bf16=chosen.bf16)
-            correct = accuracy(model, dev, device, bf16=chosen.bf16)
+            speed = train_epoch(fine_tuned, train, optimizer, device, bf16=chosen.bf16)
+            correct = accuracy(fine_tuned, dev, device, bf16=chosen.bf16)
             print(f"epoch {epoch + 1}: dev accuracy {correct:.2f}, {speed:,.0f} tokens/s", flush=True)
             if chosen.checkpoint is not None:
                 state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch + 1}

@@ -39,7 +39,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from flambeau.core.hub import read_archive
-from flambeau.text.models.language_identifier import ByteWindows, LanguageIdentifier
+from flambeau.text.models.language_identifier import CharacterWindows, LanguageIdentifier
 
 LANGUAGES = {
     "cs": "Czech", "da": "Danish", "de": "German", "en": "English", "es": "Spanish", "fi": "Finnish",
@@ -50,7 +50,6 @@ LANGUAGES = {
 HELD_OUT_BELOW = 26
 SAMPLES_PER_LANGUAGE = 50
 LONGEST_SAMPLE = 120
-SHARPNESS = 1.6
 
 _ESCAPES = (
     (re.compile(r"\\f(\(..|\[[^]]*\]|.)"), ""),
@@ -140,55 +139,30 @@ def samples(held_out: dict[str, list[str]]) -> list[tuple[str, str]]:
     return chosen
 
 
-def batch(corpus_: list[bytes], starts: list[Tensor], size: int, length: int, generator: torch.Generator) -> Tensor:
-    """Windows of one length out of random paragraphs of random languages, as tokens, and their languages behind.
+def batch(texts: list[str], starts: list[Tensor], size: int, length: int, generator: torch.Generator) -> list[Tensor]:
+    """Windows of one length out of random places of random languages, and the languages' numbers.
 
     Args:
-        corpus_: for each language its text.
+        texts: of each language all of it.
         starts: for each language where words begin.
         size: windows.
-        length: bytes of a window.
+        length: characters of a window.
         generator: source of the choice.
+
+    Returns:
+        (size, characters) as `CharacterWindows` makes them, and (size,), both int64.
     """
-    languages = torch.randint(len(corpus_), (size,), generator=generator)
-    draws = torch.rand(size, generator=generator)
-    rows = []
-    for language, draw in zip(languages.tolist(), draws.tolist(), strict=True):
+    languages = torch.randint(len(texts), (size,), generator=generator)
+    draws = torch.rand(size, generator=generator).tolist()
+    windows = []
+    for language, draw in zip(languages.tolist(), draws, strict=True):
         at = int(starts[language][int(draw * len(starts[language]))])
-        window = corpus_[language][at : at + length]
-        rows.append([0, *(byte + 3 for byte in window), 2, *[1] * (length - len(window)), language])
-    return torch.tensor(rows)
+        windows.append(texts[language][at : at + length])
+    return [CharacterWindows(most=1)(windows), languages]
 
 
-@torch.no_grad()
-def look_at_neighbours(model: LanguageIdentifier, offsets: tuple[int, ...] = (-1, -2, -3, 1)) -> None:
-    """Let the first layer's heads begin by reading the bytes before and after each, which take long to be found.
-
-    A quarter of the width holds sinusoids of the position (Vaswani et al. 2017, arXiv:1706.03762, section 3.5). Queries
-    are them turned by a head's offset and keys as they are, so that a query and the key at the offset agree.
-    """
-    encoder = model.encoder.transformer
-    table, tokens = encoder.positional_embedding.embedding.weight, encoder.token_embedding.weight
-    attention = encoder.layers.layers[0].self_attn
-    width, size = table.shape[1], table.shape[1] // len(offsets)
-    frequencies = torch.pi / 2 ** torch.linspace(0, 5, size // 2)
-    angles = torch.arange(len(table)).unsqueeze(1) * frequencies
-    nn.init.normal_(tokens, std=1.0)
-    tokens[:, :size] = 0
-    table.zero_()
-    table[:, :size] = 1.5 * torch.cat([angles.sin(), angles.cos()], 1)
-    table[1] = tokens[1] = 0
-    queries, keys = attention.in_proj_weight[:width], attention.in_proj_weight[width : 2 * width]
-    queries.zero_(), keys.zero_()
-    for head, offset in enumerate(offsets):
-        rows = slice(head * size, (head + 1) * size)
-        sin, cos = (offset * frequencies).sin().diag(), (offset * frequencies).cos().diag()
-        queries[rows, :size] = SHARPNESS * torch.cat([torch.cat([cos, sin], 1), torch.cat([-sin, cos], 1)])
-        keys[rows, :size] = SHARPNESS * torch.eye(size)
-
-
-def train(texts: dict[str, list[str]], *, steps: int = 600, size: int = 64, seed: int = 0) -> LanguageIdentifier:
-    """Train on windows of 12 to 62 bytes; every language is seen as often as any other.
+def train(texts: dict[str, list[str]], *, steps: int = 6000, size: int = 128, seed: int = 0) -> LanguageIdentifier:
+    """Train on windows of 8 to 120 characters; every language is seen as often as any other.
 
     Args:
         texts: paragraphs by language.
@@ -200,48 +174,31 @@ def train(texts: dict[str, list[str]], *, steps: int = 600, size: int = 64, seed
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     generator = torch.Generator().manual_seed(seed)
-    joined = [" ".join(texts[language]).encode() for language in LANGUAGES]
-    starts = [torch.tensor([0, *(m.end() for m in re.finditer(rb" ", text))]) for text in joined]
-    model = LanguageIdentifier(len(LANGUAGES)).train()
-    look_at_neighbours(model)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-2)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=2e-3, total_steps=steps, pct_start=0.1)
+    joined = [" ".join(texts[language]) for language in LANGUAGES]
+    starts = [torch.tensor([0, *(match.end() for match in re.finditer(r"[ 。、，]", text))]) for text in joined]
+    model = LanguageIdentifier(len(LANGUAGES), dropout=0.1).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-3)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-2, total_steps=steps, pct_start=0.1)
     total = 0.0
     for step in range(1, steps + 1):
-        length = int(torch.randint(12, 63, (), generator=generator))
-        rows = batch(joined, starts, size, length, generator)
-        loss = losses(model, rows[:, :-1], rows[:, -1])
+        length = int(8 * 15 ** torch.rand((), generator=generator).item())
+        tokens, languages = batch(joined, starts, size, length, generator)
+        loss = F.cross_entropy(model(tokens), languages, label_smoothing=0.02)
         optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
         total += loss.item()
-        if step % 50 == 0:
-            print(f"step {step}: loss {total / 50:.4f}", flush=True)
+        if step % 200 == 0:
+            print(f"step {step}: loss {total / 200:.4f}", flush=True)
             total = 0.0
     return model.eval()
-
-
-def losses(model: LanguageIdentifier, tokens: Tensor, languages: Tensor) -> Tensor:
-    """How wrong the answer is, and how wrong every single byte's would be.
-
-    Asking each byte, whose features know its neighbours, makes spellings be learned many times faster than asking the
-    first position alone, which answers for the text.
-    """
-    features = model.encoder(tokens)
-    head = model.head
-    everywhere = head.out_proj(head.activation_fn(head.dense(features)))
-    real = tokens != 1
-    whole = F.cross_entropy(everywhere[:, 0], languages, label_smoothing=0.02)
-    each = F.cross_entropy(everywhere[real], languages.unsqueeze(1).expand_as(tokens)[real])
-    return whole + each
 
 
 @torch.inference_mode()
 def accuracy(model: nn.Module, measured: list[tuple[str, str]]) -> float:
     """Correct answers in percent, on texts prepared as users' texts are."""
-    preset, names = ByteWindows(), list(LANGUAGES)
+    preset, names = CharacterWindows(), list(LANGUAGES)
     right = sum(names[int(model(preset(text)).mean(0).argmax())] == language for language, text in measured)
     return 100 * right / len(measured)
 
@@ -251,7 +208,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--packages", type=Path, required=True, help="folder of the Debian packages")
     parser.add_argument("--out", type=Path, required=True, help="folder for the weights and the held-out samples")
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=6000)
     arguments = parser.parse_args()
     training, held_out = corpus(arguments.packages)
     for language in LANGUAGES:

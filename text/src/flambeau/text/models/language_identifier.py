@@ -1,7 +1,8 @@
 """A tiny classifier of languages: small enough to ship with its weights inside the package.
 
-A RoBERTa over the bytes of a text (Liu et al. 2019, arXiv:1907.11692; bytes as tokens after Xue et al. 2022, ByT5,
-arXiv:2105.13626): two layers, 96 wide, and the classification head on the first position.
+It looks at what a text is spelled with: n-grams of its characters, hashed into tables of small vectors, whose means
+decide through one hidden layer (Joulin et al. 2017, arXiv:1607.01759; a table for each order and a hidden layer after
+Botha et al. 2017, arXiv:1708.00214).
 """
 
 from __future__ import annotations
@@ -12,95 +13,105 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from flambeau.core.weights import build_with_weights
 from flambeau.text.models._api import register_model
-from flambeau.text.models.roberta.model import RobertaClassificationHead, RobertaEncoderConf, RobertaModel
 from flambeau.text.weights.language_identifier import Language_Identifier_Weights
 
-__all__ = ["ByteWindows", "LanguageIdentifier", "Language_Identifier_Weights", "language_identifier"]
+__all__ = ["CharacterWindows", "LanguageIdentifier", "Language_Identifier_Weights", "language_identifier"]
 
-BEGIN, PADDING, END = 0, 1, 2
-_FIRST_BYTE = 3
-_LONGEST = 64
+PADDING = 0
+_FACTOR = 16_777_619  # the prime of the FNV hash
+_POSITIVE = 2**31 - 1  # keeps products of hashes and the factor within 64 bits
 
 
-class ByteWindows(nn.Module):
-    """Cut a text into windows of bytes, as many as it has, spread over it evenly where they are too many.
+class CharacterWindows(nn.Module):
+    """Cut a text into windows of characters, as many as it has, spread over it evenly where they are too many.
 
-    The text is put into Unicode's composed form and runs of white space into one space. A window begins with a begin
-    and ends with an end token.
+    The text is put into Unicode's composed form and lower case, runs of white space become one space, and a space
+    stands at either end, so that the first and the last word look like those between.
 
     Args:
-        length: tokens of a window.
+        length: characters of a window.
         most: windows of a text.
 
     Shape:
-        str -> (windows, tokens), int64: 0 begin, 1 padding, 2 end, byte + 3. An empty text is one window without bytes.
-        A sequence of strings -> their windows one after the other.
+        str -> (windows, characters), int64: 0 padding, code point + 1. A sequence of strings -> their windows one after
+        the other.
     """
 
-    def __init__(self, *, length: int = _LONGEST, most: int = 8) -> None:
+    def __init__(self, *, length: int = 256, most: int = 8) -> None:
         super().__init__()
         self.length, self.most = length, most
 
     def forward(self, text: str | Sequence[str]) -> Tensor:
         """Cut one text or several."""
         texts = [text] if isinstance(text, str) else list(text)
-        windows = [window for each in texts for window in self._windows(each)]
-        longest = max(map(len, windows))
-        ids = torch.full((len(windows), longest), PADDING, dtype=torch.int64)
-        for row, window in zip(ids, windows, strict=True):
-            row[: len(window)] = torch.tensor(window)
-        return ids
+        windows = [torch.tensor(window) for each in texts for window in self._windows(each)]
+        return nn.utils.rnn.pad_sequence(windows, batch_first=True, padding_value=PADDING)
 
     def _windows(self, text: str) -> list[list[int]]:
-        # Lone surrogates, which no encoding has, become question marks.
-        plain = " ".join(unicodedata.normalize("NFC", text).split()).encode("utf-8", "replace")
-        room = self.length - 2
-        starts = list(range(0, max(1, len(plain)), room))
+        plain = [
+            ord(character) + 1 for character in f" {' '.join(unicodedata.normalize('NFC', text).lower().split())} "
+        ]
+        starts = list(range(0, len(plain), self.length))
         if len(starts) > self.most:
-            last = len(plain) - room
-            starts = [round(last * number / (self.most - 1)) for number in range(self.most)]
-        return [[BEGIN, *(byte + _FIRST_BYTE for byte in plain[at : at + room]), END] for at in starts]
+            last = len(plain) - self.length
+            starts = [round(last * number / max(1, self.most - 1)) for number in range(self.most)]
+        return [plain[at : at + self.length] for at in starts]
 
 
-class LanguageIdentifier(RobertaModel):
-    """RoBERTa over bytes with a head that names languages.
+class LanguageIdentifier(nn.Module):
+    """Means of hashed n-grams' vectors, a hidden layer, and a head that names languages.
 
     Args:
         num_classes: languages.
-        num_layers, width, inner_width, num_heads: of the encoder.
-        dropout: everywhere.
+        buckets: rows of the table of single characters, of pairs, and so on.
+        width: of an n-gram's vector.
+        hidden: width of the hidden layer.
+        dropout: of the hidden layer.
 
     Shape:
-        (N, tokens) as `ByteWindows` makes them, up to 64 -> (N, num_classes), logits.
+        (N, characters), int64, as `CharacterWindows` makes them, of any length -> (N, num_classes), logits.
     """
 
     def __init__(
         self,
         num_classes: int = 22,
         *,
-        num_layers: int = 2,
-        width: int = 96,
-        inner_width: int = 256,
-        num_heads: int = 4,
+        buckets: Sequence[int] = (2_000, 5_000, 8_000, 8_000),
+        width: int = 16,
+        hidden: int = 64,
         dropout: float = 0.0,
     ) -> None:
-        conf = RobertaEncoderConf(
-            vocab_size=256 + _FIRST_BYTE,
-            embedding_dim=width,
-            ffn_dimension=inner_width,
-            padding_idx=PADDING,
-            max_seq_len=_LONGEST + PADDING + 1,
-            num_attention_heads=num_heads,
-            num_encoder_layers=num_layers,
-            dropout=dropout,
-        )
-        super().__init__(conf, RobertaClassificationHead(num_classes, width, width, dropout))
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(size, width) for size in buckets)
+        self.hidden = nn.Linear(len(buckets) * width, hidden)
+        self.dropout = nn.Dropout(dropout)
+        self.head = nn.Linear(hidden, num_classes)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Score each language."""
+        return self.head(self.dropout(F.relu(self.hidden(self.means(tokens)))))
+
+    def means(self, tokens: Tensor) -> Tensor:
+        """Mean vectors of the single characters, of the pairs, and so on: (N, orders * width)."""
+        length = tokens.shape[1]
+        following = F.pad(tokens, (0, len(self.tables) - 1), value=PADDING)
+        hashes = torch.zeros_like(tokens)
+        found = []
+        for order, table in enumerate(self.tables):
+            last = following[:, order : order + length]
+            hashes = ((hashes ^ last) * _FACTOR) & _POSITIVE
+            rows = (hashes ^ (hashes >> 15)) % table.num_embeddings
+            real = (last != PADDING).unsqueeze(2)
+            count = real.sum(1).clamp(min=1)
+            found.append(torch.where(real, table(rows), 0.0).sum(1) / count)
+        return torch.cat(found, 1)
 
 
-@register_model(task="text-classification", tags=("embedded", "multilingual"), head="head.out_proj")
+@register_model(task="text-classification", tags=("embedded", "multilingual"), head="head")
 def language_identifier(
     *, weights: Language_Identifier_Weights | None = None, progress: bool = True, **kwargs: Any
 ) -> LanguageIdentifier:
