@@ -1,10 +1,10 @@
 /* Tokenizes the lines of standard input, without Python:
  *
- *     folder=$(python -c "import importlib.resources as r; print(r.files('flambeau.text').joinpath('lib').parent)")
+ *     folder=$(dirname "$(python -c 'import flambeau.text; print(flambeau.text.cmake_dir())')")
  *     cc tokenize.c -I "$folder/include" -L "$folder/lib" -lflambeau_text -Wl,-rpath,"$folder/lib" -o tokenize
  *     ./tokenize tokenizer.json < lines.txt
  *
- * prints the ids of each line, and the text that they stand for.
+ * (or by CMakeLists.txt beside this file) prints the ids of each line, and the text that they stand for.
  */
 
 #include <flambeau/text.h>

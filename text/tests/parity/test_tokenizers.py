@@ -8,7 +8,7 @@ import pytest
 
 from flambeau.core.testing.golden import golden_values, require_shared
 from flambeau.text import transforms
-from flambeau.text._tokenizers import native
+from flambeau.text._tokenizers import clip, native
 
 # Upstream's defects that are not kept: a NUL cut the text short when accents were stripped, and strip_accents=False
 # was read as True. What the original tokenizer gives is right there, but for its own treatment of special tokens,
@@ -86,6 +86,26 @@ def test_tokens_are_upstreams(golden, engine, name):
     tokenizer = made(golden["cases"][name]["how"], return_tokens=True)
     for text, tokens in golden["tokens"][name].items():
         assert tokenizer(text) == tokens
+
+
+def test_clip_mends_texts_as_its_own_code_does_if_asked_to(golden, engine):
+    pytest.importorskip("ftfy")
+    case = golden["cases"]["clip"]
+    plain, mending = made(case["how"]), made(case["how"], normalize="openai")
+    originals = {int(place): ids for place, ids in case["original_differs"].items()}
+    # What was stored knows neither special tokens nor the final sigma, and keeps control characters.
+    for place in (59, 193, 194, 195, 230):
+        del originals[place]
+    assert len(originals) > 10
+    for place, ids in originals.items():
+        assert mending.encode_ids(golden["strings"][place]) == ids
+    differing = {
+        place
+        for place, text in enumerate(golden["strings"])
+        if mending.encode_ids(text) != plain.encode_ids(text) and place not in originals
+    }
+    # Mojibake, entities, widths, ligatures, quotation marks, line ends, controls: CLIP's own code mends them too.
+    assert all(clip.mended(golden["strings"][place]) != golden["strings"][place].strip() for place in differing)
 
 
 def test_gpt2_decodes_to_the_text(golden, engine):

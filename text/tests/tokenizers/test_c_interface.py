@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import flambeau.text
 from flambeau.core.testing.golden import golden_values, require_shared
 from flambeau.text import transforms
 from flambeau.text._native import LIBRARY
@@ -29,6 +30,18 @@ def program(tmp_path_factory):
     command = [compiler, "-Wall", "-Werror", str(SOURCE), "-I", str(HEADERS), str(library)]
     subprocess.run([*command, f"-Wl,-rpath,{library.parent}", "-o", str(path)], check=True)
     return path
+
+
+@pytest.mark.slow
+def test_cmake_builds_the_example_by_the_installed_package(tmp_path):
+    cmake, compiler = shutil.which("cmake"), shutil.which("cc")
+    if cmake is None or compiler is None or LIBRARY.path is None:
+        pytest.skip("needs CMake, a C compiler and the native library")
+    options = [f"-DFlambeauText_DIR={flambeau.text.cmake_dir()}", "-DCMAKE_BUILD_TYPE=Release"]
+    subprocess.run([cmake, "-S", SOURCE.parent, "-B", tmp_path, *options], check=True, capture_output=True)
+    subprocess.run([cmake, "--build", tmp_path], check=True, capture_output=True)
+    done = subprocess.run([tmp_path / "tokenize"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr.startswith("usage:")) == (2, True)
 
 
 def ran(program: Path, tokenizer: Path, lines: list[str]) -> list[tuple[list[int], str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
@@ -106,6 +107,33 @@ def test_large_batches_on_threads_give_the_same_as_one_by_one(tokenizer):
         assert tokenizer.encode_ids(texts) == [tokenizer.encode_ids(text) for text in texts]
     finally:
         torch.set_num_threads(before)
+
+
+def test_clip_mends_what_its_own_code_mends(tmp_path, monkeypatch):
+    pytest.importorskip("ftfy")
+    merges = tmp_path / "clip.bpe"
+    merges.write_text("#\nh e\nl l\nhe ll\nhell o</w>", "utf-8")
+    plain, mending = transforms.CLIPTokenizer(merges), transforms.CLIPTokenizer(merges, normalize="openai")
+    for text, mended in (
+        ("Hello &amp;amp; World", "hello & world"),
+        ("\u00c3\u00a9", "\u00e9"),
+        ("\u201cHello\u201d", '"hello"'),
+        ("hello\u3000\u00a0world", "hello world"),
+        ("e\u0301", "\u00e9"),
+    ):
+        assert mending.encode_ids(text) == plain.encode_ids(mended) != plain.encode_ids(text)
+        with pytest.raises(ValueError, match="no places in it"):
+            mending.encode_offsets(text)
+    assert mending.encode_offsets(" Hello world ") == plain.encode_offsets(" Hello world ")
+    assert pickle.loads(pickle.dumps(mending))("&lt;") == plain("<")
+    assert len(mending.to_tokenizer_json(tmp_path / "tokenizer.json")) == 3
+    twin = transforms.CLIPTokenizer.from_tokenizer_json(tmp_path / "tokenizer.json")
+    assert twin("&lt;") == plain("<")
+    with pytest.raises(ValueError, match="'ftfy'"):
+        transforms.CLIPTokenizer(merges, normalize="ftfy")
+    monkeypatch.setitem(sys.modules, "ftfy", None)
+    with pytest.raises(ImportError, match="pip install ftfy"):
+        transforms.CLIPTokenizer(merges, normalize="openai")
 
 
 @pytest.mark.parametrize("unit", ["a", "ab ", "é", "中", " ", "\n", "'", "1", "!"])

@@ -23,7 +23,20 @@ _lazy, __dir__, _ = lazy_exports(
         "data", "datasets", "experimental", "functional", "models", "nn", "prototype", "transforms", "utils", "vocab"
     ),
 )  # fmt: skip
-__all__ = ["disable_torchtext_deprecation_warning"]
+__all__ = ["cmake_dir", "disable_torchtext_deprecation_warning"]
+
+
+def cmake_dir() -> str:
+    """The folder of `FlambeauTextConfig.cmake`, for `FlambeauText_DIR`: programs link tokenizers without Python by it.
+
+    Raises:
+        FileNotFoundError: the package was installed without its native library.
+    """
+    from flambeau.text._native import LIBRARY
+
+    if LIBRARY.path is None or not (folder := LIBRARY.path.parent / "cmake").is_dir():
+        raise FileNotFoundError("flambeau-text has no native library here; install a wheel, or build it from source.")
+    return str(folder)
 
 
 def disable_torchtext_deprecation_warning() -> None:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, Self, TypeVar, overload
 import torch
 from torch import Tensor, nn
 
+from flambeau.text._exporting import NotScripted
 from flambeau.text._tokenizers import files, native
 
 Result = TypeVar("Result")
@@ -35,14 +36,12 @@ class Encoding(NamedTuple):
     spans: list[tuple[int, int]]
 
 
-class Tokenizer(nn.Module):
+class Tokenizer(NotScripted, nn.Module):
     """A text becomes the tokens of a vocabulary.
 
     Tokenizers are safe to use from many threads, and copies and pickles of them are complete. Where the native library
     is absent, a reference in Python gives the same.
     """
-
-    is_jitable = False
 
     def __init__(self, vocabulary: dict[str, int], *, return_tokens: bool = False) -> None:
         super().__init__()
@@ -205,12 +204,6 @@ class Tokenizer(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_native": None}
-
-    def __prepare_scriptable__(self) -> Any:
-        raise RuntimeError(
-            f"{type(self).__name__} cannot be scripted: TorchScript is deprecated. Export the model with torch.export, "
-            "and write the tokenizer with to_tokenizer_json."
-        )
 
     # What the kinds of tokenizers define.
 

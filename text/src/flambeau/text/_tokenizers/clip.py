@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from flambeau.text._tokenizers import export, files, native
-from flambeau.text._tokenizers.base import Piece, Tokenizer
+from flambeau.text._tokenizers.base import Encoding, Piece, Tokenizer, Unit
 from flambeau.text._tokenizers.gpt2 import contraction, kind, raw
 from flambeau.text._tokenizers.pairs import Symbols, bytes_to_unicode, merged
 
@@ -23,7 +25,7 @@ class CLIPTokenizer(Tokenizer):
     runs of other characters. `<|startoftext|>` and `<|endoftext|>` are kept whole where they stand, and never added.
 
     Upstream: there is no mending of mojibake, no HTML unescaping and no normal form, all of which CLIP's own code has,
-    and only ASCII's white space but the vertical tab counts as such.
+    and only ASCII's white space but the vertical tab counts as such. `normalize="openai"` does what CLIP's code does.
 
     Args:
         merges_path: file or URL of the merges, a pair a line, best first. The first line is a header.
@@ -31,10 +33,13 @@ class CLIPTokenizer(Tokenizer):
             at a word's end, the merges' results in order, and the two special tokens.
         num_merges: use so many merges only. Has no effect with `encoder_json_path`, whose size then decides.
         return_tokens: give tokens instead of ids as strings.
+        normalize: "openai" mends texts first as CLIP's own code does: mojibake, widths, ligatures and quotation marks
+            (by the package `ftfy`), HTML entities, white space of every kind.
 
     Raises:
         FileNotFoundError: no such file.
-        ValueError: a file is damaged.
+        ValueError: a file is damaged, or another `normalize`.
+        ImportError: `normalize="openai"`, and `ftfy` is not installed.
 
     References:
         A. Radford et al. (2021), "Learning Transferable Visual Models From Natural Language Supervision",
@@ -47,7 +52,14 @@ class CLIPTokenizer(Tokenizer):
         encoder_json_path: str | os.PathLike[str] | None = None,
         num_merges: int | None = None,
         return_tokens: bool = False,
+        *,
+        normalize: Literal["openai"] | None = None,
     ) -> None:
+        if normalize not in (None, "openai"):
+            raise ValueError(f"normalize is {normalize!r}; expected 'openai' or None.")
+        if normalize is not None:
+            _ftfy()
+        self._normalize = normalize
         lines = files.read_text(merges_path).replace("\r\n", "\n").split("\n")[1:]
         singles = list(bytes_to_unicode().values())
         if encoder_json_path is not None:
@@ -81,7 +93,15 @@ class CLIPTokenizer(Tokenizer):
         return b"".join(parts).decode(errors=errors).rstrip(" ")
 
     def _prepared(self, text: str) -> str:
-        return text.lower().strip()
+        return (mended(text) if self._normalize else text).lower().strip()
+
+    def _offsets(self, text: str, unit: Unit) -> Encoding:
+        if self._normalize and mended(text) != text.strip():
+            raise ValueError(
+                f"normalize='openai' changes this text ({text!r:.60}), so that tokens have no places in it; give the "
+                "mended text, or tokenize without normalize."
+            )
+        return super()._offsets(text, unit)
 
     def _sources(self, text: str) -> Sequence[int]:
         lowered = text.lower()
@@ -118,18 +138,24 @@ class CLIPTokenizer(Tokenizer):
 
     def _fill(self, content: dict[str, Any]) -> None:
         self._ranks = export.ranks_of(content)
+        self._normalize = "openai" if _UNICODE[0] in content["normalizer"]["normalizers"] else None
 
     def _tokenizer_json(self) -> tuple[dict[str, Any], list[str]]:
         differences = [
             "A capital sigma at a word's end becomes σ, where this tokenizer has ς.",
             "Special tokens are found before lower-casing, so that <|ENDOFTEXT|> is none.",
         ]
+        if self._normalize:
+            differences.append("Mojibake and HTML entities are not mended, nor widths, ligatures and quotation marks.")
         content = export.document(
             export.byte_pairs(
                 self._vocabulary, export.complete(self._vocabulary, self._ranks, differences), suffix=_SUFFIX
             ),
             normalizer=export.sequence(
-                "normalizers", {"type": "Lowercase"}, {"type": "Strip", "strip_left": True, "strip_right": True}
+                "normalizers",
+                *(_UNICODE if self._normalize else ()),
+                {"type": "Lowercase"},
+                {"type": "Strip", "strip_left": True, "strip_right": True},
             ),
             pre_tokenizer=export.sequence("pretokenizers", export.split(_PATTERN, keep=False), export.BYTE_LEVEL),
             decoder=export.BYTE_LEVEL,
@@ -139,6 +165,24 @@ class CLIPTokenizer(Tokenizer):
 
 
 _CHARACTERS = bytes_to_unicode()
+# What the schema has of normalize="openai".
+_UNICODE: tuple[dict[str, Any], ...] = (
+    {"type": "NFC"},
+    {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
+)
+
+
+def mended(text: str) -> str:
+    """The text as CLIP's own code reads it, but for its case."""
+    return re.sub(r"\s+", " ", html.unescape(html.unescape(_ftfy().fix_text(text)))).strip()
+
+
+def _ftfy() -> Any:
+    try:
+        import ftfy  # type: ignore[import-not-found,unused-ignore]
+    except ImportError as error:
+        raise ImportError("normalize='openai' needs a package: pip install ftfy.") from error
+    return ftfy
 
 
 def words(text: str) -> Iterator[tuple[int, int]]:

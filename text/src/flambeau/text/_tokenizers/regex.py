@@ -9,10 +9,12 @@ from typing import Any
 
 from torch import nn
 
+from flambeau.text._exporting import NotScripted
+
 Substitution = Callable[[str], str]
 
 
-class RegexTokenizer(nn.Module):
+class RegexTokenizer(NotScripted, nn.Module):
     r"""Replaces what patterns match, one after another, and cuts the result at spaces.
 
     The syntax is RE2's: `\s`, `\d`, `\w` and `\b` know ASCII alone, `\pL` is a letter of any script, `\1` in a
@@ -30,8 +32,6 @@ class RegexTokenizer(nn.Module):
         >>> RegexTokenizer([(r"[,.]", " "), (r"\d+", "<num>")])("Basic, 42 tests.")
         ['Basic', '<num>', 'tests']
     """
-
-    is_jitable = False
 
     def __init__(self, patterns_list: list[tuple[str, str]]) -> None:
         super().__init__()

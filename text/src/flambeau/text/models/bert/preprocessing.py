@@ -7,13 +7,15 @@ import os
 import torch
 from torch import Tensor, nn
 
+from flambeau.text import functional
+from flambeau.text._exporting import NotScripted
 from flambeau.text._tokenizers.bert import BERTTokenizer
 from flambeau.text.weights.files import asset
 
 __all__ = ["BertTransform"]
 
 
-class BertTransform(nn.Module):
+class BertTransform(NotScripted, nn.Module):
     """Make padded ids of texts: `[CLS]`, the pieces, `[SEP]`, and `[PAD]` up to the longest text.
 
     Args:
@@ -29,8 +31,6 @@ class BertTransform(nn.Module):
         >>> transform(["Hello world", "Hi"]).tolist()
         [[101, 7592, 2088, 102], [101, 7632, 102, 0]]
     """
-
-    is_jitable = False
 
     def __init__(self, vocab_path: str | os.PathLike[str], do_lower_case: bool = True, max_seq_len: int = 512) -> None:
         super().__init__()
@@ -49,10 +49,7 @@ class BertTransform(nn.Module):
         if isinstance(input, str):
             return torch.tensor(self._bounded(self.tokenizer.encode_ids(input)), dtype=torch.long)
         bounded = [self._bounded(ids) for ids in self.tokenizer.encode_ids(input)]
-        ids = torch.full((len(bounded), max(map(len, bounded), default=0)), self.padding, dtype=torch.long)
-        for row, values in zip(ids, bounded, strict=True):
-            row[: len(values)] = torch.tensor(values)
-        return ids
+        return functional.to_tensor(bounded, self.padding) if bounded else torch.empty(0, 0, dtype=torch.long)
 
     def _bounded(self, ids: list[int]) -> list[int]:
         return [self.begin, *ids[: self.max_seq_len - 2], self.end]

@@ -8,13 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from flambeau.text import functional
+from flambeau.text._exporting import NotScripted
 from flambeau.text._tokenizers.sentencepiece import SentencePieceTokenizer
 from flambeau.text.weights.files import asset
 
 __all__ = ["T5Transform"]
 
 
-class T5Transform(nn.Module):
+class T5Transform(NotScripted, nn.Module):
     """Make padded ids of texts, and texts of ids.
 
     Args:
@@ -33,8 +35,6 @@ class T5Transform(nn.Module):
         torch.Size([2, 4])
     """
 
-    is_jitable = False
-
     def __init__(self, sp_model_path: str | os.PathLike[str], max_seq_len: int, eos_idx: int, padding_idx: int) -> None:
         super().__init__()
         if max_seq_len < 1:
@@ -52,10 +52,7 @@ class T5Transform(nn.Module):
         if isinstance(input, str):
             return torch.tensor(self._ended(found), dtype=torch.long)
         ended = [self._ended(ids) for ids in found]
-        ids = torch.full((len(ended), max(map(len, ended), default=0)), self.padding_idx, dtype=torch.long)
-        for row, values in zip(ids, ended, strict=True):
-            row[: len(values)] = torch.tensor(values)
-        return ids
+        return functional.to_tensor(ended, self.padding_idx) if ended else torch.empty(0, 0, dtype=torch.long)
 
     def encode(self, input: str | list[str]) -> Any:
         """Ids of a text as a list, or of several as lists, neither cut nor ended.
