@@ -3,7 +3,7 @@
 import pickle
 
 import pytest
-from torch.utils.data import IterableDataset
+from torch.utils.data import IterableDataset, Subset
 
 from flambeau.core.datasets import register_dataset
 from flambeau.core.errors import UnknownNameError
@@ -45,6 +45,17 @@ def test_short_names_and_unknown_names():
     assert len(load_dataset("squares")) == 12
     with pytest.raises(UnknownNameError):
         load_dataset("streaming_test/cubes")
+
+
+def test_a_data_set_that_is_built_is_streamed_as_it_is():
+    squares = Squares(6)
+    pipe = load_dataset(Subset(squares, [5, 1]))
+    assert (list(pipe), len(pipe), squares.read) == ([25, 1], 2, [5, 1])
+    assert list(load_dataset(Lines())) == [f"line {number}" for number in range(9)]
+    with pytest.raises(TypeError, match="Squares is built already and takes no count"):
+        load_dataset(squares, count=3)
+    with pytest.raises(TypeError, match="got int"):
+        load_dataset(5)
 
 
 def test_every_pass_is_shuffled_anew_and_a_seed_repeats_it():

@@ -1,4 +1,4 @@
-"""Any registered data set as a pipeline."""
+"""Any data set as a pipeline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flambeau.data.datapipes.map import MapDataPipe, SequenceWrapper
 
 
 def load_dataset(
-    name: str,
+    name: Any,
     *,
     shuffle: bool = False,
     seed: int | None = None,
@@ -18,14 +18,15 @@ def load_dataset(
     buffer_size: int = 10_000,
     **config: Any,
 ) -> IterDataPipe[Any]:
-    """Stream a data set that any installed plugin has registered.
+    """Stream a data set that any installed plugin has registered, or one of your own.
 
     Of a data set with indices only the indices are shuffled and sharded, so that a worker reads its own samples alone,
     the order is uniformly random whatever the size, and a state is a seed and a position. A data set that can only be
     iterated is shuffled in a buffer. Data loaders give every rank and worker its shard.
 
     Args:
-        name: canonical id, or the short name where only one plugin has it; `list_datasets()` lists all.
+        name: canonical id, or the short name where only one plugin has it; `list_datasets()` lists all. Or a data set
+            that is built already, for example a part: `load_dataset(Subset(dataset, indices))` reads only that.
         shuffle: another order in every pass.
         seed: of the first pass's order; the data loader's, or torch's generator, when None.
         shard: let data loaders divide the samples.
@@ -38,15 +39,27 @@ def load_dataset(
 
     Raises:
         UnknownNameError, AmbiguousNameError, TypeError, DatasetMissingError: as `flambeau.core.datasets.get_dataset`.
+        TypeError: `config` for a data set that is built already, or nothing that could be read.
     """
-    from flambeau.core.datasets import get_dataset
-
-    dataset = get_dataset(name, **config)
+    dataset = _built(name, config)
     if isinstance(dataset, IterDataPipe):
         return _arranged(dataset, shuffle, seed, shard, buffer_size)
     if isinstance(dataset, MapDataPipe) or (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
         return _by_index(dataset, shuffle, seed, shard)
     return _arranged(IterableWrapper(dataset, deepcopy=False), shuffle, seed, shard, buffer_size)
+
+
+def _built(name: Any, config: dict[str, Any]) -> Any:
+    from flambeau.core.datasets import get_dataset
+
+    if isinstance(name, str):
+        return get_dataset(name, **config)
+    if config:
+        given = ", ".join(config)
+        raise TypeError(f"{type(name).__name__} is built already and takes no {given}; pass a name with them.")
+    if not (hasattr(name, "__getitem__") or hasattr(name, "__iter__")):
+        raise TypeError(f"expected the name of a data set, or one with [] or iter(); got {type(name).__name__}.")
+    return name
 
 
 def _by_index(dataset: Any, shuffle: bool, seed: int | None, shard: bool) -> IterDataPipe[Any]:

@@ -1,0 +1,70 @@
+"""Datasets as pipes: places are shuffled and shared out first, and a recording is decoded where it is used."""
+
+import pytest
+from torch.utils.data import DataLoader, Subset
+
+from flambeau.audio.datasets import _recordings
+from flambeau.core.datasets import list_datasets
+from flambeau.core.testing.comparing import require_equal
+from flambeau.data import load_dataset
+from flambeau.data.dataloader2 import DataLoader2, MultiProcessingReadingService
+
+
+@pytest.fixture
+def decoded(monkeypatch):
+    """Names of the recordings that have been decoded so far."""
+    names = []
+    read = _recordings.read_recording
+
+    def reading(path, **part):
+        names.append(str(path).rpartition("/")[2])
+        return read(path, **part)
+
+    monkeypatch.setattr(_recordings, "read_recording", reading)
+    return names
+
+
+def first_of(item):
+    return item[1:]
+
+
+@pytest.mark.parametrize("name", sorted(name.partition("/")[2] for name in list_datasets(plugin="audio")))
+def test_every_dataset_is_a_pipe_of_its_items(miniature, name):
+    dataset = miniature(name).dataset
+    pipe = load_dataset(dataset)
+    assert len(pipe) == len(dataset)
+    require_equal(list(pipe), list(dataset), "as a pipe", where=name)
+
+
+def test_a_name_and_a_root_are_enough(miniature):
+    subject = miniature("speechcommands")
+    dataset = subject.dataset
+    pipe = load_dataset("audio/speechcommands", **subject.config, shuffle=True, seed=4)
+    assert sorted(item[1:] for item in pipe) == sorted(item[1:] for item in dataset)
+
+
+def test_nothing_is_decoded_before_it_is_shuffled_and_shared_out(miniature, decoded):
+    dataset = miniature("librispeech").dataset
+    pipe = load_dataset(dataset, shuffle=True, seed=0)
+    assert decoded == []
+    pipe.datapipe.apply_sharding(len(dataset), 1)
+    (item,) = pipe
+    assert len(decoded) == 1 and item[1:] in [dataset.get_metadata(n)[1:] for n in range(len(dataset))]
+
+
+def test_metadata_tell_what_is_worth_decoding(miniature, decoded):
+    dataset = miniature("librispeech").dataset
+    wanted = [n for n in range(len(dataset)) if dataset.get_metadata(n)[3] == 84]
+    assert 0 < len(wanted) < len(dataset) and decoded == []
+    speakers = [speaker for _, _, _, speaker, *_ in load_dataset(Subset(dataset, wanted))]
+    assert speakers == [84] * len(wanted) and len(decoded) == len(wanted)
+
+
+@pytest.mark.parametrize("name", ["librispeech", "tedlium", "speechcommands"])
+def test_workers_decode_each_item_once(miniature, name):
+    dataset = miniature(name).dataset
+    expected = sorted(item[1:] for item in dataset)
+    pipe = load_dataset(dataset, shuffle=True).map(first_of)
+    with DataLoader2(pipe, reading_service=MultiProcessingReadingService(2)) as loader:
+        assert sorted(loader) == expected
+    assert sorted(map(tuple, DataLoader(pipe, batch_size=None, num_workers=2))) == expected
