@@ -4,6 +4,7 @@ import io
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 
@@ -62,7 +63,7 @@ def test_the_index_of_a_file_that_was_cut_off_is_missed_with_ffmpegs_words(short
 def test_without_the_program_it_is_named_with_the_cure(short, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("FLAMBEAU_FFMPEG", raising=False)
-    monkeypatch.setitem(__import__("sys").modules, "imageio_ffmpeg", None)
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
     with pytest.raises(MissingFFmpegError, match=r"FLAMBEAU_FFMPEG.*PATH.*pip install"):
         StreamReader(short, engine="pipe")
     with reading(short) as reader:  # in process all the same
@@ -84,12 +85,17 @@ def test_a_wrong_program_is_told_at_once(short, monkeypatch, tmp_path):
         StreamReader(short, engine="pipe")
 
 
-def test_without_either_the_message_says_so(short, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "av", None)
-    with pytest.raises(MissingFFmpegError, match="av"):
-        StreamWriter(io.BytesIO(), "wav")
+def test_either_alone_reads_and_writes_and_without_both_the_message_names_them(short, monkeypatch):
+    monkeypatch.setitem(sys.modules, "av", None)
     with reading(short) as reader:
         assert next(reader.stream())[0].pts == 0.0
+    StreamWriter(io.BytesIO(), "wav").close()
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("FLAMBEAU_FFMPEG", raising=False)
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    for make in (lambda: StreamWriter(io.BytesIO(), "wav"), lambda: StreamReader(short)):
+        with pytest.raises(MissingFFmpegError, match=r"(?s)FLAMBEAU_FFMPEG.*flambeau-audio\[ffmpeg\]"):
+            make()
 
 
 def test_the_programs_refusal_is_in_the_message(short):
@@ -106,6 +112,46 @@ def test_a_killed_program_is_told_by_its_signal(tones):
         os.kill(reader._engine.pid, signal.SIGKILL)
         with pytest.raises(RuntimeError, match="signal 9"):
             list(reader.stream())
+
+
+def test_a_killed_receiver_is_told_by_its_signal(ffmpeg, short, tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    import subprocess
+
+    sound = subprocess.run(
+        [ffmpeg, "-v", "error", "-i", short, "-vn", "-f", "mpegts", "-"], check=True, capture_output=True
+    ).stdout
+    gate = threading.Event()
+
+    def feed():
+        with path.open("wb") as pipe:
+            pipe.write(sound)
+            pipe.flush()
+            gate.wait(30)
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    with reading(path, option={"probesize": "8000"}) as reader:
+        next(reader.stream(timeout=20000))
+        os.kill(reader._resources.relay.child.pid, signal.SIGKILL)
+        with pytest.raises(RuntimeError, match="signal 9"):
+            list(reader.stream(timeout=20000))
+    gate.set()
+    thread.join()
+
+
+def test_a_codec_that_ffmpeg_does_not_know_is_told_where_it_is_asked_for(ffmpeg, short, tmp_path):
+    import subprocess
+
+    path = tmp_path / "unknown.mkv"
+    subprocess.run([ffmpeg, "-v", "error", "-i", short, "-vn", "-c", "copy", path], check=True)
+    path.write_bytes(path.read_bytes().replace(b"A_AAC", b"A_XYZ"))
+    for engine in ("av", "pipe"):
+        with StreamReader(path, engine=engine) as reader:
+            assert reader.get_src_stream_info(0).media_type == "audio"
+            with pytest.raises(RuntimeError, match="Stream 0 cannot be decoded: its codec 'unknown'"):
+                reader.add_basic_audio_stream(1600)
 
 
 def test_a_consumer_that_stops_reading_holds_nothing(tones):

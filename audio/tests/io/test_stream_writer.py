@@ -13,6 +13,14 @@ from flambeau.audio.io import CodecConfig, StreamingMediaEncoder, StreamReader, 
 pytest.importorskip("av")
 
 RATE = 16000
+pytestmark = pytest.mark.usefixtures("no_leaks")
+
+
+@pytest.fixture(params=["av", "pipe"])
+def engine(request):
+    if request.param == "pipe":
+        request.getfixturevalue("ffmpeg")
+    return request.param
 
 
 def tone(seconds=1.0, channels=2, rate=RATE):
@@ -34,8 +42,8 @@ def test_the_newer_name_is_the_same_class():
 @pytest.mark.parametrize(
     ("name", "codec"), [("a.wav", "pcm_s16le"), ("a.flac", "flac"), ("a.mp3", "mp3"), ("a.m4a", "aac")]
 )
-def test_sound_survives_each_container(tmp_path, name, codec):
-    writer = StreamWriter(tmp_path / name)
+def test_sound_survives_each_container(engine, tmp_path, name, codec):
+    writer = StreamWriter(tmp_path / name, engine=engine)
     writer.add_audio_stream(RATE, 2)
     writer.set_metadata({"title": "tone"})
     with writer.open():
@@ -46,16 +54,18 @@ def test_sound_survives_each_container(tmp_path, name, codec):
     assert torch.allclose(sound[4000:12000], tone()[4000:12000], atol=0.03)
 
 
-FORMATS = {"u8": torch.uint8, "s16": torch.int16, "s32": torch.int32, "s64": torch.int64, "flt": torch.float32}
+FORMATS = {
+    "u8": ("pcm_u8", torch.uint8), "s16": ("pcm_s16le", torch.int16), "s32": ("pcm_s32le", torch.int32),
+    "s64": ("pcm_s64le", torch.int64), "flt": ("pcm_f32le", torch.float32), "dbl": ("pcm_f64le", torch.float64),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("format", FORMATS)
-def test_each_sample_format_is_kept_where_the_encoder_takes_it(format):
+def test_each_sample_format_is_kept_where_the_encoder_takes_it(engine, format):
     file = io.BytesIO()
-    encoder = {"u8": "pcm_u8", "s16": "pcm_s16le", "s32": "pcm_s32le", "s64": "pcm_s64le", "flt": "pcm_f32le"}[format]
-    dtype = FORMATS[format]
-    chunk = tone() if dtype.is_floating_point else torch.randint(0, 200, (500, 1)).to(dtype)
-    writer = StreamWriter(file, "nut")
+    encoder, dtype = FORMATS[format]
+    chunk = tone().to(dtype) if dtype.is_floating_point else torch.randint(0, 200, (500, 1)).to(dtype)
+    writer = StreamWriter(file, "nut", engine=engine)
     writer.add_audio_stream(RATE, chunk.shape[1], format, encoder=encoder)
     with writer.open():
         writer.write_audio_chunk(0, chunk)
@@ -63,9 +73,9 @@ def test_each_sample_format_is_kept_where_the_encoder_takes_it(format):
     assert sound.dtype == dtype and torch.equal(sound._elem, chunk)
 
 
-def test_pictures_and_sound_survive_together(tmp_path):
+def test_pictures_and_sound_survive_together(engine, tmp_path):
     pictures = (torch.arange(50)[:, None, None, None] * 4).expand(50, 3, 48, 64).to(torch.uint8)
-    writer = StreamWriter(tmp_path / "clip.mp4")
+    writer = StreamWriter(tmp_path / "clip.mp4", engine=engine)
     writer.add_audio_stream(RATE, 2)
     writer.add_video_stream(25, 64, 48, codec_config=CodecConfig(gop_size=10, max_b_frames=0))
     with writer.open():
@@ -80,8 +90,8 @@ def test_pictures_and_sound_survive_together(tmp_path):
     assert (seen.float() - pictures.float()).abs().mean() < 3
 
 
-def test_times_are_written(tmp_path):
-    writer = StreamWriter(tmp_path / "late.mkv")
+def test_times_are_written(engine, tmp_path):
+    writer = StreamWriter(tmp_path / "late.mkv", engine=engine)
     writer.add_audio_stream(RATE, 1, encoder="flac")
     with writer.open():
         writer.write_audio_chunk(0, tone(0.5, 1), pts=2.0)
@@ -90,8 +100,8 @@ def test_times_are_written(tmp_path):
     assert (sound.pts, len(sound)) == (2.0, RATE)
 
 
-def test_filters_and_the_encoders_own_rate_come_before_it(tmp_path):
-    writer = StreamWriter(tmp_path / "a.wav")
+def test_filters_and_the_encoders_own_rate_come_before_it(engine, tmp_path):
+    writer = StreamWriter(tmp_path / "a.wav", engine=engine)
     writer.add_audio_stream(
         RATE, 2, encoder="pcm_f32le", encoder_sample_rate=8000, encoder_num_channels=1, filter_desc="volume=0.5"
     )
@@ -102,11 +112,11 @@ def test_filters_and_the_encoders_own_rate_come_before_it(tmp_path):
     assert sound.abs().max() == pytest.approx(0.2 * 2**0.5, abs=0.02)  # FFmpeg adds two alike sides so
 
 
-def test_settings_of_the_encoder_count(tmp_path):
+def test_settings_of_the_encoder_count(engine, tmp_path):
     sizes = []
     for rate in (32000, 192000):
         file = io.BytesIO()
-        writer = StreamWriter(file, "mp3")
+        writer = StreamWriter(file, "mp3", engine=engine)
         writer.add_audio_stream(RATE * 2, 2, codec_config=CodecConfig(bit_rate=rate))
         with writer.open():
             writer.write_audio_chunk(0, torch.rand(RATE * 2, 2) - 0.5)
@@ -125,17 +135,17 @@ class WriteOnly:
         return len(content)
 
 
-def test_an_object_without_seek_takes_what_streams():
+def test_an_object_without_seek_takes_what_streams(engine):
     target = WriteOnly()
-    writer = StreamWriter(target, "mp3")
+    writer = StreamWriter(target, "mp3", engine=engine)
     writer.add_audio_stream(RATE, 2)
     with writer.open():
         writer.write_audio_chunk(0, tone())
     assert len(read(target.content)[0]) >= RATE
 
 
-def test_what_cannot_be_is_refused(tmp_path):
-    writer = StreamWriter(tmp_path / "a.wav")
+def test_what_cannot_be_is_refused(engine, tmp_path):
+    writer = StreamWriter(tmp_path / "a.wav", engine=engine)
     with pytest.raises(RuntimeError, match="Add a stream"):
         writer.open()
     with pytest.raises(RuntimeError, match="nosuchencoder"):
@@ -165,19 +175,19 @@ def test_what_cannot_be_is_refused(tmp_path):
     with pytest.raises(RuntimeError, match="not opened"):
         writer.write_audio_chunk(0, tone(0.1, 1))
     with pytest.raises(RuntimeError, match="format"):
-        StreamWriter(io.BytesIO())
+        StreamWriter(io.BytesIO(), engine=engine)
     with pytest.raises(RuntimeError, match="Failed to open the output"):
-        StreamWriter(tmp_path / "a.nosuchcontainer")
+        StreamWriter(tmp_path / "a.nosuchcontainer", engine=engine)
     with pytest.raises(FileNotFoundError):
-        StreamWriter(tmp_path / "absent" / "a.wav")
+        StreamWriter(tmp_path / "absent" / "a.wav", engine=engine)
     with pytest.raises(ValueError, match="write"):
-        StreamWriter(5)
+        StreamWriter(5, engine=engine)
 
 
-def test_a_file_has_its_name_when_it_is_finished_and_an_old_one_stays_until_then(tmp_path):
+def test_a_file_has_its_name_when_it_is_finished_and_an_old_one_stays_until_then(engine, tmp_path):
     path = tmp_path / "a.wav"
     path.write_bytes(b"old")
-    writer = StreamWriter(path)
+    writer = StreamWriter(path, engine=engine)
     writer.add_audio_stream(RATE, 1)
     with writer.open():
         writer.write_audio_chunk(0, tone(1, 1))
@@ -187,8 +197,8 @@ def test_a_file_has_its_name_when_it_is_finished_and_an_old_one_stays_until_then
 
 
 @pytest.mark.parametrize(("error", "kept"), [(ZeroDivisionError, False), (KeyboardInterrupt, True)])
-def test_an_error_while_writing_leaves_no_file_and_an_interrupt_ends_the_recording(tmp_path, error, kept):
-    writer = StreamWriter(tmp_path / "a.wav")
+def test_an_error_while_writing_leaves_no_file_and_an_interrupt_ends_the_recording(engine, tmp_path, error, kept):
+    writer = StreamWriter(tmp_path / "a.wav", engine=engine)
     writer.add_audio_stream(RATE, 1)
     with pytest.raises(error), writer.open():
         writer.write_audio_chunk(0, tone(1, 1))
@@ -198,8 +208,8 @@ def test_an_error_while_writing_leaves_no_file_and_an_interrupt_ends_the_recordi
         assert len(read(tmp_path / "a.wav")[0]) == RATE
 
 
-def test_a_writer_that_is_dropped_leaves_no_file(tmp_path):
-    writer = StreamWriter(tmp_path / "a.wav")
+def test_a_writer_that_is_dropped_leaves_no_file(engine, tmp_path):
+    writer = StreamWriter(tmp_path / "a.wav", engine=engine)
     writer.add_audio_stream(RATE, 1)
     writer.open()
     writer.write_audio_chunk(0, tone(1, 1))

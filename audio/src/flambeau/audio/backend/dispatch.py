@@ -227,7 +227,7 @@ def _write(
             )
         except (_soundfile.NotForSoundfileError, MissingFFmpegError):
             # Such as Opus at 44.1 kHz, which FFmpeg resamples.
-            if backend is not None or not has_libav():
+            if backend is not None or not (has_libav() or has_ffmpeg()):
                 raise
         else:
             return

@@ -17,7 +17,7 @@ from flambeau.audio.io._formats import pixel_format, sample_format
 from flambeau.audio.io._libav import errors, libav
 from flambeau.audio.io._merge import Block
 from flambeau.audio.io._probe import MICROSECONDS
-from flambeau.audio.io._start import Start
+from flambeau.audio.io._start import Start, rounded_off_s
 from flambeau.audio.io._streams import Output, OutputAudioStream
 
 if TYPE_CHECKING:
@@ -247,8 +247,10 @@ class _AudioChain(_Chain):
 
     def __init__(self, number: int, output: Output, start: Start | None, offset_s: int) -> None:
         super().__init__(number, output, start, offset_s)
-        self._format = sample_format(output.info.format)
-        self._next_pts = 0
+        assert isinstance(output.info, OutputAudioStream)
+        self._format, self._rate = sample_format(output.info.format), int(output.info.sample_rate)
+        self._next_pts: int | None = None
+        self._off_s = 0.0  # what the filters' rounding takes off
 
     def _shape_of(self, frame: Any) -> AudioShape:
         return AudioShape(frame.format.name, frame.sample_rate, frame.layout.nb_channels, frame.layout.name)
@@ -257,7 +259,7 @@ class _AudioChain(_Chain):
         last = [("aformat", f"sample_fmts={self._format.name}")]
         if self._output.frames_per_chunk > 0:
             last.append(("asetnsamples", f"n={self._output.frames_per_chunk}:p=0"))
-        first = ()
+        first: tuple[tuple[str, str], ...] = ()
         if self._start is not None and self._start.mode == "sample":
             first = (self._start.trim(shape.sample_rate),)
         return audio_graph(shape, self._output.info.filter_description, tuple(last), first)
@@ -265,20 +267,28 @@ class _AudioChain(_Chain):
     def _set_time(self, frame: Any) -> bool:
         rate = frame.sample_rate
         if frame.pts is None:
-            frame.pts = self._next_pts
+            frame.pts = self._next_pts or 0
         else:
             frame.pts = round(frame.pts * frame.time_base * rate) - self._offset_s * rate
         frame.time_base = Fraction(1, rate)
+        begin = frame.pts
+        if self._start is not None:
+            if self._start.mode == "sample":
+                begin = max(begin, self._start.first_sample(rate))
+            elif self._start.drops(begin / rate):
+                return False
+        if frame.pts != self._next_pts:
+            self._off_s = rounded_off_s(Fraction(begin, rate), self._rate)
         self._next_pts = frame.pts + frame.samples
-        exact = self._start is not None and self._start.mode == "sample"
-        return exact or self._start is None or not self._start.drops(frame.pts / rate)
+        return True
 
     def _take(self, out: Any) -> Iterator[Block]:
         channels = out.layout.nb_channels
         size = out.samples * channels * self._format.dtype.itemsize
         raw = bytearray(memoryview(out.planes[0])[:size])
         frames = torch.frombuffer(raw, dtype=self._format.dtype).reshape(-1, channels)
-        yield Block(self._number, frames, out.pts * out.time_base.numerator / out.time_base.denominator)
+        time_s = out.pts * out.time_base.numerator / out.time_base.denominator
+        yield Block(self._number, frames, time_s + self._off_s)
 
 
 class _VideoChain(_Chain):

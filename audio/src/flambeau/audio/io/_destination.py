@@ -14,6 +14,24 @@ from flambeau.core.files import replace
 
 # Muxers that write several files, or none of the name they are given.
 _SEVERAL = frozenset(["dash", "hls", "image2", "segment", "smoothstreaming", "stream_segment", "tee"])
+# Output devices of libavdevice: their name is no file.
+_DEVICES = frozenset(
+    [
+        "alsa",
+        "audiotoolbox",
+        "caca",
+        "decklink",
+        "fbdev",
+        "opengl",
+        "oss",
+        "pulse",
+        "sdl",
+        "sdl2",
+        "sndio",
+        "v4l2",
+        "xv",
+    ]
+)
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]+:")
 
 
@@ -97,7 +115,7 @@ class Destination:
         self.target, self.name = text, repr(text)
         address = isinstance(dst, str) and _ADDRESS.match(text) and not text.lower().startswith("file:")
         path = Path(text.removeprefix("file:"))
-        if address or format in _SEVERAL or "%" in text or path.suffix in (".m3u8", ".mpd"):
+        if address or format in _SEVERAL | _DEVICES or "%" in text or path.suffix in (".m3u8", ".mpd"):
             return
         if path.exists() and not path.is_file():
             if path.is_dir():

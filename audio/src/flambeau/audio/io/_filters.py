@@ -167,7 +167,11 @@ def audio_shape(stream: SourceAudioStream, description: str | None) -> AudioShap
     Raises:
         MediaError: the chain is wrong; FFmpeg's words are in the message.
     """
-    shape = AudioShape(stream.format or "fltp", int(stream.sample_rate), stream.num_channels)
+    return audio_behind(AudioShape(stream.format or "fltp", int(stream.sample_rate), stream.num_channels), description)
+
+
+def audio_behind(shape: AudioShape, description: str | None) -> AudioShape:
+    """As `audio_shape`, for frames of any origin."""
     if not description:
         return shape
     if has_libav() and read_chain(description) is not None:
@@ -233,7 +237,13 @@ def video_shape(stream: SourceVideoStream, description: str | None) -> VideoShap
     Raises:
         MediaError: the chain is wrong; FFmpeg's words are in the message.
     """
-    shape = VideoShape(stream.format or "yuv420p", stream.width, stream.height, stream.frame_rate)
+    return video_behind(
+        VideoShape(stream.format or "yuv420p", stream.width, stream.height, stream.frame_rate), description
+    )
+
+
+def video_behind(shape: VideoShape, description: str | None) -> VideoShape:
+    """As `video_shape`, for frames of any origin."""
     if not description:
         return shape
     if has_libav() and read_chain(description) is not None:

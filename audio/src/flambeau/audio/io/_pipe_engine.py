@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import weakref
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from flambeau.audio.io._probe import spool
 from flambeau.audio.io._process import Child
 from flambeau.audio.io._program import find_ffmpeg, version
 from flambeau.audio.io._source import Source
-from flambeau.audio.io._start import Start
+from flambeau.audio.io._start import Start, rounded_off_s
 from flambeau.audio.io._streams import Output, OutputAudioStream, OutputVideoStream, Probe, SourceAudioStream
 
 _PIPE_BYTES = 2**20
@@ -79,7 +80,8 @@ class PipeEngine:
         threads = []
         for number, output in enumerate(outputs):
             side, raw = pipes.readers[number]
-            work = (number, output, side, raw, self._merger, self._child)
+            off_s = _off_s(output, probe, start)
+            work = (number, output, off_s, side, raw, self._merger, self._child)
             threads.append(threading.Thread(target=_read_output, args=work, name="ffmpeg-frames", daemon=True))
         if url == "pipe:0":
             feed = (source.file, self._child.stdin, self._merger)
@@ -253,13 +255,32 @@ def _feed(file: Any, pipe: Any, merger: Merger) -> None:
             merger.fail(file.error)  # the consumer raises it
 
 
-def _read_output(number: int, output: Output, side_fd: int, raw_fd: int, merger: Merger, child: Child) -> None:
+def _off_s(output: Output, probe: Probe, start: Start | None) -> float:
+    """What the filters' rounding takes off an output's times, where it is known with which sample it begins."""
+    info = output.info
+    source, begin_s = probe.streams[info.source_index], probe.starts_s[info.source_index]
+    if not isinstance(info, OutputAudioStream) or not isinstance(source, SourceAudioStream):
+        return 0.0
+    rate = int(source.sample_rate)
+    if start is not None and start.mode == "sample":
+        first = start.first_sample(rate)
+        first = first if begin_s is None else max(first, round(begin_s * rate))
+    elif start is None and begin_s is not None:
+        first = round(begin_s * rate)
+    else:
+        return 0.0
+    return rounded_off_s(Fraction(first, rate), int(info.sample_rate))
+
+
+def _read_output(
+    number: int, output: Output, off_s: float, side_fd: int, raw_fd: int, merger: Merger, child: Child
+) -> None:
     """The work of a thread: all blocks of one output."""
     error: BaseException | None = None
     with open(side_fd, "rb") as side, open(raw_fd, "rb", buffering=0) as raw:
         try:
             frames = _AudioFrames(output) if isinstance(output.info, OutputAudioStream) else _VideoFrames(output)
-            _blocks(number, frames, side, raw, merger)
+            _blocks(number, frames, off_s, side, raw, merger)
         except Closed:
             return
         except (MediaError, OSError, ValueError, RuntimeError) as raised:
@@ -269,7 +290,9 @@ def _read_output(number: int, output: Output, side_fd: int, raw_fd: int, merger:
     merger.finish(number, error)
 
 
-def _blocks(number: int, frames: _AudioFrames | _VideoFrames, side: Any, raw: io.FileIO, merger: Merger) -> None:
+def _blocks(
+    number: int, frames: _AudioFrames | _VideoFrames, off_s: float, side: Any, raw: io.FileIO, merger: Merger
+) -> None:
     above, below = 1, 1
     for line in side:
         if line.startswith(b"#tb 0:"):
@@ -282,7 +305,7 @@ def _blocks(number: int, frames: _AudioFrames | _VideoFrames, side: Any, raw: io
         whole = frames.read(int(fields[4]), raw)
         if whole is None:
             break
-        for block, at in frames.add(whole, int(fields[2]) * above / below):
+        for block, at in frames.add(whole, int(fields[2]) * above / below + off_s):
             merger.put(Block(number, block, at))
     for block, at in frames.rest():
         merger.put(Block(number, block, at))

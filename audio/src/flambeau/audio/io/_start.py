@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 Mode = Literal["key", "any", "precise", "sample"]
@@ -46,6 +47,21 @@ class Start:
             return (self.trim(sample_rate),)
         return (("aselect", f"gte(t,{self.time_s - _TOLERANCE_S:.9f})"),)
 
+    def first_sample(self, sample_rate: int) -> int:
+        """Number of the first sample that is not before the start."""
+        return math.ceil((self.time_s - _TOLERANCE_S) * sample_rate)
+
     def trim(self, sample_rate: int) -> tuple[str, str]:
-        """The filter that cuts audio at the first sample that is not before the start."""
-        return ("atrim", f"start_pts={math.ceil((self.time_s - _TOLERANCE_S) * sample_rate)}")
+        """The filter that cuts audio there."""
+        return ("atrim", f"start_pts={self.first_sample(sample_rate)}")
+
+
+def rounded_off_s(begin: Fraction, sample_rate: int) -> float:
+    """What a filter that resamples takes off the times of all that follows: it begins at the first sample that it gets,
+    and tells the time of that in whole samples of its own.
+
+    Args:
+        begin: seconds of the first sample.
+        sample_rate: behind the filters.
+    """
+    return float(begin - Fraction(math.floor(begin * sample_rate + Fraction(1, 2)), sample_rate))

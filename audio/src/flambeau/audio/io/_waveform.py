@@ -150,7 +150,7 @@ def decoded(
 
     known = {"sample_rate": str(shape[0]), "ch_layout": layout_of(shape[1])}
     headerless = format in _HEADERLESS
-    reader = StreamReader(content, format if headerless else None, known if headerless else None, engine="av")
+    reader = StreamReader(content, format if headerless else None, known if headerless else None)
     with reader:
         reader.add_audio_stream(frames_per_chunk if frames_per_chunk > 0 else _PIECE, -1, filter_desc=description)
         for (chunk,) in reader.stream():

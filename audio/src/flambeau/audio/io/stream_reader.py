@@ -45,6 +45,7 @@ Engine = Literal["auto", "av", "pipe"]
 _SHORT_AUDIO_S = 45.0
 _SHORT_VIDEO_S = 1.0
 _LAG_S = 1.0
+_NO_CODEC = ("unknown", "none")  # as ffprobe and ffmpeg call what they cannot decode
 
 
 class StreamReader:
@@ -476,7 +477,7 @@ class StreamReader:
     ) -> None:
         index = self._source_index("audio", index)
         source = self._probe.streams[index]
-        if not isinstance(source, SourceAudioStream) or not source.sample_rate:
+        if not isinstance(source, SourceAudioStream) or not source.sample_rate or source.codec in _NO_CODEC:
             raise MediaError(f"Stream {index} cannot be decoded: its codec {source.codec!r} is unknown or damaged.")
         shape = audio_shape(source, description)
         sample_format(shape.format)
@@ -497,7 +498,7 @@ class StreamReader:
     ) -> None:
         index = self._source_index("video", index)
         source = self._probe.streams[index]
-        if not isinstance(source, SourceVideoStream) or not source.width:
+        if not isinstance(source, SourceVideoStream) or not source.width or source.codec in _NO_CODEC:
             raise MediaError(f"Stream {index} cannot be decoded: its codec {source.codec!r} is unknown or damaged.")
         if hw_accel is not None:
             torch.device(hw_accel)  # a name that is no device shall not wait for the first frame

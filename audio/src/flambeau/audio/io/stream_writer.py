@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, Literal
 
 from torch import Tensor
 
+from flambeau.audio.io._av_muxer import AvMuxer
 from flambeau.audio.io._destination import Destination, Sink, Writable
-from flambeau.audio.io._encode import AudioEncoder, EncoderWish, VideoEncoder
-from flambeau.audio.io._errors import MediaError
-from flambeau.audio.io._libav import errors, libav
+from flambeau.audio.io._encoders import libav_encoder, program_encoder
+from flambeau.audio.io._errors import MediaError, MediaFileNotFoundError, MediaValueError, MissingFFmpegError
+from flambeau.audio.io._filters import read_chain
+from flambeau.audio.io._libav import has_libav
+from flambeau.audio.io._pipe_muxer import PipeMuxer
+from flambeau.audio.io._program import has_ffmpeg
+from flambeau.audio.io._wishes import AudioWish, VideoWish, Wish
 from flambeau.audio.io.codec_config import CodecConfig
 
 __all__ = ["StreamWriter", "StreamingMediaEncoder"]
+
+Engine = Literal["auto", "av", "pipe"]
 
 
 class StreamWriter:
@@ -25,11 +32,14 @@ class StreamWriter:
             object with `write`; containers that patch their headers need `seek` as well.
         format: the container or device; by default told by the name. Needed for objects.
         buffer_size: bytes written at once.
+        engine: "av" encodes in this process through PyAV; "pipe" in a child process, the ffmpeg program, beside Python.
+            "auto" takes "av", and "pipe" for containers, devices, encoders and branching filters that the program alone
+            has, or where PyAV is not installed.
 
     Raises:
         MediaError: the container is unknown, or cannot be told (a RuntimeError).
         MediaFileNotFoundError: the folder does not exist.
-        MissingFFmpegError: PyAV is not installed.
+        MissingFFmpegError: there is neither PyAV nor the program.
 
     Example:
         >>> writer = StreamWriter("tone.mp3")  # doctest: +SKIP
@@ -40,21 +50,28 @@ class StreamWriter:
     Note:
         A file has a name of its own (`.<name>.<...>.partial<suffix>`) until it is closed, so that nothing that looks
         finished is left behind by a program that dies. When the `with` block raises, the file is removed; after
-        KeyboardInterrupt, which is how recordings end, it is finished and kept.
+        KeyboardInterrupt, which is how recordings end, it is finished and kept. What the program refuses, such as an
+        option of an encoder, is raised with a later chunk or at the end, in its words.
     """
 
     def __init__(
-        self, dst: str | Path | BinaryIO | Writable, format: str | None = None, buffer_size: int = 4096
+        self,
+        dst: str | Path | BinaryIO | Writable,
+        format: str | None = None,
+        buffer_size: int = 4096,
+        *,
+        engine: Engine = "auto",
     ) -> None:
-        av = libav()
+        if engine not in ("auto", "av", "pipe"):
+            raise MediaValueError(f"engine is {engine!r}; expected 'auto', 'av' or 'pipe'.")
         self._destination = Destination(dst, format)
-        self._streams: list[AudioEncoder | VideoEncoder] = []
-        self._is_open = self._is_flushed = False
-        target = self._destination.target
-        if isinstance(target, Sink) and format is None:
+        if isinstance(self._destination.target, Sink) and format is None:
             raise MediaError("An object has no name that would tell the container; pass `format`, such as 'wav'.")
-        with errors(f"Failed to open the output {self._destination.name}"):
-            self._container: Any = av.open(target, "w", format=format, buffer_size=max(buffer_size, 4096))
+        self._format, self._choice = format, engine
+        self._wishes: list[Wish] = []
+        self._metadata: dict[str, str] = {}
+        self._is_open = self._is_flushed = False
+        self._muxer = self._first_muxer(buffer_size)
         self._is_closed = False  # from here on there is something to close
 
     def add_audio_stream(
@@ -88,16 +105,15 @@ class StreamWriter:
         Raises:
             MediaError: no such encoder, or it does not take what is asked (a RuntimeError).
         """
-        self._must_be_new()
-        wish = EncoderWish(encoder, _options(encoder_option, codec_config), encoder_format, filter_desc)
-        self._streams.append(
-            AudioEncoder(
-                self._container,
-                self._destination.name,
+        self._add(
+            AudioWish(
                 int(sample_rate),
                 num_channels,
                 format,
-                wish,
+                encoder,
+                _options(encoder_option, codec_config),
+                encoder_format,
+                filter_desc,
                 encoder_sample_rate,
                 encoder_num_channels,
             )
@@ -140,16 +156,16 @@ class StreamWriter:
         Raises:
             MediaError: no such encoder, or it does not take what is asked (a RuntimeError).
         """
-        self._must_be_new()
-        wish = EncoderWish(encoder, _options(encoder_option, codec_config), encoder_format, filter_desc)
-        self._streams.append(
-            VideoEncoder(
-                self._container,
-                self._destination.name,
+        self._add(
+            VideoWish(
                 frame_rate,
-                (width, height),
+                width,
+                height,
                 format,
-                wish,
+                encoder,
+                _options(encoder_option, codec_config),
+                encoder_format,
+                filter_desc,
                 encoder_frame_rate,
                 (encoder_width, encoder_height),
                 hw_accel,
@@ -159,8 +175,7 @@ class StreamWriter:
     def set_metadata(self, metadata: dict[str, str]) -> None:
         """Set the container's tags; before `open`."""
         self._must_be_new()
-        self._container.metadata.clear()
-        self._container.metadata.update(metadata)
+        self._metadata = dict(metadata)
 
     def open(self, option: dict[str, str] | None = None) -> StreamWriter:
         """Write the header; the streams can then be written to.
@@ -175,12 +190,10 @@ class StreamWriter:
             MediaError: there is no stream, or muxer or encoder refuse what they were given (a RuntimeError).
         """
         self._must_be_new()
-        if not self._streams:
+        if not self._wishes:
             raise MediaError("Add a stream before opening the output.")
-        self._container.options.update(option or {})
         try:
-            with errors(f"Failed to open the output {self._destination.name}"):
-                self._container.start_encoding()
+            self._muxer.start(self._metadata, {key: str(value) for key, value in (option or {}).items()})
         except BaseException:
             self._abandon()
             raise
@@ -198,7 +211,7 @@ class StreamWriter:
         Raises:
             MediaError: the output is not open, or stream and chunk do not fit (a RuntimeError).
         """
-        self._write(i, AudioEncoder, chunk, pts)
+        self._write(i, AudioWish, chunk, pts)
 
     def write_video_chunk(self, i: int, chunk: Tensor, pts: float | None = None) -> None:
         """Write frames to a video stream.
@@ -211,7 +224,7 @@ class StreamWriter:
         Raises:
             MediaError: the output is not open, or stream and chunk do not fit (a RuntimeError).
         """
-        self._write(i, VideoEncoder, chunk, pts)
+        self._write(i, VideoWish, chunk, pts)
 
     def flush(self) -> None:
         """Write what the encoders still hold; nothing can be written behind it.
@@ -222,8 +235,7 @@ class StreamWriter:
         self._must_be_open()
         if not self._is_flushed:
             self._is_flushed = True
-            for stream in self._streams:
-                self._mux(stream.flush())
+            self._muxer.flush()
 
     def close(self) -> None:
         """Finish the file and give it its name; harmless when repeated.
@@ -239,8 +251,7 @@ class StreamWriter:
         try:
             self.flush()
             self._is_closed = True
-            with errors(f"Failed to finish {self._destination.name}"):
-                self._container.close()
+            self._muxer.finish()
             self._destination.finish()
         except BaseException:
             self._abandon()
@@ -260,19 +271,39 @@ class StreamWriter:
         if not getattr(self, "_is_closed", True):
             self._abandon()
 
-    def _write(self, i: int, kind: type[AudioEncoder | VideoEncoder], chunk: Tensor, pts: float | None) -> None:
+    def _first_muxer(self, buffer_size: int) -> AvMuxer | PipeMuxer:
+        if self._choice == "av" or (self._choice == "auto" and has_libav()):
+            try:
+                return AvMuxer(self._destination, self._format, buffer_size)
+            except MediaFileNotFoundError:
+                raise
+            except MediaError:
+                if self._choice == "av" or not has_ffmpeg():
+                    raise
+        try:
+            return PipeMuxer(self._destination, self._format)
+        except MissingFFmpegError as error:
+            raise MissingFFmpegError(f'{error} In process PyAV writes: pip install "flambeau-audio[av]"') from error
+
+    def _add(self, wish: Wish) -> None:
+        self._must_be_new()
+        if self._choice == "auto" and isinstance(self._muxer, AvMuxer) and _is_programs(wish):
+            program = PipeMuxer(self._destination, self._format)
+            for earlier in self._wishes:
+                program.add(earlier)
+            self._muxer.abandon()
+            self._muxer = program
+        self._muxer.add(wish)
+        self._wishes.append(wish)
+
+    def _write(self, i: int, kind: type[Wish], chunk: Tensor, pts: float | None) -> None:
         self._must_be_open()
         if self._is_flushed:
             raise MediaError("The output is flushed; nothing can be written behind that.")
-        if not 0 <= i < len(self._streams) or not isinstance(self._streams[i], kind):
-            media_type = "audio" if kind is AudioEncoder else "video"
-            raise MediaError(f"Stream {i} is not one of the {media_type} streams; {len(self._streams)} were added.")
-        self._mux(self._streams[i].encode(chunk, pts))
-
-    def _mux(self, packets: Iterable[Any]) -> None:
-        for packet in packets:
-            with errors(f"Failed to write {self._destination.name}"):
-                self._container.mux(packet)
+        if not 0 <= i < len(self._wishes) or not isinstance(self._wishes[i], kind):
+            raise MediaError(f"Stream {i} is not one of the {kind.media_type} streams; {len(self._wishes)} were added.")
+        self._wishes[i].check(chunk)
+        self._muxer.write(i, chunk, pts)
 
     def _must_be_new(self) -> None:
         if self._is_open or self._is_closed:
@@ -285,13 +316,27 @@ class StreamWriter:
     def _abandon(self) -> None:
         """Close without finishing, and leave no file."""
         self._is_closed = True
-        av = libav()
         try:
-            self._container.close()
-        except (av.FFmpegError, OSError, ValueError):
-            pass  # the file is thrown away; that it cannot be finished is no news
+            self._muxer.abandon()
         finally:
             self._destination.discard()
+
+
+def _is_programs(wish: Wish) -> bool:
+    """Whether the program can do what is asked of a stream, and PyAV cannot."""
+    if not has_ffmpeg():
+        return False
+    if wish.filter_desc and read_chain(wish.filter_desc) is None:
+        return True
+    return wish.encoder is not None and not _has(libav_encoder, wish) and _has(program_encoder, wish)
+
+
+def _has(find: Callable[[str, str], object], wish: Wish) -> bool:
+    try:
+        find(wish.encoder or "", wish.media_type)
+    except MediaError:
+        return False
+    return True
 
 
 def _options(option: dict[str, str] | None, config: CodecConfig | None) -> dict[str, str]:
