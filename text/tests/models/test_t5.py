@@ -10,6 +10,7 @@ from torch import nn
 
 from flambeau.core.errors import CheckpointError
 from flambeau.text.models import T5Bundle, T5Conf, T5Model, T5Transform
+from flambeau.text.models.t5.layers import TokenScores
 
 SIZES = {
     "embedding_dim": 16, "qkv_dim": 4, "num_attention_heads": 2, "num_encoder_layers": 2, "num_decoder_layers": 2,
@@ -118,6 +119,19 @@ def test_texts_become_ended_padded_ids_and_come_back(tmp_path):
         T5Transform(str(tmp_path / "m.model"), max_seq_len=0, eos_idx=1, padding_idx=0)
     with pytest.raises(FileNotFoundError, match=r"absent\.model"):
         T5Transform("absent.model", 5, 1, 0)
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (8,), (9,), (2, 4), (1, 1), (3, 1, 2), (0, 1), ()], ids=str)
+def test_scores_of_few_tokens_are_those_of_many(shape):
+    head = TokenScores(6, 11)
+    x = torch.randn(*shape, 6, requires_grad=True)
+    scores = head(x)
+    torch.testing.assert_close(scores, nn.functional.linear(x, head.weight))
+    given = torch.randn_like(scores)
+    ours = torch.autograd.grad(scores, (x, head.weight), given)
+    theirs = torch.autograd.grad(nn.functional.linear(x, head.weight), (x, head.weight), given)
+    torch.testing.assert_close(ours, theirs)
+    assert head.bfloat16()(x.bfloat16()).dtype == torch.bfloat16
 
 
 class Encoder(nn.Module):

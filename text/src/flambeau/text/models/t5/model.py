@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from flambeau.text.models.t5.layers import TokenScores
 from flambeau.text.models.t5.modules import (
     PAST_KEY_VALUES_TYPE,
     SEQ_2_SEQ_OUTPUTS_TYPE,
@@ -109,7 +110,7 @@ class T5Model(nn.Module):
         self.token_embeddings = nn.Embedding(config.vocab_size, config.embedding_dim, config.padding_idx)
         self.encoder = T5Encoder(config, self.token_embeddings)
         self.decoder = None if config.encoder_only else T5Decoder(config)
-        self.lm_head = nn.Linear(config.embedding_dim, config.vocab_size, bias=False) if config.linear_head else None
+        self.lm_head = TokenScores(config.embedding_dim, config.vocab_size) if config.linear_head else None
         if freeze_model:
             self.requires_grad_(False)
 
