@@ -152,6 +152,14 @@ class Refines(Net):
         return [first * step for step in range(1, 6)]
 
 
+class Remembers(Net):
+    """Answers with the states of three layers as well, which are as many as the largest batch of the kit."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, list[list[Tensor]]]:
+        first = super().forward(x)
+        return first, [[first * layer, first + layer] for layer in range(3)]
+
+
 class RefinesMixing(Refines):
     def forward(self, x: Tensor) -> list[Tensor]:
         return [step - step.sum(0) for step in super().forward(x)]
@@ -257,9 +265,10 @@ def test_rounding_that_depends_on_the_batch_is_no_fault() -> None:
     assert checked(build)["batch-sizes"].status == "passed"
 
 
-def test_a_model_may_answer_with_the_steps_of_a_refinement() -> None:
+@pytest.mark.parametrize("module", [Refines, Remembers])
+def test_a_model_may_answer_with_lists_of_batches(module: type[Net]) -> None:
     def build(*, weights: Net_Weights | None = None) -> nn.Module:
-        return Refines()
+        return module()
 
     assert checked(build)["batch-sizes"].status == "passed"
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 import torch
 from torch import nn
 
 from flambeau.audio import models
+from flambeau.audio.models.wav2vec2.components import ConvolutionalPositionalEmbedding
 from flambeau.audio.models.wav2vec2.pretraining import MaskGenerator, _compute_logits, _compute_mask_indices
 from flambeau.core.weights import build_with_weights
 
@@ -213,3 +217,22 @@ def test_masked_channels_are_zero():
     x, mask = generator(torch.ones(2, 10, 8), None)
     assert mask is None
     assert (x == 0).all(dim=1).any()
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))], ids=["copy", "pickle"]
+)
+def test_copies_answer_alike_and_know_what_is_frozen(copied):
+    embedding = ConvolutionalPositionalEmbedding(16, 8, 2).eval()
+    embedding.conv.bias.requires_grad_(False)
+    other = copied(embedding)
+    assert list(other.state_dict()) == list(embedding.state_dict())
+    assert {name: p.requires_grad for name, p in other.named_parameters()} == {
+        name: p.requires_grad for name, p in embedding.named_parameters()
+    }
+    assert not other.conv.training
+    x = torch.randn(2, 11, 16)
+    assert torch.equal(other(x), embedding(x))
+    with torch.no_grad():
+        other.conv.bias.add_(1)
+    assert not torch.equal(other(x), embedding(x))

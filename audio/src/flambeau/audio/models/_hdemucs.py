@@ -134,6 +134,8 @@ class HDemucs(nn.Module):
             raise ValueError(
                 f"Expected a 3D tensor (batch, {self.audio_channels} channels, frames), found {tuple(input.shape)}."
             )
+        if not len(input):  # neither padding nor the Fourier transform takes a batch of none
+            return input.new_zeros(0, len(self.sources), *input.shape[1:])
         length = input.shape[-1]
         x = self._spectrum(input)
         x, mean, std = _standardized(x, (1, 2, 3))

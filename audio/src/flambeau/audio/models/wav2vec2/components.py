@@ -5,6 +5,8 @@ Names of modules and parameters are upstream's, so that its checkpoints load.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -74,11 +76,8 @@ class ConvolutionalPositionalEmbedding(nn.Module):
 
     def __init__(self, embed_dim: int, kernel_size: int, groups: int) -> None:
         super().__init__()
-        self.embed_dim, self.kernel_size = embed_dim, kernel_size
-        conv = nn.Conv1d(embed_dim, embed_dim, kernel_size, padding=kernel_size // 2, groups=groups)
-        nn.init.normal_(conv.weight, std=(4.0 / (kernel_size * embed_dim)) ** 0.5)
-        nn.init.zeros_(conv.bias)  # type: ignore[arg-type]
-        self.conv = weight_norm(conv, name="weight", dim=2)
+        self.embed_dim, self.kernel_size, self.groups = embed_dim, kernel_size, groups
+        self.conv = self._convolution()
         self.num_remove = 1 - kernel_size % 2  # an even kernel gives one frame too many
 
     def forward(self, x: Tensor) -> Tensor:
@@ -87,6 +86,27 @@ class ConvolutionalPositionalEmbedding(nn.Module):
         if self.num_remove:
             x = x[..., : -self.num_remove]
         return F.gelu(x).transpose(1, 2)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # torch refuses to pickle a parametrized module; its parameters tell all that is not in this one's arguments.
+        modules = {name: module for name, module in self._modules.items() if name != "conv"}
+        return {**self.__dict__, "_modules": modules, "conv_parameters": dict(self.conv.named_parameters())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        parameters = state.pop("conv_parameters")
+        super().__setstate__(state)
+        with torch.device("meta"):
+            self.conv = self._convolution().train(self.training)
+        for name, parameter in parameters.items():
+            owner, _, own_name = name.rpartition(".")
+            setattr(self.conv.get_submodule(owner), own_name, parameter)
+
+    def _convolution(self) -> nn.Module:
+        width, taps = self.embed_dim, self.kernel_size
+        conv = nn.Conv1d(width, width, taps, padding=taps // 2, groups=self.groups)
+        nn.init.normal_(conv.weight, std=(4.0 / (taps * width)) ** 0.5)
+        nn.init.zeros_(conv.bias)  # type: ignore[arg-type]
+        return weight_norm(conv, name="weight", dim=2)
 
 
 class SelfAttention(nn.Module):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from flambeau.audio.models._attention import padding_mask
@@ -122,7 +123,7 @@ class HuBERTPretrainModel(nn.Module):
         x, lengths = self.wav2vec2.feature_extractor(waveforms, audio_lengths)
         if self.feature_grad_mult is not None and self.feature_grad_mult < 1.0:
             x = GradMultiply.apply(x, self.feature_grad_mult)
-        penalty = x.float().pow(2).mean()
+        penalty = x.to(torch.promote_types(x.dtype, torch.float32)).pow(2).mean()
         padding = None if lengths is None else padding_mask(lengths, x.shape[1])
         encoder: Any = self.wav2vec2.encoder
         x, attention_mask = encoder._preprocess(x, lengths)

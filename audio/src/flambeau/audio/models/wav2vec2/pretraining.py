@@ -189,7 +189,8 @@ def _compute_logits(proj_x: Tensor, target: Tensor, label_embeddings: Tensor) ->
     Returns:
         (frames, classes + 1): the target's in column 0, then every class, -inf where it is the target.
     """
-    similarity = F.normalize(proj_x.float(), dim=-1) @ F.normalize(label_embeddings.float(), dim=-1).T
+    exact = torch.promote_types(proj_x.dtype, torch.float32)
+    similarity = F.normalize(proj_x.to(exact), dim=-1) @ F.normalize(label_embeddings.to(exact), dim=-1).T
     logits = (similarity / 0.1).to(proj_x.dtype)
     target = target.long()[:, None]
     return torch.cat([logits.gather(1, target), logits.scatter(1, target, float("-inf"))], dim=1)
