@@ -72,6 +72,28 @@ def test_an_encoder_that_the_program_alone_has_is_its_work(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.mka"]
 
 
+def test_a_device_that_the_program_alone_has_is_its_work_and_its_name_is_no_file(tmp_path, monkeypatch):
+    av = pytest.importorskip("av")
+    devices = [name for name in ffmpeg_utils.get_output_devices() if name not in av.formats_available]
+    if "alsa" not in devices:
+        pytest.skip("this program has no ALSA, or PyAV has it")
+    monkeypatch.chdir(tmp_path)
+    writer = StreamWriter("nosuchcard", "alsa")
+    writer.add_audio_stream(RATE, 1)
+    with pytest.raises(MediaError, match=r"(?s)ended with status.*nosuchcard"):
+        write_for_ever(writer)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="a folder where nobody may write is Linux's")
+@pytest.mark.parametrize("engine", ["auto", "pipe"])
+def test_a_place_where_nobody_may_write_is_told(engine):
+    writer = StreamWriter("/proc/a.wav", engine=engine)
+    writer.add_audio_stream(RATE, 1)
+    with pytest.raises(MediaError, match="No such file or directory"):
+        write_for_ever(writer)
+
+
 def test_branching_filters_are_its_work(tmp_path):
     writer = StreamWriter(tmp_path / "a.wav")
     graph = "asplit[a][b];[a]volume=0.25[c];[b]volume=0.25[d];[c][d]amix=inputs=2:normalize=0"

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from flambeau.audio.io._av_muxer import AvMuxer
 from flambeau.audio.io._destination import Destination, Sink, Writable
-from flambeau.audio.io._encoders import libav_encoder, program_encoder
-from flambeau.audio.io._errors import MediaError, MediaFileNotFoundError, MediaValueError, MissingFFmpegError
+from flambeau.audio.io._encoders import libav_encoder, program_encoder, program_muxer
+from flambeau.audio.io._errors import MediaError, MediaValueError, MissingFFmpegError
 from flambeau.audio.io._filters import read_chain
-from flambeau.audio.io._libav import has_libav
+from flambeau.audio.io._libav import has_libav, libav
 from flambeau.audio.io._pipe_muxer import PipeMuxer
 from flambeau.audio.io._program import has_ffmpeg
 from flambeau.audio.io._wishes import AudioWish, VideoWish, Wish
@@ -275,10 +275,8 @@ class StreamWriter:
         if self._choice == "av" or (self._choice == "auto" and has_libav()):
             try:
                 return AvMuxer(self._destination, self._format, buffer_size)
-            except MediaFileNotFoundError:
-                raise
             except MediaError:
-                if self._choice == "av" or not has_ffmpeg():
+                if self._choice == "av" or not _is_programs_container(self._destination, self._format):
                     raise
         try:
             return PipeMuxer(self._destination, self._format)
@@ -320,6 +318,18 @@ class StreamWriter:
             self._muxer.abandon()
         finally:
             self._destination.discard()
+
+
+def _is_programs_container(destination: Destination, format: str | None) -> bool:
+    """Whether the program can write a container, or to a device, that PyAV does not know."""
+    if not has_ffmpeg():
+        return False
+    target = destination.target
+    try:
+        found = program_muxer(format, "" if isinstance(target, Sink) else target, destination.name)
+    except MediaError:
+        return False
+    return found.name not in libav().formats_available
 
 
 def _is_programs(wish: Wish) -> bool:
