@@ -46,7 +46,7 @@ from flambeau.core.progress import progress
 
 LABELS = HUBERT_ASR_LARGE.get_labels()
 RATE = 16_000
-_BUILDERS: dict[str, Any] = {"base": hubert_base, "large": hubert_large, "xlarge": hubert_xlarge}
+BUILDERS: dict[str, Any] = {"base": hubert_base, "large": hubert_large, "xlarge": hubert_xlarge}
 
 
 class Masks(NamedTuple):
@@ -182,7 +182,7 @@ def error_rate(model: FineTuned, items: Any, device: torch.device) -> float:
 def begin(arguments: argparse.Namespace) -> Wav2Vec2Model:
     """The pretrained network: of a run of `hubert_pretrain.py`, or published."""
     if arguments.checkpoint is None:
-        built: Wav2Vec2Model = _BUILDERS[arguments.size](weights=arguments.weights, encoder_layer_drop=0.1)
+        built: Wav2Vec2Model = BUILDERS[arguments.size](weights=arguments.weights, encoder_layer_drop=0.1)
         return built
     kept = read_checkpoint(arguments.checkpoint)
     model = network(kept["settings"]["size"], kept["settings"]["classes"])
@@ -268,7 +268,7 @@ def make_parser() -> argparse.ArgumentParser:
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--checkpoint", type=Path, help="of a run of hubert_pretrain.py")
     source.add_argument("--weights", help="published weights, such as HUBERT_BASE")
-    parser.add_argument("--size", choices=tuple(_BUILDERS), default="base", help="of published weights")
+    parser.add_argument("--size", choices=tuple(BUILDERS), default="base", help="of published weights")
     parser.add_argument("--subset", choices=("10min", "1h", "10h"), default="10h")
     parser.add_argument("--validate", help="a subset of LibriSpeech, such as dev-other")
     parser.add_argument("--validate-every", type=int, default=10, help="epochs (default: %(default)s)")

@@ -94,7 +94,7 @@ class ToneReader(nn.Module):
         """
         parts = nn.functional.conv1d(waveforms.unsqueeze(1), self.basis, stride=HOP)  # type: ignore[arg-type]
         levels = torch.log10(parts.unflatten(1, (-1, 2)).square().sum(2) + 1e-6)
-        silence = torch.full_like(levels[:, :1], -3.2)  # a third of a letter's level, where no tone stands out
+        silence = torch.full_like(levels[:, :1], -3.2)  # a hundredth of a letter's energy
         logits = 6 * torch.cat([silence, levels], 1).transpose(1, 2)
         if lengths is not None:
             lengths = (torch.div(lengths - WINDOW, HOP, rounding_mode="floor") + 1).clamp(min=0)
