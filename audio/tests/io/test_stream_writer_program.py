@@ -56,7 +56,7 @@ def test_pictures_keep_every_value_in_each_format(format, engine):
 
 def test_an_encoder_that_the_program_alone_has_is_its_work(tmp_path):
     av = pytest.importorskip("av")
-    wanted = ["libtwolame", "libspeex", "libshine"]
+    wanted = ["libvorbis", "libtwolame", "libspeex", "libshine"]
     alone = [name for name in wanted if name in ffmpeg_utils.get_audio_encoders() and name not in av.codecs_available]
     if not alone:
         pytest.skip("PyAV has all encoders of this program")
@@ -92,6 +92,18 @@ def test_a_place_where_nobody_may_write_is_told(engine):
     writer.add_audio_stream(RATE, 1)
     with pytest.raises(MediaError, match="No such file or directory"):
         write_for_ever(writer)
+
+
+@pytest.mark.parametrize(("container", "encoder"), [("flac", "flac"), ("adts", "aac"), ("wav", "pcm_s16le")])
+def test_a_chunk_may_be_of_any_length(container, encoder):
+    lengths = (0, 1, 3, 100_000, 1)
+    file = io.BytesIO()
+    writer = StreamWriter(file, container, engine="pipe")
+    writer.add_audio_stream(RATE, 2, encoder=encoder)
+    with writer.open():
+        for length in lengths:
+            writer.write_audio_chunk(0, tone(length / RATE, 2))
+    assert sum(lengths) <= len(sound_of(file.getvalue())) < sum(lengths) + 4096
 
 
 def test_branching_filters_are_its_work(tmp_path):

@@ -97,7 +97,8 @@ def load(
         if offset >= file.frames:
             frames = torch.empty((0, file.channels), dtype=getattr(torch, dtype))
         else:
-            file.seek(offset)
+            if (position := file.seek(offset)) != offset:
+                raise MediaError(f"Failed to read {name} (frame {offset} was sought, {position} found: it is damaged).")
             frames = torch.from_numpy(file.read(count, dtype=dtype, always_2d=True))
         if not normalize and file.subtype == "PCM_U8":
             frames = (frames // 256 + 128).to(torch.uint8)

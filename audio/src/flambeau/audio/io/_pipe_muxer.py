@@ -25,7 +25,7 @@ _SAMPLES = {
     "u8": b"PUD\x08", "s16": b"PSD\x10", "s32": b"PSD\x20", "s64": b"PSD\x40", "flt": b"PFD\x20", "dbl": b"PFD\x40",
 }  # fmt: skip
 _PIXELS = {"gray": b"Y800", "rgb24": b"RGB\x18", "bgr24": b"BGR\x18", "yuv444p": b"444P"}
-_PIECE = 65536  # samples of a frame at most
+_PIECE = 4096  # samples of a frame: some encoders take the first frame's length for their blocks'
 _END_S = 5.0  # for a program that has closed its input to come to its end
 
 
@@ -244,6 +244,8 @@ def _chain(wish: Wish, encoder: Encoder) -> str:
         format = encoder.choose_format(wish.encoder_format, wish.format)
         layout = layout_of(wish.encoder_channels or wish.num_channels)
         last = [("aresample", str(rate)), ("aformat", f"sample_fmts={format}:channel_layouts={layout}")]
+        if encoder.name == "flac":  # FFmpeg 9 takes the first frame's length for that of its blocks
+            last.append(("asetnsamples", f"n={_PIECE}:p=0"))
     else:
         last = wish.filters(encoder.choose_format(wish.encoder_format, wish.pixels))
     first = [wish.filter_desc] if wish.filter_desc else []
