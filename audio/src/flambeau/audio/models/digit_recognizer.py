@@ -1,7 +1,7 @@
 """A small recogniser of spoken digits: small enough to ship with its weights inside the package, and made for streams.
 
-A transducer (Graves 2012, arXiv:1211.3711) whose transcriber is an Emformer of three layers (Shi et al. 2020,
-arXiv:2010.10759); its symbols are the ten digits and the blank. It hears 160 ms at a time and 40 ms ahead.
+A transducer (Graves 2012, arXiv:1211.3711) whose transcriber is five blocks of causal convolutions; its symbols are the
+ten digits and the blank. It hears 160 ms at a time and 40 ms ahead, and remembers 1.6 s.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from flambeau.audio.models._api import register_model
-from flambeau.audio.models.rnnt import RNNT, emformer_rnnt_model
+from flambeau.audio.models._causal_convolutions import CausalConvolutions
+from flambeau.audio.models.rnnt import RNNT, _Joiner, _Predictor
 from flambeau.audio.weights.digit_recognizer import Digit_Recognizer_Weights
 from flambeau.core.weights import build_with_weights
 
@@ -70,26 +71,23 @@ def digit_recognizer(*, weights: Digit_Recognizer_Weights | None = None, progres
 
 
 def _network(num_symbols: int = 11) -> RNNT:
-    return emformer_rnnt_model(
+    transcriber = CausalConvolutions(
         input_dim=40,
-        encoding_dim=128,
-        num_symbols=num_symbols,
-        segment_length=SEGMENT,
-        right_context_length=RIGHT_CONTEXT,
-        time_reduction_input_dim=32,
-        time_reduction_stride=4,
-        transformer_num_heads=4,
-        transformer_ffn_dim=256,
-        transformer_num_layers=3,
-        transformer_dropout=0.1,
-        transformer_activation="gelu",
-        transformer_left_context_length=30,
-        transformer_max_memory_size=0,
-        transformer_weight_init_scale_strategy="depthwise",
-        transformer_tanh_on_mem=True,
+        output_dim=128,
+        stride=4,
+        right_context=RIGHT_CONTEXT,
+        width=128,
+        kernel_size=5,
+        dilations=(1, 2, 4, 1, 2),
+        dropout=0.1,
+    )
+    predictor = _Predictor(
+        num_symbols,
+        128,
         symbol_embedding_dim=48,
         num_lstm_layers=1,
+        lstm_hidden_dim=48,
         lstm_layer_norm=True,
         lstm_layer_norm_epsilon=1e-3,
-        lstm_dropout=0.0,
     )
+    return RNNT(transcriber, predictor, _Joiner(128, num_symbols))
