@@ -129,6 +129,13 @@ def test_training_lowers_the_loss_until_the_utterances_are_known(trained):
     assert result["scores"] == {"train-clean-100": {"utterances": 10, "words": 35, "errors": 0, "wer": 0.0}}
 
 
+def test_a_finished_run_is_measured_again_without_training(trained, train, capsys):
+    before = weights(trained[0])
+    words = ("--tests", "train-clean-100", "--beam-width", "4", "--evaluate-only", "--json")
+    assert train(trained[0], *words) == {"scores": trained[1]["scores"]} == json.loads(capsys.readouterr().out)
+    assert weights(trained[0]) == before
+
+
 def test_what_is_written_is_a_bundle_like_those_of_the_package(trained, spoken):
     bundle = bundle_from(trained[0])
     corpus = utterances(spoken, ["train-clean-100"])

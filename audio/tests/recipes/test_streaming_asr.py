@@ -83,6 +83,12 @@ def test_words_come_before_the_end_and_in_time_with_the_sound(trained, spoken, m
     assert first < duration
 
 
+def test_a_network_that_hears_all_at_once_is_refused(trained, spoken, train, tmp_path):
+    train(tmp_path, "--model", "conformer", "--steps", "1", "--held-out", "--tests")
+    with pytest.raises(RuntimeError, match="Conformer does not support streaming"):
+        streaming_asr.main([str(spoken / ROOM / "1/101/1-101-0000.flac"), "--weights", str(tmp_path)])
+
+
 def test_what_is_new_is_printed_and_what_changes_gets_a_line(capsys):
     assert show(["", "he", "he", "hello", "hello you", "help", "help"]) == "help"
     assert capsys.readouterr().out == "hello you\nhelp\n"
