@@ -199,6 +199,27 @@ def test_a_length_that_the_header_does_not_know_is_the_files(tmp_path, size):
     assert torch.equal(audio.load(path, normalize=False)[0], tone(100, 1, torch.int16))
 
 
+def test_a_length_that_a_header_makes_up_takes_no_memory():
+    file = io.BytesIO()
+    audio.save(file, tone(), RATE, format="flac")
+    content = bytearray(file.getvalue())
+    content[21] |= 0x0F  # the number of samples has 36 bits
+    content[22:26] = b"\xff" * 4
+    assert audio.info(bytes(content)).num_frames == 2**36 - 1
+    assert audio.load(bytes(content))[0].shape == (2, RATE)
+    assert audio.load(bytes(content), 0, 2**35)[0].shape == (2, RATE)
+
+
+def test_a_recording_longer_than_what_is_believed_at_first_is_whole(tmp_path, monkeypatch):
+    from flambeau.audio.backend import _soundfile
+
+    monkeypatch.setattr(_soundfile, "_FIRST", 1000)
+    for frames in (999, 1000, 1001, 2000, 5000):
+        audio.save(tmp_path / "a.flac", tone(frames), RATE)
+        assert torch.allclose(audio.load(tmp_path / "a.flac")[0], tone(frames), atol=1e-4)
+        assert torch.allclose(audio.load(tmp_path / "a.flac", 10, 1500)[0], tone(frames)[:, 10:1510], atol=1e-4)
+
+
 def test_upstreams_other_names_work(tmp_path):
     from flambeau.audio.backend import no_backend, soundfile_backend
 

@@ -21,6 +21,7 @@ _ENCODINGS = {
     "DOUBLE": "PCM_F", "ULAW": "ULAW", "ALAW": "ALAW", "VORBIS": "VORBIS", "OPUS": "OPUS", "MPEG_LAYER_III": "MP3",
     "GSM610": "GSM",
 }  # fmt: skip
+_FIRST = 2**24  # frames that are believed without having been seen
 _STORED = {"PCM_S8": "int16", "PCM_U8": "int16", "PCM_16": "int16", "PCM_24": "int32", "PCM_32": "int32"}
 
 
@@ -99,10 +100,24 @@ def load(
         else:
             if (position := file.seek(offset)) != offset:
                 raise MediaError(f"Failed to read {name} (frame {offset} was sought, {position} found: it is damaged).")
-            frames = torch.from_numpy(file.read(count, dtype=dtype, always_2d=True))
+            left = file.frames - offset
+            frames = torch.from_numpy(_read(file, left if count < 0 else min(count, left), dtype))
         if not normalize and file.subtype == "PCM_U8":
             frames = (frames // 256 + 128).to(torch.uint8)
         return (frames.T.contiguous() if channels_first else frames), file.samplerate
+
+
+def _read(file: Any, count: int, dtype: str) -> Any:
+    """Up to `count` frames of an open file, in memory for what it holds and not for what its header claims."""
+    import numpy as np
+
+    frames = np.empty((min(count, _FIRST), file.channels), dtype)
+    done = 0
+    while True:
+        done += len(file.read(out=frames[done:]))
+        if done < len(frames) or done == count:
+            return frames[:done]
+        frames.resize((min(count, 2 * done), file.channels), refcheck=False)  # nothing else looks at it yet
 
 
 def save(
