@@ -45,7 +45,8 @@ def speak(text: str, voice: str = "en-us", *, speed: int = 160, pitch: int = 50)
     content = subprocess.run(command, capture_output=True, check=True).stdout
     # The header of a stream tells no true length; all that follows it are samples.
     samples = torch.from_numpy(np.frombuffer(content[_HEADER:], dtype="<i2").astype(np.float32)) / 32768
-    return resample(samples, _SPOKEN_RATE, RATE).clamp(-1, 1)
+    waveform: Tensor = resample(samples, _SPOKEN_RATE, RATE)
+    return waveform.clamp(-1, 1)
 
 
 def write_librispeech(root: Path, subset: str, texts: Mapping[str, Sequence[str]]) -> None:

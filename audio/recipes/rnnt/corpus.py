@@ -27,19 +27,19 @@ class Utterance(NamedTuple):
 
     Attributes:
         subset: the data set.
-        index: its number there.
+        number: its place there.
         frames: of its features.
         transcript: what is said.
     """
 
     subset: LIBRISPEECH
-    index: int
+    number: int
     frames: int
     transcript: str
 
     def waveform(self) -> Tensor:
         """[time], float32 in [-1, 1], 16 kHz."""
-        return self.subset[self.index][0].mean(0)
+        return self.subset[self.number][0].mean(0)
 
 
 def utterances(root: Path, subsets: Sequence[str], *, download: bool = False) -> list[Utterance]:
@@ -57,10 +57,10 @@ def utterances(root: Path, subsets: Sequence[str], *, download: bool = False) ->
     for name in subsets:
         subset = LIBRISPEECH(root, name, download=download)
         with progress(f"lengths of {name}", len(subset)) as advance:
-            for index in range(len(subset)):
-                path, _, transcript, *_ = subset.get_metadata(index)
+            for number in range(len(subset)):
+                path, _, transcript, *_ = subset.get_metadata(number)
                 samples = info(str(root / "LibriSpeech" / path)).num_frames
-                found.append(Utterance(subset, index, samples // HOP_LENGTH + 1, transcript))
+                found.append(Utterance(subset, number, samples // HOP_LENGTH + 1, transcript))
                 advance(1)
     return found
 
