@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -21,6 +24,8 @@ _ENCODINGS = {
     "DOUBLE": "PCM_F", "ULAW": "ULAW", "ALAW": "ALAW", "VORBIS": "VORBIS", "OPUS": "OPUS", "MPEG_LAYER_III": "MP3",
     "GSM610": "GSM",
 }  # fmt: skip
+# A FLAC of silence has at most 65,535 frames in 14 bytes. Written into a pipe, it has no length in its header at all.
+_MOST_PER_BYTE = 5000
 _FIRST = 2**24  # frames that are believed without having been seen
 _STORED = {"PCM_S8": "int16", "PCM_U8": "int16", "PCM_16": "int16", "PCM_24": "int32", "PCM_32": "int32"}
 
@@ -59,10 +64,23 @@ def _opened(source: Any, name: str) -> Iterator[Any]:
     except (module.LibsndfileError, TypeError) as error:
         raise NotForSoundfileError(f"{name}: {getattr(error, 'error_string', error)}") from error
     with file:
+        if file.frames > _MOST_PER_BYTE * _size(source):
+            raise NotForSoundfileError(f"{name}: its header tells no length that so many bytes could have")
         try:
             yield file
         except module.LibsndfileError as error:
             raise MediaError(f"Failed to read {name} ({error.error_string}).") from error
+
+
+def _size(source: Any) -> int:
+    """Bytes of a file or an object."""
+    if isinstance(source, str | os.PathLike):
+        return Path(source).stat().st_size
+    here = source.tell()
+    end = source.seek(0, io.SEEK_END)
+    end = source.tell() if end is None else end
+    source.seek(here)
+    return int(end)
 
 
 def info(source: Any, name: str) -> AudioMetaData:

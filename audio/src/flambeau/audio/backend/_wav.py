@@ -15,6 +15,7 @@ from flambeau.audio.backend.common import AudioMetaData
 _PCM, _FLOAT, _EXTENSIBLE = 1, 3, 0xFFFE
 _UNKNOWN_SIZE = 0xFFFFFFFF  # what writers into pipes leave in the header
 _MOST_CHUNKS = 1000
+_FORMAT_BYTES = 40  # all that is looked at of a format, which a damaged header may make very long
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,9 @@ def read_layout(path: Path) -> WavLayout | None:
                 return None
             name, length = head[:4], struct.unpack("<I", head[4:])[0]
             if name == b"fmt ":
-                form = _read_format(file.read(length))
-                file.seek(length & 1, 1)
+                body = file.read(min(length, _FORMAT_BYTES))
+                form = _read_format(body)
+                file.seek(length - len(body) + (length & 1), 1)
                 if form is None:
                     return None
             elif name == b"data":

@@ -137,7 +137,7 @@ class AvEngine:
                 packet = next(packets)
             except StopIteration:
                 return
-            except (av.InvalidDataError, av.ValueError) as error:
+            except (av.InvalidDataError, av.ArgumentError) as error:
                 self._note(error)
                 # Behind a container's damage there is nothing more to find; the decoders still hold frames.
                 yield from map(_Flush, streams)
