@@ -257,11 +257,11 @@ class Tokenizer(NotScripted, nn.Module):
 
     def _ids(self, text: str) -> list[int]:
         prepared = self._prepared(text)
-        engine = self._engine()
+        engine = self._native or self._engine()
         if engine is None:
             return [piece.id for piece in self._checked(prepared)]
         ids = engine.encode(utf8(prepared))
-        if -1 in ids:
+        if not engine.complete and -1 in ids:
             self._checked(prepared)
         return ids
 
