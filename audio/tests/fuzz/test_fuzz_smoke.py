@@ -28,8 +28,8 @@ def test_mutated_files_are_read_or_refused(kind, count):
 
 
 # Files that once were misread: a length below zero behind a seek into MP3, lengths that no memory would hold in MP3 and
-# in a WAV's header, an end that FFmpeg calls a wrong argument.
-@pytest.mark.parametrize("number", [20151, 20656, 21506, 21403])
+# in a WAV's header, an end that FFmpeg calls a wrong argument, another number of channels in the middle.
+@pytest.mark.parametrize("number", [20151, 20656, 21506, 21403, 22543])
 def test_what_was_found_once_stays_mended(number):
     script, _ = run.SCRIPTS["recordings"]
     done = run.batch(script, number, 1)

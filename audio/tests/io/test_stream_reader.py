@@ -140,6 +140,31 @@ def test_without_chunking_everything_comes_at_once(short, engine):
     assert 48000 <= len(chunk) < 49000 and chunk.pts == 0.0
 
 
+def test_what_comes_out_keeps_its_shape_when_the_source_changes_its_own(ffmpeg, tmp_path, engine):
+    import subprocess
+
+    def made(*words):
+        return subprocess.run(
+            [ffmpeg, "-v", "error", "-f", "lavfi", *words, "-"], check=True, capture_output=True
+        ).stdout
+
+    sine = "sine=duration=1:sample_rate=16000"
+    content = b"".join(made("-i", sine, "-ac", str(channels), "-f", "mp3") for channels in (2, 1))
+    (tmp_path / "a.mp3").write_bytes(content)
+    with StreamReader(tmp_path / "a.mp3", engine=engine) as reader:
+        reader.add_audio_stream(4000)
+        (sound,) = all_of(reader)
+    assert sound.shape[1] == 2 and abs(len(sound) - 32000) < 4000
+
+    sizes = ("32x32", "48x24")
+    content = b"".join(made("-i", f"testsrc=size={size}:rate=5:duration=1", "-f", "mjpeg") for size in sizes)
+    (tmp_path / "a.mjpeg").write_bytes(content)
+    with StreamReader(tmp_path / "a.mjpeg", engine=engine) as reader:
+        reader.add_video_stream(3, filter_desc="format=pix_fmts=rgb24")
+        (pictures,) = all_of(reader)
+    assert pictures.shape == (10, 3, 32, 32)
+
+
 def test_the_oldest_chunks_go_when_there_are_too_many(short, engine):
     with StreamReader(short, engine=engine) as reader:
         reader.add_basic_audio_stream(1600, 3, sample_rate=16000)

@@ -198,7 +198,7 @@ class _Chain(ABC):
         self._shape: Any = None
 
     def push(self, frame: Any) -> Iterator[Block]:
-        """Filter a frame; a frame of another shape than the one before begins a new graph."""
+        """Filter a frame. One of another shape than the one before begins a new graph with the same end."""
         shape = self._shape_of(frame)
         if shape != self._shape:
             yield from self.flush(last=False)
@@ -249,6 +249,7 @@ class _AudioChain(_Chain):
         super().__init__(number, output, start, offset_s)
         assert isinstance(output.info, OutputAudioStream)
         self._format, self._rate = sample_format(output.info.format), int(output.info.sample_rate)
+        self._layout: str | None = None  # of what was given out so far
         self._next_pts: int | None = None
         self._off_s = 0.0  # what the filters' rounding takes off
 
@@ -256,7 +257,8 @@ class _AudioChain(_Chain):
         return AudioShape(frame.format.name, frame.sample_rate, frame.layout.nb_channels, frame.layout.name)
 
     def _build(self, shape: AudioShape, frame: Any) -> Any:
-        last = [("aformat", f"sample_fmts={self._format.name}")]
+        same = "" if self._layout is None else f":sample_rates={self._rate}:channel_layouts={self._layout}"
+        last = [("aformat", f"sample_fmts={self._format.name}{same}")]
         if self._output.frames_per_chunk > 0:
             last.append(("asetnsamples", f"n={self._output.frames_per_chunk}:p=0"))
         first: tuple[tuple[str, str], ...] = ()
@@ -284,6 +286,7 @@ class _AudioChain(_Chain):
 
     def _take(self, out: Any) -> Iterator[Block]:
         channels = out.layout.nb_channels
+        self._layout = self._layout or out.layout.name
         size = out.samples * channels * self._format.dtype.itemsize
         raw = bytearray(memoryview(out.planes[0])[:size])
         frames = torch.frombuffer(raw, dtype=self._format.dtype).reshape(-1, channels)
@@ -298,13 +301,17 @@ class _VideoChain(_Chain):
         super().__init__(number, output, start, offset_s)
         self._format = pixel_format(output.info.format)
         self._gathered: list[Tensor] = []
+        self._size: tuple[int, int] | None = None  # of what was given out so far
         self._time_s = 0.0
 
     def _shape_of(self, frame: Any) -> VideoShape:
         return VideoShape(frame.format.name, frame.width, frame.height, 0.0)
 
     def _build(self, shape: VideoShape, frame: Any) -> Any:
-        return video_graph(shape, frame.time_base, self._output.info.filter_description)
+        last: tuple[tuple[str, str], ...] = ()
+        if self._size is not None:
+            last = (("scale", "{}:{}".format(*self._size)), ("format", f"pix_fmts={self._output.info.format}"))
+        return video_graph(shape, frame.time_base, self._output.info.filter_description, last)
 
     def _set_time(self, frame: Any) -> bool:
         if frame.pts is None:
@@ -316,6 +323,7 @@ class _VideoChain(_Chain):
         time_s = out.pts * out.time_base.numerator / out.time_base.denominator
         if not self._gathered:
             self._time_s = time_s
+        self._size = self._size or (out.width, out.height)
         self._gathered.append(self._format.view(_raw(out), out.height, out.width))
         if len(self._gathered) >= max(1, self._output.frames_per_chunk):
             yield from self._rest()
