@@ -30,7 +30,9 @@ def test_a_batch_gives_what_its_items_give(feature, dtype):
     batch = speech(2, 3, 1, 2000, dtype=dtype)
     whole = feature(batch)
     assert whole.dtype == dtype
-    torch.testing.assert_close(whole[1, 2], feature(batch[1, 2]))
+    # A cepstrum is a sum of logarithms of about 15, in an order that depends on the shape and the number of threads.
+    tolerance = {"rtol": 1e-5, "atol": 1e-4} if dtype == torch.float32 else {}
+    torch.testing.assert_close(whole[1, 2], feature(batch[1, 2]), **tolerance)
 
 
 @every_feature
