@@ -1,6 +1,7 @@
 """Datasets as pipes: places are shuffled and shared out first, and a recording is decoded where it is used."""
 
 import pytest
+import torch
 from torch.utils.data import DataLoader, Subset
 
 from flambeau.audio.datasets import _recordings
@@ -8,6 +9,9 @@ from flambeau.core.datasets import list_datasets
 from flambeau.core.testing.comparing import require_equal
 from flambeau.data import load_dataset
 from flambeau.data.dataloader2 import DataLoader2, MultiProcessingReadingService
+
+NAMES = sorted(name.partition("/")[2] for name in list_datasets(plugin="audio"))
+SUFFIXES = ("wav", "flac", "mp3", "sph")
 
 
 @pytest.fixture
@@ -28,7 +32,7 @@ def first_of(item):
     return item[1:]
 
 
-@pytest.mark.parametrize("name", sorted(name.partition("/")[2] for name in list_datasets(plugin="audio")))
+@pytest.mark.parametrize("name", NAMES)
 def test_every_dataset_is_a_pipe_of_its_items(miniature, name):
     dataset = miniature(name).dataset
     pipe = load_dataset(dataset)
@@ -50,6 +54,21 @@ def test_nothing_is_decoded_before_it_is_shuffled_and_shared_out(miniature, deco
     pipe.datapipe.apply_sharding(len(dataset), 1)
     (item,) = pipe
     assert len(decoded) == 1 and item[1:] in [dataset.get_metadata(n)[1:] for n in range(len(dataset))]
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - {"cmudict"}))  # which has no recordings
+def test_metadata_are_the_item_with_paths_for_waveforms_and_decode_nothing(miniature, decoded, name):
+    dataset = miniature(name).dataset
+    metadata = [dataset.get_metadata(n) for n in range(len(dataset))]
+    assert decoded == []
+    for told, item in zip(metadata, dataset, strict=True):
+        assert len(told) == len(item)
+        for part, decoded_part in zip(told, item, strict=True):
+            paths = part if isinstance(part, list) else [part]
+            if isinstance(decoded_part, torch.Tensor) or (name == "librimix" and isinstance(part, list)):
+                assert all(isinstance(path, str) and path.rpartition(".")[2] in SUFFIXES for path in paths)
+            else:
+                assert part == decoded_part
 
 
 def test_metadata_tell_what_is_worth_decoding(miniature, decoded):

@@ -14,12 +14,14 @@ from flambeau.core.datasets import Content, DatasetFile, DatasetInfo, Field, pre
 from flambeau.core.errors import DatasetMissingError, UnknownNameError, close_names
 
 __all__ = [
+    "Listed",
     "Recordings",
     "archive",
     "chosen",
     "fields",
     "from_elsewhere",
     "read_recording",
+    "read_sample_rate",
     "read_waveform",
     "require_folder",
 ]
@@ -37,6 +39,26 @@ class Recordings(Dataset[Any], ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} items)"
+
+
+class Listed(Recordings):
+    """Base of datasets with one recording for each item, of the sample rate that its file tells."""
+
+    _path: Path
+
+    @abstractmethod
+    def _entry(self, n: int) -> tuple[Path, tuple[Any, ...]]:
+        """The recording of item `n`, and what comes behind its waveform and sample rate."""
+
+    def get_metadata(self, n: int) -> tuple[Any, ...]:
+        """Item `n` with the recording's path below the dataset's folder in place of the waveform, decoding nothing."""
+        path, rest = self._entry(n)
+        return path.relative_to(self._path).as_posix(), read_sample_rate(path), *rest
+
+    def __getitem__(self, n: int) -> tuple[Any, ...]:
+        """Item `n`: waveform, sample rate, and what the class says."""
+        path, rest = self._entry(n)
+        return *read_recording(path), *rest
 
 
 def fields(*parts: str | Field, waveform: Field | None = WAVEFORM) -> tuple[Field, ...]:
@@ -115,6 +137,13 @@ def read_recording(path: str | Path, *, offset: int = 0, frames: int = -1) -> tu
 
     waveform, sample_rate = load(str(path), frame_offset=offset, num_frames=frames)
     return waveform, sample_rate
+
+
+def read_sample_rate(path: str | Path) -> int:
+    """The sample rate of a recording, of which the header alone is read."""
+    from flambeau.audio import info
+
+    return info(str(path)).sample_rate
 
 
 def read_waveform(path: str | Path, sample_rate: int) -> Tensor:

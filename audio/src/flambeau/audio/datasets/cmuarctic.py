@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path, PurePosixPath
+from typing import Any
 
-from torch import Tensor
-
-from flambeau.audio.datasets._recordings import Recordings, archive, fields, from_elsewhere, read_recording
+from flambeau.audio.datasets._recordings import Listed, archive, fields, from_elsewhere
 from flambeau.core.datasets import DatasetInfo, register_dataset
 
 __all__ = ["CMUARCTIC"]
@@ -70,7 +69,7 @@ _INFO = DatasetInfo(
 
 
 @register_dataset(info=_INFO)
-class CMUARCTIC(Recordings):
+class CMUARCTIC(Listed):
     """About 1,150 phonetically balanced English sentences, read by one of 18 speakers; 16 kHz.
 
     Args:
@@ -95,11 +94,9 @@ class CMUARCTIC(Recordings):
         text = (self._path / "etc" / "txt.done.data").read_text(encoding="utf-8")
         self._walker = [match.groups() for line in text.splitlines() if (match := _LINE.fullmatch(line.strip()))]
 
-    def __getitem__(self, n: int) -> tuple[Tensor, int, str, str]:
-        """(waveform, sample rate, transcript, utterance id) number `n`."""
+    def _entry(self, n: int) -> tuple[Path, tuple[Any, ...]]:
         name, transcript = self._walker[n]
-        waveform, sample_rate = read_recording(self._path / "wav" / f"{name}.wav")
-        return waveform, sample_rate, transcript, name.split("_")[1]
+        return self._path / "wav" / f"{name}.wav", (transcript, name.split("_")[1])
 
     def __len__(self) -> int:
         return len(self._walker)

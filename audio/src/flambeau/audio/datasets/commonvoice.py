@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
+from typing import Any
 
-from torch import Tensor
-
-from flambeau.audio.datasets._recordings import Recordings, fields, read_recording, require_folder
+from flambeau.audio.datasets._recordings import Listed, fields, require_folder
 from flambeau.core.datasets import DatasetInfo, Field, Gate, register_dataset
 
 __all__ = ["COMMONVOICE"]
@@ -30,7 +29,7 @@ _INFO = DatasetInfo(
 
 
 @register_dataset(info=_INFO)
-class COMMONVOICE(Recordings):
+class COMMONVOICE(Listed):
     """Sentences read by volunteers in one language.
 
     Args:
@@ -51,12 +50,10 @@ class COMMONVOICE(Recordings):
         if self._header[1:2] != ["path"]:
             raise ValueError(f"expect `header[1]` to be 'path', but got {self._header[1:2]} in {self._path / tsv}.")
 
-    def __getitem__(self, n: int) -> tuple[Tensor, int, dict[str, str]]:
-        """(waveform, sample rate, row) number `n`."""
+    def _entry(self, n: int) -> tuple[Path, tuple[Any, ...]]:
         line = self._walker[n]
         name = line[1] if line[1].endswith(".mp3") else f"{line[1]}.mp3"
-        waveform, sample_rate = read_recording(self._path / "clips" / name)
-        return waveform, sample_rate, dict(zip(self._header, line, strict=False))
+        return self._path / "clips" / name, (dict(zip(self._header, line, strict=False)),)
 
     def __len__(self) -> int:
         return len(self._walker)

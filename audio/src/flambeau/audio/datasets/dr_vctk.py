@@ -10,7 +10,15 @@ from pathlib import Path
 
 from torch import Tensor
 
-from flambeau.audio.datasets._recordings import Recordings, archive, chosen, fields, from_elsewhere, read_recording
+from flambeau.audio.datasets._recordings import (
+    Recordings,
+    archive,
+    chosen,
+    fields,
+    from_elsewhere,
+    read_recording,
+    read_sample_rate,
+)
 from flambeau.core.datasets import DatasetInfo, Field, register_dataset
 
 __all__ = ["DR_VCTK"]
@@ -69,6 +77,14 @@ class DR_VCTK(Recordings):
         rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
         # One or two lines of headings come first.
         return [(row[0], (row[1], int(row[2]))) for row in rows if len(row) == 3 and row[2].strip().isdigit()]
+
+    def get_metadata(self, n: int) -> tuple[str, int, str, int, str, str, str, int]:
+        """Item `n` with the recordings' paths below the dataset's folder in place of the waveforms."""
+        name = self._filename_list[n]
+        clean, recorded = (f"{kind}_{self._subset}set_wav_16k/{name}" for kind in ("clean", "device-recorded"))
+        rates = (read_sample_rate(self._path / path) for path in (clean, recorded))
+        speaker, utterance = name.split(".")[0].split("_")[:2]
+        return clean, next(rates), recorded, next(rates), speaker, utterance, *self._config[name]
 
     def __getitem__(self, n: int) -> tuple[Tensor, int, Tensor, int, str, str, str, int]:
         """(clean, rate, recorded, rate, speaker, utterance, device, channel) number `n`."""

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-
-from torch import Tensor
+from typing import Any
 
 from flambeau.audio.datasets._gtzan_split import GENRES, SPLIT
-from flambeau.audio.datasets._recordings import Recordings, archive, chosen, fields, from_elsewhere, read_recording
+from flambeau.audio.datasets._recordings import Listed, archive, chosen, fields, from_elsewhere
 from flambeau.core.datasets import DatasetInfo, register_dataset
 
 __all__ = ["GTZAN"]
@@ -35,7 +34,7 @@ _NAME = re.compile(r"([a-z]+)\.\d{5}")
 
 
 @register_dataset(info=_INFO)
-class GTZAN(Recordings):
+class GTZAN(Listed):
     """1,000 excerpts of music of 30 s in ten genres, 22.05 kHz; or the 930 of the fault-filtered split.
 
     Args:
@@ -68,11 +67,10 @@ class GTZAN(Recordings):
         found = (path.stem for genre in GENRES for path in sorted((self._path / genre).glob("*.wav")))
         return [name for name in found if (match := _NAME.fullmatch(name)) and match[1] in GENRES]
 
-    def __getitem__(self, n: int) -> tuple[Tensor, int, str]:
-        """(waveform, sample rate, genre) number `n`."""
+    def _entry(self, n: int) -> tuple[Path, tuple[Any, ...]]:
         name = self._walker[n]
         genre = name.split(".")[0]
-        return (*read_recording(self._path / genre / f"{name}.wav"), genre)
+        return self._path / genre / f"{name}.wav", (genre,)
 
     def __len__(self) -> int:
         return len(self._walker)

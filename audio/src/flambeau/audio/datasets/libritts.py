@@ -7,10 +7,9 @@ References:
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
+from typing import Any
 
-from torch import Tensor
-
-from flambeau.audio.datasets._recordings import Recordings, archive, fields, from_elsewhere, read_recording
+from flambeau.audio.datasets._recordings import Listed, archive, fields, from_elsewhere
 from flambeau.core.datasets import DatasetInfo, Field, register_dataset
 
 __all__ = ["LIBRITTS"]
@@ -50,7 +49,7 @@ _INFO = DatasetInfo(
 
 
 @register_dataset(info=_INFO)
-class LIBRITTS(Recordings):
+class LIBRITTS(Listed):
     """585 hours of English books read aloud, cut at sentences, 24 kHz, in seven subsets.
 
     Args:
@@ -74,8 +73,7 @@ class LIBRITTS(Recordings):
         self._path = from_elsewhere(_INFO, root, location, folder, download=download) / folder
         self._walker = sorted(path.stem for path in self._path.glob("*/*/*.wav"))
 
-    def __getitem__(self, n: int) -> tuple[Tensor, int, str, str, int, int, str]:
-        """(waveform, sample rate, text, normalised text, speaker, chapter, utterance id) number `n`."""
+    def _entry(self, n: int) -> tuple[Path, tuple[Any, ...]]:
         name = self._walker[n]
         speaker, chapter, *_ = name.split("_")
         folder = self._path / speaker / chapter
@@ -83,8 +81,7 @@ class LIBRITTS(Recordings):
             (folder / f"{name}.{kind}.txt").read_text(encoding="utf-8").partition("\n")[0]
             for kind in ("original", "normalized")
         )
-        waveform, sample_rate = read_recording(folder / f"{name}.wav")
-        return waveform, sample_rate, original, normalized, int(speaker), int(chapter), name
+        return folder / f"{name}.wav", (original, normalized, int(speaker), int(chapter), name)
 
     def __len__(self) -> int:
         return len(self._walker)

@@ -7,10 +7,9 @@ References:
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
+from typing import Any
 
-from torch import Tensor
-
-from flambeau.audio.datasets._recordings import Recordings, archive, fields, from_elsewhere, read_recording
+from flambeau.audio.datasets._recordings import Listed, archive, fields, from_elsewhere
 from flambeau.core.datasets import DatasetInfo, register_dataset
 
 __all__ = ["LJSPEECH"]
@@ -31,7 +30,7 @@ _INFO = DatasetInfo(
 
 
 @register_dataset(info=_INFO)
-class LJSPEECH(Recordings):
+class LJSPEECH(Listed):
     """13,100 short passages from seven books, read by one woman: 24 hours, 22.05 kHz.
 
     Args:
@@ -56,11 +55,9 @@ class LJSPEECH(Recordings):
         lines = (folder / "metadata.csv").read_text(encoding="utf-8").splitlines()
         self._flist = [line.split("|") for line in lines if line]
 
-    def __getitem__(self, n: int) -> tuple[Tensor, int, str, str]:
-        """(waveform, sample rate, transcript, normalised transcript) number `n`."""
+    def _entry(self, n: int) -> tuple[Path, tuple[Any, ...]]:
         name, transcript, normalized_transcript = self._flist[n]
-        waveform, sample_rate = read_recording(self._path / f"{name}.wav")
-        return waveform, sample_rate, transcript, normalized_transcript
+        return self._path / f"{name}.wav", (transcript, normalized_transcript)
 
     def __len__(self) -> int:
         return len(self._flist)

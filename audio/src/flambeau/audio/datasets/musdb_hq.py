@@ -98,6 +98,14 @@ class MUSDB_HQ(Recordings):
         names = sorted(path.name for path in (self._path / subset).iterdir() if path.is_dir())
         self.names = [name for name in names if split is None or (name in _VALIDATION) == (split == "validation")]
 
+    def get_metadata(self, n: int) -> tuple[list[str], int, int, str]:
+        """Item `n` with the recordings' paths below the dataset's folder in place of the waveforms."""
+        from flambeau.audio import info
+
+        name = self.names[n]
+        paths = [f"{self.subset}/{name}/{source}.wav" for source in self.sources]
+        return paths, 44_100, info(str(self._path / paths[0])).num_frames, name
+
     def __getitem__(self, n: int) -> tuple[Tensor, int, int, str]:
         """(waveforms, sample rate, number of frames, song) number `n`."""
         name = self.names[n]

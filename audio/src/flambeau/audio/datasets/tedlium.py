@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from flambeau.audio.datasets._recordings import Recordings, archive, chosen, fields, read_recording
+from flambeau.audio.datasets._recordings import Recordings, archive, chosen, fields, read_recording, read_sample_rate
 from flambeau.core.datasets import DatasetInfo, prepare_dataset, register_dataset
 
 __all__ = ["TEDLIUM"]
@@ -114,6 +114,13 @@ class TEDLIUM(Recordings):
             if line.strip()
         ]
         self._phoneme_dict: dict[str, tuple[str, ...]] | None = None
+
+    def get_metadata(self, n: int) -> tuple[str, int, str, str, str, str]:
+        """Item `n` with the path of the talk's recording below the subset's folder in place of the waveform."""
+        name, segment = self._segments[n]
+        path = f"sph/{name}{self._ext_audio}"
+        rate = read_sample_rate(self._path / path)
+        return path, rate, segment.transcript, segment.talk, segment.speaker, segment.identifier
 
     def __getitem__(self, n: int) -> tuple[Tensor, int, str, str, str, str]:
         """(waveform, sample rate, transcript, talk, speaker, identifier) number `n`."""

@@ -8,10 +8,9 @@ References:
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from torch import Tensor
-
-from flambeau.audio.datasets._recordings import Recordings, archive, chosen, fields, from_elsewhere, read_recording
+from flambeau.audio.datasets._recordings import Listed, archive, chosen, fields, from_elsewhere
 from flambeau.core.datasets import DatasetInfo, register_dataset
 
 __all__ = ["VCTK_092"]
@@ -33,7 +32,7 @@ _INFO = DatasetInfo(
 
 
 @register_dataset(info=_INFO)
-class VCTK_092(Recordings):
+class VCTK_092(Listed):
     """110 speakers of English with various accents, about 400 sentences each, by two microphones; 48 kHz.
 
     Args:
@@ -72,11 +71,10 @@ class VCTK_092(Recordings):
     def _recording(self, speaker: str, name: str) -> Path:
         return self._audio_dir / speaker / f"{name}_{self._mic_id}{self._audio_ext}"
 
-    def __getitem__(self, n: int) -> tuple[Tensor, int, str, str, str]:
-        """(waveform, sample rate, transcript, speaker, utterance) number `n`."""
+    def _entry(self, n: int) -> tuple[Path, tuple[Any, ...]]:
         speaker, name = self._sample_ids[n]
         transcript = (self._txt_dir / speaker / f"{name}.txt").read_text(encoding="utf-8").partition("\n")[0]
-        return (*read_recording(self._recording(speaker, name)), transcript, speaker, name.partition("_")[2])
+        return self._recording(speaker, name), (transcript, speaker, name.partition("_")[2])
 
     def __len__(self) -> int:
         return len(self._sample_ids)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from torch import Tensor
-
-from flambeau.audio.datasets._recordings import Recordings, archive, fields, from_elsewhere, read_recording
+from flambeau.audio.datasets._recordings import Listed, archive, fields, from_elsewhere
 from flambeau.core.datasets import DatasetInfo, Field, register_dataset
 
 __all__ = ["YESNO"]
@@ -26,7 +25,7 @@ _INFO = DatasetInfo(
 
 
 @register_dataset(info=_INFO)
-class YESNO(Recordings):
+class YESNO(Listed):
     """Sixty recordings of one man who says "yes" or "no" in Hebrew, eight times each; 8 kHz.
 
     Args:
@@ -51,10 +50,9 @@ class YESNO(Recordings):
         self._path = from_elsewhere(_INFO, root, url, folder_in_archive, download=download) / folder_in_archive
         self._walker = sorted(path.stem for path in self._path.glob("*.wav"))
 
-    def __getitem__(self, n: int) -> tuple[Tensor, int, list[int]]:
-        """(waveform, sample rate, labels) number `n`."""
+    def _entry(self, n: int) -> tuple[Path, tuple[Any, ...]]:
         name = self._walker[n]
-        return (*read_recording(self._path / f"{name}.wav"), [int(label) for label in name.split("_")])
+        return self._path / f"{name}.wav", ([int(label) for label in name.split("_")],)
 
     def __len__(self) -> int:
         return len(self._walker)

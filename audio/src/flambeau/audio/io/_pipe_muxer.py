@@ -164,7 +164,7 @@ class PipeMuxer:
             options |= {"fps_mode": "passthrough"} if version() >= (5, 1) else {"vsync": "passthrough"}
         # Numbers behind "g", the container, tell the builder's keys apart; the program does not look at them.
         options |= {f"metadata:g:{number}": f"{key}={value}" for number, (key, value) in enumerate(metadata.items())}
-        written = ffmpeg.output(*(source[str(n)] for n in range(len(self._wishes))), target, **options, **option)
+        written = ffmpeg.output(*(source[str(n)] for n in range(len(self._wishes))), target, **(options | option))
         fixed = ["-hide_banner", "-nostdin", "-v", "error", "-nostats", "-copyts", "-xerror", "-y"]
         return [str(word) for word in ffmpeg.compile(written.global_args(*fixed), cmd=find_ffmpeg())]
 
