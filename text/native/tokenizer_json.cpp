@@ -21,6 +21,7 @@ struct fl_tok {
     fb::text::Buffer<uint8_t> bytes;  // of all tokens as `decode` writes them, end to end
     fb::text::Buffer<int64_t> begins, ends;  // by id; begin -1 for an id that is not used
     bool pieces = false;  // spaces between words, and "##" before what continues one
+    bool folds = false;   // texts are folded to lower case and stripped, and decoded texts end without a space
 };
 
 namespace fb::text {
@@ -35,6 +36,11 @@ constexpr int32_t most_ids = 1 << 24;
 constexpr const char* gpt2_pattern =
     "(?<=[\t-\r ]) '(?:s|t|re|ve|m|ll|d)|'(?:s|t|re|ve|m|ll|d)| ?\\p{L}+| ?\\p{N}+| ?[^\t-\r \\p{L}\\p{N}]+"
     "|[\t-\r ]+(?![^\t-\r ])|[\t-\r ]+";
+
+// What `CLIPTokenizer` and `CharBPETokenizer` write as theirs.
+constexpr const char* clip_pattern =
+    "<\\|startoftext\\|>|<\\|endoftext\\|>|'(?:[s\xC5\xBF]|t|re|ve|m|ll|d)|\\p{L}+|\\p{N}|[^ \\t\\n\\f\\r\\p{L}\\p{N}]+";
+constexpr const char* words_pattern = "[^\\s]+\\n?";
 
 bool fail(const char* message) noexcept {
     if (!problem[0]) snprintf(problem, sizeof problem, "%s", message);
@@ -136,25 +142,50 @@ struct Builder {
         return true;
     }
 
-    bool gpt2_words() noexcept {
-        const int32_t steps = json.get(json.get(root, "pre_tokenizer"), "pretokenizers");
+    // The pattern of the words is this one, written by itself or as the first of several steps.
+    bool splits_by(const char* pattern) const noexcept {
+        const int32_t pre = json.get(root, "pre_tokenizer"), steps = json.get(pre, "pretokenizers");
+        const int32_t first = steps < 0 ? pre : json.nodes[steps].child;
+        return json.says(json.get(json.get(first, "pattern"), "Regex"), pattern);
+    }
+
+    // The normalizer is: lower case, then no white space at the ends; nothing else.
+    bool lowers_and_strips() const noexcept {
+        const int32_t steps = json.get(json.get(root, "normalizer"), "normalizers");
         const int32_t first = steps < 0 ? -1 : json.nodes[steps].child;
-        return json.says(json.get(json.get(first, "pattern"), "Regex"), gpt2_pattern);
+        const int32_t second = first < 0 ? -1 : json.nodes[first].next;
+        return count(steps) == 2 && json.says(json.get(first, "type"), "Lowercase") &&
+               json.says(json.get(second, "type"), "Strip");
     }
 
     bool byte_pairs() noexcept {
-        if (!gpt2_words()) return fail("its words are not those that GPT2BPETokenizer writes");
-        const int32_t merges = json.get(model, "merges");
+        const bool clip = splits_by(clip_pattern), words = splits_by(words_pattern);
+        if (!clip && !words && !splits_by(gpt2_pattern))
+            return fail("its words are not those that GPT2BPETokenizer, CLIPTokenizer or CharBPETokenizer writes");
+        if (clip && !lowers_and_strips()) return fail("its normalizer is more than lower case and stripping");
+        result->folds = clip;
+        const int32_t merges = json.get(model, "merges"), end_mark = json.get(model, "end_of_word_suffix");
+        const bool marked = end_mark >= 0 && json.nodes[end_mark].kind == Json::String;
+        const uint8_t* suffix = marked ? text(end_mark) : nullptr;
+        const int64_t suffix_size = marked ? json.nodes[end_mark].size : 0;
         const int64_t tokens = count(vocabulary), pairs = count(merges);
         const ByteCharacters characters;
         Index index;
-        Buffer<int32_t> ids, rows;
-        if (!index.room(tokens + 256) || !ids.resize(tokens) || !rows.resize(pairs * 4)) return fail("out of memory");
+        Buffer<int32_t> ids, rows, points;
+        if (!index.room(tokens + 1024) || !ids.resize(tokens) || !rows.resize(pairs * 4)) return fail("out of memory");
         int32_t number = 0;
         for (int32_t child = json.nodes[vocabulary].child; child >= 0; child = json.nodes[child].next, ++number) {
+            const int64_t size = json.nodes[child].name_size;
             ids[number] = id_of(child);
-            index.at(name(child), json.nodes[child].name_size) = {name(child), json.nodes[child].name_size, number};
-            if (!add_bytes(ids[number], name(child), json.nodes[child].name_size, characters)) return false;
+            index.at(name(child), size) = {name(child), size, number};
+            const bool ends = suffix_size && size >= suffix_size &&
+                              memcmp(name(child) + size - suffix_size, suffix, size_t(suffix_size)) == 0;
+            const int64_t bare = ends ? size - suffix_size : size;
+            if (words) {
+                add_point(points, name(child), size, 0, number);
+                if (ends || !suffix_size) add_point(points, name(child), bare, 1, number);
+            }
+            if (!add_bytes(ids[number], name(child), bare, words ? nullptr : &characters, ends)) return false;
         }
         int32_t rank = 0;
         for (int32_t pair = merges < 0 ? -1 : json.nodes[merges].child; pair >= 0; pair = json.nodes[pair].next, ++rank) {
@@ -162,13 +193,33 @@ struct Builder {
             rows[4 * rank + 3] = rank;
         }
         int32_t symbols[512];
+        Buffer<uint8_t> last;
+        if (points.failed() || !last.resize(4 + suffix_size)) return fail("out of memory");
         for (int byte = 0; byte < 256; ++byte) {
-            uint8_t character[4];
-            const int size = encode(characters.point[byte], character);
-            symbols[byte] = symbols[256 + byte] = index.at(character, size).number;
+            const int size = encode(characters.point[byte], last.data());
+            symbols[byte] = index.at(last.data(), size).number;
+            if (suffix_size) memcpy(last.data() + size, suffix, size_t(suffix_size));
+            symbols[256 + byte] = index.at(last.data(), size + suffix_size).number;
         }
-        result->engine = fb_tokenizer_bpe(0, ids.data(), tokens, rows.data(), pairs, symbols, nullptr, 0, -1);
+        const int32_t unknown = json.get(model, "unk_token");
+        int32_t unknown_id = -1;
+        if (unknown >= 0 && json.nodes[unknown].kind == Json::String) {
+            const int32_t known = index.at(text(unknown), json.nodes[unknown].size).number;
+            if (known >= 0) unknown_id = ids[known];
+        }
+        result->engine = fb_tokenizer_bpe(words ? 2 : clip ? 1 : 0, ids.data(), tokens, rows.data(), pairs,
+                                          words ? nullptr : symbols, points.data(), points.size() / 3, unknown_id);
         return result->engine || fail("out of memory");
+    }
+
+    // The symbol of a character, if the token is one.
+    static void add_point(Buffer<int32_t>& points, const uint8_t* token, int64_t size, int32_t ends,
+                          int32_t number) noexcept {
+        uint32_t point;
+        if (size < 1 || decode(token, token + size, point) != size) return;
+        points.push(int32_t(point));
+        points.push(ends);
+        points.push(number);
     }
 
     bool read_merge(int32_t pair, Index& index, int32_t* row) noexcept {
@@ -187,18 +238,20 @@ struct Builder {
         return (row[0] >= 0 && row[1] >= 0 && row[2] >= 0) || fail("a merge is of tokens that the vocabulary lacks");
     }
 
-    bool add_bytes(int32_t id, const uint8_t* token, int64_t size, const ByteCharacters& characters) noexcept {
+    // What a token stands for: its bytes, where characters stand for them, and a space for the mark of a word's end.
+    bool add_bytes(int32_t id, const uint8_t* token, int64_t size, const ByteCharacters* characters, bool space) noexcept {
         Buffer<uint8_t> raw;
         for (const uint8_t *at = token, *end = token + size; at < end;) {
             uint32_t point;
             const int length = decode(at, end, point);
-            if (point < 512 && characters.byte[point] >= 0) {
-                raw.push(uint8_t(characters.byte[point]));
+            if (characters && point < 512 && characters->byte[point] >= 0) {
+                raw.push(uint8_t(characters->byte[point]));
             } else {
                 for (int i = 0; i < length; ++i) raw.push(at[i]);
             }
             at += length;
         }
+        if (space) raw.push(' ');
         return !raw.failed() && add_token(id, raw.data(), raw.size());
     }
 
@@ -231,6 +284,25 @@ struct Builder {
         return result->engine || fail("out of memory");
     }
 };
+
+// Appends a text, character by character in lower case and without white space at its ends.
+void fold(const uint8_t* at, const uint8_t* end, Buffer<uint8_t>& out) noexcept {
+    bool begun = false;
+    int64_t keep = out.size();
+    while (at < end) {
+        uint32_t point;
+        at += decode(at, end, point);
+        const bool space = properties(point) & Space;
+        if (space && !begun) continue;
+        begun = true;
+        uint8_t bytes[8];
+        int size = point == 0x130 ? encode('i', bytes) : encode(lower(point), bytes);
+        if (point == 0x130) size += encode(0x307, bytes + size);
+        for (int i = 0; i < size; ++i) out.push(bytes[i]);
+        if (!space) keep = out.size();
+    }
+    if (!out.failed()) out.resize(keep);
+}
 
 bool read_file(const char* path, Buffer<uint8_t>& content) noexcept {
     FILE* file = fopen(path, "rb");
@@ -286,12 +358,28 @@ FB_EXPORT int64_t fl_tok_encode_batch(fl_tok* tokenizer, const char* text, const
         const int64_t size = offsets[i + 1] - offsets[i];
         if (fb_utf8_valid(bytes + offsets[i], size) != size) return -3;
     }
-    return fb_tokenizer_encode_batch(tokenizer->engine, bytes, offsets, count, ids, rows, factor);
+    if (!tokenizer->folds) return fb_tokenizer_encode_batch(tokenizer->engine, bytes, offsets, count, ids, rows, factor);
+    // A character has at most half as many bytes more in lower case, and a byte gives at most one id.
+    Buffer<uint8_t> folded;
+    Buffer<int64_t> places;
+    places.push(0);
+    for (int64_t i = 0; i < count; ++i) {
+        fold(bytes + offsets[i], bytes + offsets[i + 1], folded);
+        places.push(folded.size());
+    }
+    if (folded.failed() || places.failed()) return -1;
+    return fb_tokenizer_encode_batch(tokenizer->engine, folded.data(), places.data(), count, ids, rows, 1);
 }
 
 FB_EXPORT int64_t fl_tok_decode(const fl_tok* tokenizer, const int32_t* ids, int64_t count, char* text, int64_t room) {
-    int64_t total = 0;
+    int64_t total = 0, spaces = 0;
     const auto put = [&](uint8_t byte) noexcept {
+        if (tokenizer->folds && byte == ' ') {  // one at the end is left out
+            ++spaces;
+            return;
+        }
+        for (; spaces; --spaces, ++total)
+            if (total < room) text[total] = ' ';
         if (total < room) text[total] = char(byte);
         ++total;
     };

@@ -52,16 +52,24 @@ def ran(program: Path, tokenizer: Path, lines: list[str]) -> list[tuple[list[int
     return [(list(map(int, ids.split())), text) for ids, text in rows]
 
 
-@pytest.mark.parametrize("tokenizer", ["gpt2", "bert"], indirect=True)
+@pytest.mark.parametrize("tokenizer", ["gpt2", "clip", "bert", "char_bpe"], indirect=True)
 def test_a_program_in_c_gives_the_same_ids(program, tokenizer, tmp_path):
     tokenizer.to_tokenizer_json(tmp_path / "tokenizer.json")
-    lines = ["hello world", "  hello  'll é 中文 12!", "", "aaaa\u00a0😀", "unbelievable don't"]
+    lines = [
+        "hello world",
+        "  hello  'll é 中文 12!",
+        "",
+        "aaaa\u00a0😀",
+        "unbelievable don't",
+        " \u2003HELLO \u0130 \v\u3000",
+    ]
+    lines += ["<|endoftext|>hello", "<pad> hello<pad>", "\x1chello\x85", "\u023a" * 40]
     results = ran(program, tmp_path / "tokenizer.json", lines)
     assert [ids for ids, _ in results] == tokenizer.encode_ids(lines)
     assert [text for _, text in results] == [tokenizer.decode(ids) for ids, _ in results]
 
 
-@pytest.mark.parametrize("name", ["gpt2", "bert_uncased", "bert_cased"])
+@pytest.mark.parametrize("name", ["gpt2", "clip", "bert_uncased", "bert_cased", "char_bpe"])
 def test_a_program_in_c_gives_the_golden_ids(program, name, tmp_path):
     golden = golden_values("text_tokenizers", __file__)
     vocabularies = require_shared(__file__) / "golden" / "text_vocab"
@@ -71,6 +79,8 @@ def test_a_program_in_c_gives_the_golden_ids(program, name, tmp_path):
     tokenizer = kind(**options)
     tokenizer.to_tokenizer_json(tmp_path / "tokenizer.json")
     lines = [text for text in golden["strings"] if not set(text) & {"\n", "\0", "\t"} and text == text.strip()]
+    if name == "clip":  # a capital sigma at a word's end differs, as is told
+        lines = [text for text in lines if "Σ" not in text]
     assert len(lines) > 350
     assert [ids for ids, _ in ran(program, tmp_path / "tokenizer.json", lines)] == tokenizer.encode_ids(lines)
 
@@ -90,6 +100,11 @@ def test_a_program_in_c_gives_the_golden_ids(program, name, tmp_path):
             "out of range",
         ),
         ("[" * 100_000, "not JSON"),
+        (
+            '{"pre_tokenizer": {"pattern": {"Regex": "[^\\\\s]+\\\\n?"}}, "model": {"type": "BPE", "vocab": {"a": 0}, '
+            '"merges": [["a", "b"]]}}',
+            "lacks",
+        ),
     ],
 )
 def test_a_damaged_file_is_refused_with_its_reason(program, tmp_path, content, message):

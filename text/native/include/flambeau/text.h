@@ -8,7 +8,8 @@
  *     int64_t count = fl_tok_encode_batch(tokenizer, "helloworld!", offsets, 2, ids, 2 * 11, rows);
  *     fl_tok_close(tokenizer);
  *
- * Byte pairs as GPT-2 has them and word pieces as BERT has them. A tokenizer may be used by many threads at a time.
+ * Byte pairs as GPT-2 and CLIP have them, pairs of characters, and word pieces as BERT has them. A tokenizer may be used
+ * by many threads at a time.
  */
 
 #ifndef FLAMBEAU_TEXT_H

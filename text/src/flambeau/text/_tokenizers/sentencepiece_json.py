@@ -174,7 +174,8 @@ def _pairs(model: Model) -> list[list[str]]:
 def _ranked(texts: list[str], merges: list[list[str]]) -> tuple[list[float], set[int]]:
     """Scores of the pieces that merges make, in their order, and which pieces there are in texts."""
     places = {text: place for place, text in enumerate(texts)}
-    scores, made = [float(-len(texts))] * len(texts), set()
+    scores = [float(-len(texts))] * len(texts)
+    made: set[int] = set()
     for left, right in merges:
         place = places[left + right]
         if place not in made:
