@@ -35,6 +35,7 @@ from flambeau.audio.datasets import LIBRISPEECH
 from flambeau.audio.functional import edit_distance, resample
 from flambeau.audio.models.decoder import CTCDecoder, ctc_decoder, download_pretrained_files
 from flambeau.audio.pipelines import Wav2Vec2ASRBundle
+from flambeau.audio.pipelines.wav2vec2_wrapper import Prepared
 from flambeau.core.errors import ConfigError, UnknownNameError, close_names
 from flambeau.core.files import write_atomic
 from flambeau.core.progress import progress
@@ -95,7 +96,8 @@ class Trained:
 
         model: nn.Module = BUILDERS[self.size](aux_num_out=len(self.get_labels()))
         model.load_state_dict(torch.load(self.state, map_location="cpu", weights_only=True))
-        return model.eval()
+        # The large ones want each waveform with zero mean and unit variance.
+        return Prepared(model, self.size != "base", False, False).eval()  # type: ignore[arg-type]
 
 
 def tokens_for(lexicon: str | Path, labels: Sequence[str]) -> list[str]:

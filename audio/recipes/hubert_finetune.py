@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from hubert_labels import prepared
 from hubert_pretrain import network
 from recipe_options import add_training, parser_of, progress_of, report, required
 from resumable import Data, Trainer, by_seconds, device_of, read_checkpoint
@@ -134,8 +135,8 @@ def greedy(logits: Tensor) -> str:
 class Transcribed:
     """Waveforms and labels of a set whose items are as LibriSpeech's."""
 
-    def __init__(self, items: Any, root: Path) -> None:
-        self.items = items
+    def __init__(self, items: Any, root: Path, size: str) -> None:
+        self.items, self.size = items, size
         self.seconds = []
         with progress("lengths", len(items)) as advance:
             for number in range(len(items)):
@@ -145,7 +146,7 @@ class Transcribed:
     def __getitem__(self, key: tuple[int, int]) -> tuple[Tensor, Tensor]:
         """(time,) and (letters,)."""
         waveform, _, transcript, *_ = self.items[key[0]]
-        return waveform[0], encoded(transcript)
+        return prepared(waveform[0], self.size), encoded(transcript)
 
 
 def padded(items: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -165,13 +166,13 @@ def ctc(model: FineTuned, batch: tuple[Tensor, ...], step: int) -> tuple[Tensor,
 
 
 @torch.inference_mode()
-def error_rate(model: FineTuned, items: Any, device: torch.device) -> float:
+def error_rate(model: FineTuned, items: Any, size: str, device: torch.device) -> float:
     """Wrong, missing and needless words of greedy decoding, in percent of those said."""
     wrong = said = 0
     with progress("validation", len(items)) as advance:
         for number in range(len(items)):
             waveform, _, transcript, *_ = items[number]
-            logits, _ = model(waveform.to(device), torch.tensor([waveform.shape[1]], device=device))
+            logits, _ = model(prepared(waveform, size).to(device), torch.tensor([waveform.shape[1]], device=device))
             words = transcript.split()
             wrong += edit_distance(greedy(logits[0].cpu()).split(), words)
             said += len(words)
@@ -179,24 +180,25 @@ def error_rate(model: FineTuned, items: Any, device: torch.device) -> float:
     return 100 * wrong / max(1, said)
 
 
-def begin(arguments: argparse.Namespace) -> Wav2Vec2Model:
-    """The pretrained network: of a run of `hubert_pretrain.py`, or published."""
+def begin(arguments: argparse.Namespace) -> tuple[Wav2Vec2Model, str]:
+    """The pretrained network, of a run of `hubert_pretrain.py` or published, and its size."""
     if arguments.checkpoint is None:
         built: Wav2Vec2Model = BUILDERS[arguments.size](weights=arguments.weights, encoder_layer_drop=0.1)
-        return built
+        return built, arguments.size
     kept = read_checkpoint(arguments.checkpoint)
     model = network(kept["settings"]["size"], kept["settings"]["classes"])
     model.load_state_dict(kept["state"]["model"])
-    return model.wav2vec2
+    return model.wav2vec2, kept["settings"]["size"]
 
 
 def run(arguments: argparse.Namespace, masks: Masks) -> dict[str, Any]:
     """Fine-tune and validate."""
     device = device_of(arguments.device)
-    items = LibriLightLimited(arguments.root, arguments.subset)
-    utterances = Transcribed(items, arguments.root / "librispeech_finetuning")
     torch.manual_seed(arguments.seed)
-    model = FineTuned(begin(arguments), masks, arguments.freeze).to(device)
+    pretrained, size = begin(arguments)
+    items = LibriLightLimited(arguments.root, arguments.subset)
+    utterances = Transcribed(items, arguments.root / "librispeech_finetuning", size)
+    model = FineTuned(pretrained, masks, arguments.freeze).to(device)
     learning = [one for one in model.parameters() if one.requires_grad]
     optimizer = torch.optim.Adam(learning, lr=arguments.lr, betas=(0.9, 0.98), eps=1e-8)
     names = ("subset", "seconds", "lr", "warmup", "hold", "decay", "freeze", "seed", "accumulate")
@@ -204,7 +206,7 @@ def run(arguments: argparse.Namespace, masks: Masks) -> dict[str, Any]:
         model,
         optimizer,
         folder=arguments.out,
-        settings={name: getattr(arguments, name) for name in names},
+        settings={**{name: getattr(arguments, name) for name in names}, "size": size},
         schedule=three_stages(optimizer, arguments.warmup, arguments.hold, arguments.decay),
         accumulate=arguments.accumulate,
         save_every=arguments.save_every,
@@ -219,7 +221,7 @@ def run(arguments: argparse.Namespace, masks: Masks) -> dict[str, Any]:
     def after_epoch() -> dict[str, float]:
         measured = {"loss": trainer.last_loss}
         if validation is not None and trainer.epoch % arguments.validate_every == 0:
-            measured["word_error_rate"] = error_rate(model, validation, device)
+            measured["word_error_rate"] = error_rate(model, validation, size, device)
         return measured
 
     steps = arguments.warmup + arguments.hold + arguments.decay
@@ -233,7 +235,7 @@ def run(arguments: argparse.Namespace, masks: Masks) -> dict[str, Any]:
     result = {**progress_of(trainer), "finished": finished, "history": trainer.history}
     if finished:
         if validation is not None:
-            result["word_error_rate"] = error_rate(model, validation, device)
+            result["word_error_rate"] = error_rate(model, validation, size, device)
         if trainer.rank == 0:
             content = io.BytesIO()
             torch.save(model.finished(), content)

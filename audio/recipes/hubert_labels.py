@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from flambeau.audio import info, load
 from flambeau.audio.compliance.kaldi import mfcc
@@ -102,12 +103,18 @@ def cepstra(waveform: Tensor) -> Tensor:
     return torch.cat([coefficients, slopes, compute_deltas(slopes)]).T[::2]
 
 
-def layer(model: nn.Module, number: int, device: torch.device) -> Features:
-    """What a layer of a network gives, the first being 1."""
+def prepared(waveform: Tensor, size: str) -> Tensor:
+    """A waveform as networks of a size want it: the large ones with zero mean and unit variance."""
+    return F.layer_norm(waveform, waveform.shape[-1:]) if size in ("large", "xlarge") else waveform
+
+
+def layer(model: nn.Module, size: str, number: int, device: torch.device) -> Features:
+    """What a layer of a network of some size gives, the first being 1."""
 
     @torch.inference_mode()
     def features(waveform: Tensor) -> Tensor:
-        found, _ = model.extract_features(waveform.unsqueeze(0).to(device), num_layers=number)  # type: ignore[operator]
+        heard = prepared(waveform.unsqueeze(0), size).to(device)
+        found, _ = model.extract_features(heard, num_layers=number)  # type: ignore[operator]
         last: Tensor = found[-1][0]
         return last.float().cpu()
 

@@ -3,7 +3,7 @@
     python audio/recipes/hubert_pretrain.py label --root DATA --folder LABELS1
     python audio/recipes/hubert_pretrain.py train --folder LABELS1 --out RUN1
     python audio/recipes/hubert_pretrain.py label --root DATA --folder LABELS2 --checkpoint RUN1/checkpoint.pt
-    python audio/recipes/hubert_pretrain.py train --folder LABELS2 --out RUN2 --steps 400000 --classes 500
+    python audio/recipes/hubert_pretrain.py train --folder LABELS2 --out RUN2 --steps 400000
     python audio/recipes/hubert_pretrain.py --tiny
 
 Labels of the first iteration are 100 clusters of cepstra with slopes (39 channels), those of the second 500 clusters of
@@ -26,7 +26,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hubert_labels import RATE, Features, Recordings, cepstra, gathered, k_means, layer, read_labels, write_labels
+from hubert_labels import (
+    RATE,
+    Features,
+    Recordings,
+    cepstra,
+    gathered,
+    k_means,
+    layer,
+    prepared,
+    read_labels,
+    write_labels,
+)
 from recipe_options import add_result, add_training, parser_of, progress_of, report, required
 from resumable import Data, Trainer, by_seconds, device_of, read_checkpoint
 from tone_speech import write_librispeech
@@ -91,13 +102,13 @@ def _tiny_network(classes: int) -> HuBERTPretrainModel:
 class Utterances:
     """Waveforms with their labels; longer ones are cut in `collate`, where it is known how long the shortest is."""
 
-    def __init__(self, recordings: Recordings, labels: list[Tensor], numbers: list[int]) -> None:
-        self.recordings, self.labels, self.numbers = recordings, labels, numbers
+    def __init__(self, recordings: Recordings, labels: list[Tensor], numbers: list[int], size: str) -> None:
+        self.recordings, self.labels, self.numbers, self.size = recordings, labels, numbers, size
 
     def __getitem__(self, key: tuple[int, int]) -> tuple[Tensor, Tensor, int]:
         """Waveform (time,), labels (frames,), and the seed of the cut."""
         number, seed = self.numbers[key[0]], key[1]
-        return self.recordings.waveform(number), self.labels[number].long(), seed
+        return prepared(self.recordings.waveform(number), self.size), self.labels[number].long(), seed
 
 
 def cut(items: list[tuple[Tensor, Tensor, int]]) -> tuple[Tensor, Tensor]:
@@ -167,7 +178,7 @@ def label(arguments: argparse.Namespace) -> dict[str, Any]:
         kept = read_checkpoint(arguments.checkpoint)
         model = network(kept["settings"]["size"], kept["settings"]["classes"])
         model.load_state_dict(kept["state"]["model"])
-        features = layer(model.wav2vec2.eval().to(device), arguments.layer, device)
+        features = layer(model.wav2vec2.eval().to(device), kept["settings"]["size"], arguments.layer, device)
     points = gathered(recordings, features, arguments.share, arguments.seed)
     centres = k_means(points, clusters, seed=arguments.seed)
     recordings.write(arguments.folder / "train.tsv")
@@ -184,20 +195,19 @@ def train(arguments: argparse.Namespace) -> dict[str, Any]:
     numbers = recordings.between(arguments.least, arguments.most)
     if not numbers:
         raise SystemExit(f"no recording has {arguments.least} to {arguments.most} samples; look at --least and --most.")
+    classes = arguments.classes or int((arguments.folder / "classes.txt").read_text())
     highest = max(int(one.max()) for one in labels if len(one))
-    if highest >= arguments.classes:
-        raise SystemExit(
-            f"a label is {highest}, but --classes is {arguments.classes}; give as many as there are clusters."
-        )
+    if highest >= classes:
+        raise SystemExit(f"a label is {highest}, but --classes is {classes}; give as many as there are clusters.")
     torch.manual_seed(arguments.seed)
-    model = network(arguments.size, arguments.classes).to(device)
+    model = network(arguments.size, classes).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.lr, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01)
-    names = ("size", "classes", "seconds", "lr", "warmup", "steps", "clip", "least", "most", "seed", "accumulate")
+    names = ("size", "seconds", "lr", "warmup", "steps", "clip", "least", "most", "seed", "accumulate")
     trainer = Trainer(
         model,
         optimizer,
         folder=arguments.out,
-        settings={name: getattr(arguments, name) for name in names},
+        settings={**{name: getattr(arguments, name) for name in names}, "classes": classes},
         schedule=rising_and_falling(optimizer, arguments.warmup, arguments.steps),
         clip=arguments.clip,
         accumulate=arguments.accumulate,
@@ -215,7 +225,7 @@ def train(arguments: argparse.Namespace) -> dict[str, Any]:
     def after_epoch() -> dict[str, float]:
         return {"loss": trainer.last_loss, "accuracy": loss.accuracy()}
 
-    data = Data(Utterances(recordings, labels, numbers), plan, cut, arguments.workers)
+    data = Data(Utterances(recordings, labels, numbers, arguments.size), plan, cut, arguments.workers)
     finished = trainer.fit(data, loss, steps=arguments.steps, after_epoch=after_epoch, stop_after=arguments.stop_after)
     return {**progress_of(trainer), "finished": finished, "history": trainer.history}
 
@@ -232,7 +242,7 @@ def tiny(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     for iteration, (clusters, steps) in enumerate(((12, 60), (16, 20)), 1):
         place = {"folder": folder / f"labels{iteration}", "out": folder / f"run{iteration}"}
         found = label(argparse.Namespace(**labelling, **place, clusters=clusters, checkpoint=checkpoint))
-        training = {**common, **sizes, **rest, **place, "classes": clusters, "steps": steps}
+        training = {**common, **sizes, **rest, **place, "classes": None, "steps": steps}
         result[f"iteration_{iteration}"] = {**found, **train(argparse.Namespace(**training))}
         checkpoint = place["out"] / "checkpoint.pt"
     return result
@@ -258,7 +268,7 @@ def make_parser() -> argparse.ArgumentParser:
     two = commands.add_parser("train", help="train on labelled recordings")
     two.add_argument("--folder", type=Path, help="what `label` wrote")
     two.add_argument("--size", choices=("base", "large", "xlarge"), default="base")
-    two.add_argument("--classes", type=int, default=100, help="clusters (default: %(default)s)")
+    two.add_argument("--classes", type=int, help="clusters; as many as `label` made")
     two.add_argument("--steps", type=int, default=250_000)
     two.add_argument("--seconds", type=float, default=87.5, help="of a batch (default: %(default)s)")
     two.add_argument("--lr", type=float, default=5e-4)

@@ -89,7 +89,9 @@ class Trainer:
         seed: int = 0,
         device: torch.device | str = "cpu",
     ) -> None:
-        self.model, self.optimizer, self.settings, self.clip = model.to(device), optimizer, settings, clip
+        self.rank, self.world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+        self.model, self.optimizer, self.clip = model.to(device), optimizer, clip
+        self.settings = {**settings, "processes": self.world}
         self.accumulate, self.save_every, self.seed, self.device = accumulate, save_every, seed, torch.device(device)
         self.schedule = schedule
         self.parts = {"model": model, "optimizer": optimizer, **(parts or {})}
@@ -98,7 +100,6 @@ class Trainer:
         self.step = self.epoch = self.done = 0  # `done`: steps of the epoch that is under way
         self.history: list[dict[str, float]] = []
         self.last_loss = math.nan
-        self.rank, self.world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
         self.path = None if folder is None else folder / "checkpoint.pt"
         if self.path is not None and self.path.is_file():
             self._resume(self.path)

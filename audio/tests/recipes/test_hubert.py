@@ -203,3 +203,11 @@ def test_the_convolutions_never_learn_and_the_transformer_not_before_its_time():
         assert (encoder.grad is not None) == learns
         assert model.aux.weight.grad is not None
         assert all(one.grad is None for one in model.wav2vec2.feature_extractor.parameters())
+
+
+@pytest.mark.parametrize(("size", "mean", "deviation"), [("base", 3.0, 2.0), ("large", 0.0, 1.0)])
+def test_large_networks_hear_waveforms_of_zero_mean_and_unit_variance(size, mean, deviation):
+    waveform = 3 + 2 * torch.randn(50_000, generator=torch.Generator().manual_seed(0))
+    heard = labels.prepared(waveform, size)
+    assert heard.mean().item() == pytest.approx(mean, abs=0.02)
+    assert heard.std().item() == pytest.approx(deviation, abs=0.02)
