@@ -79,7 +79,14 @@ def load_sp_model(spm: str | os.PathLike[str] | io.BufferedReader) -> Any:
 
 
 def sentencepiece_numericalizer(sp_model: Any) -> Callable[[Iterable[str]], Iterator[list[int]]]:
-    """A generator of the ids of each text, by a model of `load_sp_model`."""
+    """A generator of the ids of each text.
+
+    Args:
+        sp_model: from `load_sp_model`.
+
+    Returns:
+        A function from texts to an iterator of their lists of ids.
+    """
 
     def numericalize(txt_iter: Iterable[str]) -> Iterator[list[int]]:
         for line in txt_iter:
@@ -89,7 +96,14 @@ def sentencepiece_numericalizer(sp_model: Any) -> Callable[[Iterable[str]], Iter
 
 
 def sentencepiece_tokenizer(sp_model: Any) -> Callable[[Iterable[str]], Iterator[list[str]]]:
-    """A generator of the pieces of each text, by a model of `load_sp_model`."""
+    """A generator of the pieces of each text.
+
+    Args:
+        sp_model: from `load_sp_model`.
+
+    Returns:
+        A function from texts to an iterator of their lists of pieces.
+    """
 
     def tokenize(txt_iter: Iterable[str]) -> Iterator[list[str]]:
         for line in txt_iter:
@@ -120,7 +134,15 @@ def custom_replace(replace_pattern: Iterable[tuple[str, str]]) -> Callable[[Iter
 
 
 def simple_space_split(iterator: Iterable[str]) -> Iterator[list[str]]:
-    """The words of each text, split at whitespace."""
+    """The words of each text, split at whitespace.
+
+    Args:
+        iterator: texts.
+
+    Example:
+        >>> list(simple_space_split(["the  mill", ""]))
+        [['the', 'mill'], []]
+    """
     for line in iterator:
         yield line.split()
 
@@ -151,6 +173,9 @@ def filter_wikipedia_xml(text_iterator: Iterable[str]) -> Iterator[str]:
     Redirects and lines with nothing left are left out. The rules are those by which the corpora enwik8 and text8 were
     made.
 
+    Args:
+        text_iterator: lines of the dump.
+
     Raises:
         TypeError: this cannot be iterated.
 
@@ -167,7 +192,11 @@ def filter_wikipedia_xml(text_iterator: Iterable[str]) -> Iterator[str]:
 
 
 def to_map_style_dataset(iter_data: Iterable[T]) -> Dataset[T]:
-    """A data set with length and `[]`, of everything that an iterable gives, held in memory."""
+    """A data set with length and `[]`, of everything that an iterable gives, held in memory.
+
+    Args:
+        iter_data: a pipeline, or anything else that ends.
+    """
     return _MapStyleDataset(iter_data)
 
 

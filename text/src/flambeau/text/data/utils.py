@@ -66,12 +66,21 @@ def get_tokenizer(tokenizer: str | Tokenizer | None, language: str = "en") -> To
 
 
 def is_tokenizer_serializable(tokenizer: Any, language: str) -> bool:
-    """Whether a tokenizer of `get_tokenizer` can be pickled; spacy's cannot."""
+    """Whether a tokenizer of `get_tokenizer` can be pickled; spacy's cannot.
+
+    Args:
+        tokenizer: as for `get_tokenizer`.
+        language: has no effect.
+    """
     return bool(tokenizer != "spacy")
 
 
 def interleave_keys(a: int, b: int) -> int:
     """The bits of two numbers of 16 bits in turn, those of `a` first: sorting by it sorts by both at once.
+
+    Args:
+        a: from 0 to 65535.
+        b: likewise.
 
     Example:
         >>> f"{interleave_keys(0b10, 0b11):b}"
@@ -90,12 +99,20 @@ def get_torch_version() -> tuple[int, int]:
 
 
 def dtype_to_attr(dtype: torch.dtype) -> str:
-    """The name of a dtype in torch, such as "int32"."""
+    """The name of a dtype in torch.
+
+    Args:
+        dtype: such as `torch.int32`, for "int32".
+    """
     return str(dtype).removeprefix("torch.")
 
 
 def ngrams_iterator(token_list: Sequence[str], ngrams: int) -> Iterator[str]:
     """The tokens, then two neighbours joined by a space, and so on up to so many neighbours.
+
+    Args:
+        token_list: the tokens.
+        ngrams: the most neighbours, at least 1.
 
     Example:
         >>> list(ngrams_iterator(["here", "we", "are"], 2))
