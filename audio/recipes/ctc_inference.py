@@ -227,7 +227,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     files = (
         download_pretrained_files("librispeech" if arguments.no_lm else "librispeech-4-gram") if needs_files else None
     )
-    lexicon = arguments.lexicon or (files and files.lexicon)
+    lexicon = arguments.lexicon or (files.lexicon if files else "")
     model = None if arguments.no_lm else arguments.lm or (files and files.lm)
     settings = {
         "bundle": name, "subset": arguments.subset, "beam_size": arguments.beam_size, "lm": model and str(model),

@@ -153,7 +153,7 @@ def padded(items: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor, 
     """Waveforms (batch, time), their lengths, labels (batch, letters), and theirs."""
     waveforms, labels = zip(*items, strict=True)
     lengths, label_lengths = (torch.tensor([len(one) for one in many]) for many in (waveforms, labels))
-    return pad_sequence(waveforms, True), lengths, pad_sequence(labels, True), label_lengths
+    return pad_sequence(list(waveforms), True), lengths, pad_sequence(list(labels), True), label_lengths
 
 
 def ctc(model: FineTuned, batch: tuple[Tensor, ...], step: int) -> tuple[Tensor, int]:

@@ -215,7 +215,7 @@ class Trainer:
             return
         keys = [[(item, self._item_seed(item)) for item in batch] for group in groups for batch in group]
         loader = DataLoader(
-            _Keyed(data.items), batch_sampler=keys, collate_fn=data.collate, num_workers=data.workers  # type: ignore[arg-type]
+            _Keyed(data.items), batch_sampler=keys, collate_fn=data.collate, num_workers=data.workers
         )  # fmt: skip
         batches = iter(loader)
         for group in groups:

@@ -88,7 +88,7 @@ def padded(items: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor, Tensor, 
     """Symbols (batch, symbols), their numbers, spectrograms (batch, 80, frames), and their frames."""
     symbols, mels = zip(*items, strict=True)
     counts, frames = (torch.tensor([len(one) for one in many]) for many in (symbols, mels))
-    return pad_sequence(symbols, True), counts, pad_sequence(mels, True).transpose(1, 2), frames
+    return pad_sequence(list(symbols), True), counts, pad_sequence(list(mels), True).transpose(1, 2), frames
 
 
 def tacotron_loss(model: nn.Module, batch: tuple[Tensor, Tensor, Tensor, Tensor]) -> tuple[Tensor, int]:
@@ -119,7 +119,7 @@ def measured(model: nn.Module, passages: Passages, batch: int, device: torch.dev
 
 def network(symbols: int, small: bool) -> Tacotron2:
     """The paper's network, or one that learns in seconds."""
-    return Tacotron2(mask_padding=True, n_symbol=symbols, **(_TINY_SIZES if small else {}))  # type: ignore[arg-type]
+    return Tacotron2(mask_padding=True, n_symbol=symbols, **(_TINY_SIZES if small else {}))
 
 
 def run(arguments: argparse.Namespace, root: Path, folder: Path) -> dict[str, Any]:

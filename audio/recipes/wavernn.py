@@ -104,7 +104,7 @@ def measured(model: nn.Module, stretches: Stretches, device: torch.device) -> fl
     total = count = 0.0
     with progress("validation", len(stretches)) as advance:
         for number in range(len(stretches)):
-            value, samples = entropy(model, moved(stacked([stretches[number, None]]), device))  # type: ignore[arg-type]
+            value, samples = entropy(model, moved(stacked([stretches[number, None]]), device))
             total, count = total + value.item(), count + samples
             advance(1)
     return total / max(1.0, count)
