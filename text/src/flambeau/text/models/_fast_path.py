@@ -45,6 +45,7 @@ def fast_path_report(model: nn.Module, tokens: Tensor) -> FastPathReport:
         TypeError: the model has no encoder that skips padding.
 
     Example:
+        >>> from flambeau.text.models import RobertaEncoderConf, RobertaModel
         >>> small = RobertaEncoderConf(100, 32, 64, num_attention_heads=4, num_encoder_layers=2)
         >>> print(fast_path_report(RobertaModel(small), torch.tensor([[0, 5, 2], [0, 2, 1]])))
         fast path taken: padding is skipped; sequences attend length by length (5 of 6 places hold tokens).

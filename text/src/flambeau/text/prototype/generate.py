@@ -31,8 +31,9 @@ class GenerationUtils(nn.Module):
         is_huggingface_model: a model of transformers. What there is already is computed again for each token.
 
     Example:
-        >>> model = T5_SMALL_GENERATION.get_model().eval()
-        >>> ids = GenerationUtils(model).generate(tokens, max_length=20)
+        >>> from flambeau.text.models import T5_SMALL_GENERATION
+        >>> model, transform = T5_SMALL_GENERATION.get_model().eval(), T5_SMALL_GENERATION.transform()
+        >>> ids = GenerationUtils(model).generate(transform(["summarize: ..."]), max_length=20)
     """
 
     def __init__(self, model: nn.Module, is_encoder_decoder: bool = True, is_huggingface_model: bool = False) -> None:

@@ -27,6 +27,7 @@ class BertTransform(NotScripted, nn.Module):
         ValueError: the vocabulary lacks one of the three tokens, or `max_seq_len` has no room for two.
 
     Example:
+        >>> from flambeau.text.models import MiniLM_L6_Weights
         >>> transform = MiniLM_L6_Weights.SENTENCE_PAIRS.transforms()
         >>> transform(["Hello world", "Hi"]).tolist()
         [[101, 7592, 2088, 102], [101, 7632, 102, 0]]

@@ -46,6 +46,8 @@ class RobertaBundle:
         transform: makes, when called, the transform of texts to lists of ids; they are padded with 1.
 
     Example:
+        >>> from flambeau.text.functional import to_tensor
+        >>> from flambeau.text.models import RobertaClassificationHead
         >>> bundle = ROBERTA_BASE_ENCODER
         >>> model = bundle.get_model(head=RobertaClassificationHead(num_classes=2, input_dim=768))
         >>> tokens = to_tensor(bundle.transform()(["Hello world", "How are you!"]), padding_value=1)

@@ -30,6 +30,7 @@ class T5Transform(NotScripted, nn.Module):
         ImportError: the package `sentencepiece` is not installed.
 
     Example:
+        >>> from flambeau.text.models import T5_BASE
         >>> transform = T5_BASE.transform()
         >>> transform(["Hello world", "Attention rocks!"]).shape
         torch.Size([2, 4])
