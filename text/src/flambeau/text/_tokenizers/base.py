@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self, TypeVar, overload
 
 import torch
@@ -15,6 +16,8 @@ from flambeau.text._tokenizers import files, native
 
 Result = TypeVar("Result")
 Unit = Literal["character", "byte"]
+# Attributes that are found when they are first needed: not all tokenizers decode, or show ids as strings.
+_FOUND = ("_tokens", "_shown")
 
 
 class Piece(NamedTuple):
@@ -52,9 +55,18 @@ class Tokenizer(NotScripted, nn.Module):
 
     def _renew(self) -> None:
         """After a change of the vocabulary."""
-        self._tokens = {identity: token for token, identity in self._vocabulary.items()}
-        self._shown = self._tokens if self._return_tokens else {identity: str(identity) for identity in self._tokens}
+        for name in _FOUND:
+            self.__dict__.pop(name, None)
         self._native = None
+
+    @cached_property
+    def _tokens(self) -> dict[int, str]:
+        return {identity: token for token, identity in self._vocabulary.items()}
+
+    @cached_property
+    def _shown(self) -> dict[int, str]:
+        """What `forward` gives for an id."""
+        return self._tokens if self._return_tokens else {identity: str(identity) for identity in self._tokens}
 
     @property
     def vocab_size(self) -> int:
@@ -203,7 +215,7 @@ class Tokenizer(NotScripted, nn.Module):
         return f"vocab_size={self.vocab_size}, return_tokens={self._return_tokens}"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_native": None}
+        return {**{name: value for name, value in self.__dict__.items() if name not in _FOUND}, "_native": None}
 
     # What the kinds of tokenizers define.
 

@@ -147,7 +147,7 @@ def pad(ids: Any, rows: Any, padding: int, width: int) -> Any:
 def byte_pairs(
     scanner: str,
     symbol_ids: Sequence[int],
-    merges: Sequence[tuple[int, int, int, int]],
+    merges: Any,
     *,
     byte_symbols: Sequence[Sequence[int]] | None = None,
     characters: Sequence[tuple[int, int, int]] = (),
@@ -157,7 +157,7 @@ def byte_pairs(
     import numpy as np
 
     ids = np.array(symbol_ids, np.int32)
-    table = np.array(merges, np.int32).reshape(-1, 4)
+    table = np.ascontiguousarray(merges, np.int32)
     points = np.array(characters, np.int32).reshape(-1, 3)
     from_bytes = None if byte_symbols is None else np.array(byte_symbols, np.int32)
     return NativeTokenizer(

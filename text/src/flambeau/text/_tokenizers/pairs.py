@@ -10,7 +10,9 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import operator
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 Ranks = Mapping[tuple[str, str], int]
 
@@ -79,7 +81,7 @@ class Symbols:
     """Numbers for the symbols of a vocabulary and its merges, as the native tokenizers want them."""
 
     def __init__(self, vocabulary: Mapping[str, int]) -> None:
-        self.numbers = {symbol: number for number, symbol in enumerate(vocabulary)}
+        self.numbers = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
         self.ids = list(vocabulary.values())
 
     def number(self, symbol: str) -> int:
@@ -90,7 +92,15 @@ class Symbols:
             self.ids.append(-1)
         return known
 
-    def merges(self, ranks: Ranks) -> list[tuple[int, int, int, int]]:
-        """Left, right and resulting symbol, and rank, of each merge."""
-        number = self.number
-        return [(number(left), number(right), number(left + right), rank) for (left, right), rank in ranks.items()]
+    def merges(self, ranks: Ranks) -> Any:
+        """Left, right and resulting symbol, and rank, of each merge, as an array (merges, 4) of int32."""
+        import numpy as np
+
+        lefts, rights = [left for left, _ in ranks], [right for _, right in ranks]
+        columns, count = [], len(lefts)
+        for symbols in (lefts, rights, list(map(operator.add, lefts, rights))):
+            try:
+                columns.append(np.fromiter(map(self.numbers.__getitem__, symbols), np.int32, count))
+            except KeyError:  # one of them is no token
+                columns.append(np.fromiter(map(self.number, symbols), np.int32, count))
+        return np.stack([*columns, np.fromiter(ranks.values(), np.int32, count)], 1)
