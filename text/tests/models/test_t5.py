@@ -134,6 +134,20 @@ def test_scores_of_few_tokens_are_those_of_many(shape):
     assert head.bfloat16()(x.bfloat16()).dtype == torch.bfloat16
 
 
+def test_a_decoder_whose_states_equal_the_memory_still_attends_to_both():
+    """Upstream tells self-attention by comparing values, and takes this for one."""
+    torch.manual_seed(0)
+    conf = T5Conf(**{**SIZES, "num_decoder_layers": 1})
+    layer = T5Model(conf).eval().decoder.layers[0]
+    memory = torch.randn(2, 3, 16)
+    # With the first attention's output taken away, the second one's query is a normalization of the memory itself.
+    nn.init.zeros_(layer.self_attn.out_proj.weight)
+    found = layer(memory, None, memory=memory)[0]
+    keys, values = layer.cross_attn.project(memory)
+    crossed = memory + layer.cross_attn(layer.norm3(memory), keys, values, None)[0]
+    torch.testing.assert_close(found, crossed + layer._feed_forward(layer.norm2(crossed)))
+
+
 class Encoder(nn.Module):
     """A T5's encoder, for graphs of one output."""
 

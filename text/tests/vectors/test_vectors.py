@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import logging
+import ssl
 import struct
 import tarfile
 import zipfile
@@ -242,6 +243,7 @@ def tarred(name, content):
 
 
 def test_archives_are_fetched_verified_and_unpacked(tmp_path, monkeypatch):
+    context = ssl._create_default_https_context
     with FileServer({"glove.6B.zip": zipped("glove.6B.50d.txt", "the 1 2\n")}) as server:
         monkeypatch.setitem(GloVe.url, "6B", server.url("glove.6B.zip"))
         with pytest.raises(HashMismatchError, match=r"glove\.6B\.zip"):
@@ -249,6 +251,7 @@ def test_archives_are_fetched_verified_and_unpacked(tmp_path, monkeypatch):
         monkeypatch.setitem(checksums.GLOVE, "6B", hashlib.sha256(server.files["glove.6B.zip"]).hexdigest())
         assert GloVe("6B", dim=50, cache=tmp_path / "good")["the"].tolist() == [1, 2]
     assert not (tmp_path / "bad" / "glove.6B.50d.txt").exists()
+    assert ssl._create_default_https_context is context  # certificates are verified ever after
 
 
 def test_tar_archives_are_unpacked(tmp_path, monkeypatch):
