@@ -158,8 +158,10 @@ class SentencePieceTokenizer(NotScripted, nn.Module):
         return f"vocab_size={self.vocab_size}"
 
     def _encoded(self, input: Any, kind: type) -> Any:
-        for text in [input] if isinstance(input, str) else texts(input):
-            utf8(text)
+        together = input if isinstance(input, str) else "".join(texts(input))
+        if not together.isascii():
+            for text in [input] if isinstance(input, str) else input:
+                utf8(text)
         return self._engine.encode(input, out_type=kind)
 
     def _offsets(self, text: str, unit: Unit) -> Encoding:
