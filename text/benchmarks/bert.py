@@ -9,11 +9,11 @@ used. Wall time, the best of several, all in turn; outputs are compared first.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import time
 from collections.abc import Callable
 
 import torch
+from _peers import peer
 from torch import Tensor
 
 from flambeau.text.models import BertModel, fast_path_report, get_model
@@ -28,23 +28,22 @@ def batch(sentences: int, longest: int, vocab_size: int) -> Tensor:
 
 
 def by_transformers(model: BertModel, tokens: Tensor) -> Callable[[], Tensor] | None:
-    if importlib.util.find_spec("transformers") is None:
+    transformers = peer("transformers")
+    if transformers is None:
         return None
-    import transformers
-
     conf = model.conf
-    peer = transformers.BertModel(
+    theirs = transformers.BertModel(
         transformers.BertConfig(
             vocab_size=conf.vocab_size, hidden_size=conf.embedding_dim, intermediate_size=conf.ffn_dimension,
             num_hidden_layers=conf.num_encoder_layers, num_attention_heads=conf.num_attention_heads,
         )
     ).eval()  # fmt: skip
-    peer.load_state_dict(model.state_dict())
+    theirs.load_state_dict(model.state_dict())
     mask = tokens.ne(0)
 
     @torch.inference_mode()
     def run() -> Tensor:
-        features = peer(input_ids=tokens, attention_mask=mask.long()).last_hidden_state
+        features = theirs(input_ids=tokens, attention_mask=mask.long()).last_hidden_state
         mean = (features * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
         return torch.nn.functional.normalize(mean, dim=1)
 

@@ -3,16 +3,15 @@
     python text/benchmarks/datasets.py [--rows N]
 
 Rows of AG_NEWS's size and form are written once; both read them in one process, in turn, the best of several
-repetitions of CPU time counts. Where torchdata 0.7 is not installed (`pip install --no-deps torchdata==0.7.1`, in an
-environment of its own) ours is timed alone. Further rows, without a peer: the same items by index, in random order, and
-what making the index costs.
+repetitions of CPU time counts. Where torchdata 0.7 is not installed ours is timed alone: `nox -s bench -- text` has it;
+with the peers of data, a later torchdata without that chain takes its place. Further rows, without a peer: the same
+items by index, in random order, and what making the index costs.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib
 import random
 import tempfile
 import time
@@ -20,6 +19,8 @@ import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+from _peers import peer
 
 from flambeau.text.datasets import ag_news
 
@@ -43,13 +44,12 @@ def label_and_text(row: list[str]) -> tuple[int, str]:
     return int(row[0]), " ".join(row[1:])
 
 
-def peer(path: Path) -> Callable[[], Iterable[Any]] | None:
+def chain(path: Path) -> Callable[[], Iterable[Any]] | None:
     """The same chain of TorchData, where it is installed."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it announces its end
-            pipes = importlib.import_module("torchdata.datapipes.iter")
-    except ImportError:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it announces its end
+        pipes = peer("torchdata.datapipes.iter")
+    if pipes is None:
         return None
 
     def build() -> Iterable[Any]:
@@ -83,7 +83,7 @@ def main() -> None:
         ag_news.MD5 = {**ag_news.MD5, "train": hashlib.md5(path.read_bytes()).hexdigest()}
         ours = seconds(lambda: ag_news.AG_NEWS(folder, split="train"))
         print(f"{'case':<28}{'items/s':>12}{'peer':>12}{'ratio':>8}")
-        build = peer(path)
+        build = chain(path)
         if build is None:
             print(f"{'AG_NEWS pipeline':<28}{rows / ours:>12,.0f}{'-':>12}{'-':>8}")
         else:

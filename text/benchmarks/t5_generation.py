@@ -9,12 +9,12 @@ installed, its own generation with its own cache is a row, of the same sizes.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from _peers import peer
 from torch import Tensor
 
 from flambeau.text.models import T5_SMALL_GENERATION, T5Conf, T5Model
@@ -44,10 +44,9 @@ class Forgetful(torch.nn.Module):
 
 
 def by_transformers(conf: T5Conf, tokens: Tensor, length: int) -> Callable[[], Tensor] | None:
-    if importlib.util.find_spec("transformers") is None:
+    transformers = peer("transformers")
+    if transformers is None:
         return None
-    import transformers
-
     config = transformers.T5Config(
         vocab_size=conf.vocab_size, d_model=conf.embedding_dim, d_kv=conf.qkv_dim, d_ff=conf.ffn_dimension,
         num_layers=conf.num_encoder_layers, num_heads=conf.num_attention_heads, decoder_start_token_id=0,

@@ -3,14 +3,13 @@
     python text/benchmarks/tokenization.py [--text FILE] [--encoder FILE --merges FILE] [--vocabulary FILE]
 
 Without files the text is the help of Python's own language topics (about 0.7 MB of English), and the vocabularies are
-trained on it. Times are CPU time, the best of several repetitions, product and peers in turn; caches are warm but for
-the row that says otherwise. A peer that is not installed is left out.
+trained on it by `tokenizers`. Times are CPU time, the best of several repetitions, product and peers in turn; caches
+are warm but for the row that says otherwise. A peer that is not installed is left out.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import sys
@@ -20,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from _peers import peer
 
 from flambeau.text import transforms
 
@@ -54,13 +54,13 @@ def trained_pairs(lines: list[str], folder: Path) -> tuple[str, str]:
     """Byte pairs learned from the text, by the peer."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-    peer = Tokenizer(models.BPE())
-    peer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    theirs = Tokenizer(models.BPE())
+    theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    peer.train_from_iterator(
+    theirs.train_from_iterator(
         lines, trainers.BpeTrainer(vocab_size=30000, initial_alphabet=alphabet, show_progress=False)
     )
-    model = json.loads(peer.to_str())["model"]
+    model = json.loads(theirs.to_str())["model"]
     (folder / "encoder.json").write_text(json.dumps(model["vocab"]), encoding="utf-8")
     merges = [" ".join(pair) for pair in model["merges"]]
     (folder / "vocab.bpe").write_text("\n".join(["#version: 0.2", *merges, ""]), encoding="utf-8")
@@ -71,9 +71,9 @@ def trained_pieces(lines: list[str], folder: Path) -> str:
     """Word pieces learned from the text, by the peer."""
     from tokenizers import BertWordPieceTokenizer
 
-    peer = BertWordPieceTokenizer()
-    peer.train_from_iterator(lines, vocab_size=15000, show_progress=False)
-    vocabulary = sorted(peer.get_vocab().items(), key=lambda item: item[1])
+    theirs = BertWordPieceTokenizer()
+    theirs.train_from_iterator(lines, vocab_size=15000, show_progress=False)
+    vocabulary = sorted(theirs.get_vocab().items(), key=lambda item: item[1])
     (folder / "vocab.txt").write_text("".join(f"{token}\n" for token, _ in vocabulary), encoding="utf-8")
     return str(folder / "vocab.txt")
 
@@ -88,8 +88,8 @@ def of_tiktoken(encoder: str) -> Callable[[list[str]], object]:
         for token, identity in vocabulary.items()
         if all(character in byte_of for character in token) and not token.startswith("<|")
     }
-    peer = tiktoken.Encoding("peer", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={})
-    return lambda texts: [peer.encode_ordinary(text) for text in texts]
+    theirs = tiktoken.Encoding("peer", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={})
+    return lambda texts: [theirs.encode_ordinary(text) for text in texts]
 
 
 def of_tokenizers(
@@ -99,10 +99,10 @@ def of_tokenizers(
     from tokenizers import Tokenizer, pre_tokenizers
 
     tokenizer.to_tokenizer_json(folder / "tokenizer.json")
-    peer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    theirs = Tokenizer.from_file(str(folder / "tokenizer.json"))
     if published:
-        peer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    return lambda texts: [encoding.ids for encoding in peer.encode_batch_fast(texts, add_special_tokens=False)]
+        theirs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return lambda texts: [encoding.ids for encoding in theirs.encode_batch_fast(texts, add_special_tokens=False)]
 
 
 def measured(works: Works, repetitions: int) -> dict[str, float]:
@@ -141,6 +141,8 @@ def main() -> None:
     torch.set_num_threads(1)
     os.environ["RAYON_NUM_THREADS"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    if not (options.encoder and options.merges and options.vocabulary) and peer("tokenizers") is None:
+        raise SystemExit("Without files of vocabularies this needs the peer that trains them: pip install tokenizers")
     lines = lines_of(options.text, options.megabytes)
     size = sum(len(line.encode()) for line in lines)
     with tempfile.TemporaryDirectory() as name:
@@ -152,12 +154,12 @@ def main() -> None:
             "GPT2BPETokenizer.encode_ids, one by one": lambda: [gpt2.encode_ids(line) for line in lines],
             "GPT2BPETokenizer, ids as strings": lambda: gpt2(lines),
         }
-        if importlib.util.find_spec("tiktoken"):
+        if peer("tiktoken"):
             tiktoken = of_tiktoken(encoder)
             works["tiktoken"] = lambda: tiktoken(lines)
-        if importlib.util.find_spec("tokenizers"):
-            peer = of_tokenizers(gpt2, folder, published=True)
-            works["tokenizers"] = lambda: peer(lines)
+        if peer("tokenizers"):
+            tokenizers = of_tokenizers(gpt2, folder, published=True)
+            works["tokenizers"] = lambda: tokenizers(lines)
         report(f"Byte pairs, {gpt2.vocab_size} tokens", measured(works, options.repetitions), size)
         construction("GPT2BPETokenizer", lambda: transforms.GPT2BPETokenizer(encoder, merges))
 
@@ -169,7 +171,7 @@ def main() -> None:
             "BERTTokenizer, ids as strings": lambda: bert(lines),
             "BERTTokenizer.to_tensor": lambda: bert.to_tensor(lines, padding_value=0),
         }
-        if importlib.util.find_spec("tokenizers"):
+        if peer("tokenizers"):
             from tokenizers import BertWordPieceTokenizer
 
             other = BertWordPieceTokenizer(path)

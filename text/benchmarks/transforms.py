@@ -9,7 +9,6 @@ vocabulary, truncation, a first and a last token, padding. CPU time, the best of
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import re
@@ -19,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from _peers import peer
 
 from flambeau.text import transforms
 from flambeau.text.vocab import Vocab
@@ -65,7 +65,7 @@ def pipeline(tokenizer: torch.nn.Module, step: torch.nn.Module) -> transforms.Se
     )
 
 
-def peer(path: Path) -> Callable[[list[str]], object]:
+def by_tokenizers(path: Path) -> Callable[[list[str]], object]:
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(path))
@@ -85,11 +85,11 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--repetitions", type=int, default=5)
     given = parser.parse_args()
-    if not importlib.util.find_spec("tokenizers"):
-        raise SystemExit("This needs the peer, which also trains the vocabularies: pip install tokenizers")
     torch.set_num_threads(1)
     os.environ["RAYON_NUM_THREADS"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    if peer("tokenizers") is None:
+        raise SystemExit("This needs the peer, which also trains the vocabularies: pip install tokenizers")
     lines = sentences(given.sentences)
     batches = [lines[at : at + given.batch] for at in range(0, len(lines), given.batch)]
     with tempfile.TemporaryDirectory() as name:
@@ -106,10 +106,10 @@ def main() -> None:
             "GPT-2, StrToIntTransform": pipeline(gpt2, transforms.StrToIntTransform()),
             "GPT-2, one by one, VocabTransform": lambda batch: [one(line) for line in batch],
             "GPT-2, tokenizer.to_tensor": lambda batch: gpt2.to_tensor(batch, padding_value=1),
-            "tokenizers, GPT-2": peer(folder / "gpt2.json"),
+            "tokenizers, GPT-2": by_tokenizers(folder / "gpt2.json"),
             "BERT, StrToIntTransform": pipeline(bert, transforms.StrToIntTransform()),
             "BERT, tokenizer.to_tensor": lambda batch: bert.to_tensor(batch, padding_value=1),
-            "tokenizers, BERT": peer(folder / "bert.json"),
+            "tokenizers, BERT": by_tokenizers(folder / "bert.json"),
         }
         least = dict.fromkeys(works, float("inf"))
         for _ in range(given.repetitions):

