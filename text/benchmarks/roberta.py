@@ -122,8 +122,9 @@ def main() -> None:
     warnings.filterwarnings("ignore", message=".*[Nn]ested tensor")
     torch.manual_seed(0)
     conf = RobertaEncoderConf(
-        embedding_dim=given.width, ffn_dimension=4 * given.width, num_encoder_layers=given.layers, dropout=0.0
-    )
+        embedding_dim=given.width, ffn_dimension=4 * given.width, num_attention_heads=max(given.width // 64, 1),
+        num_encoder_layers=given.layers, dropout=0.0,
+    )  # fmt: skip
     model = RobertaModel(conf).eval().to(given.device)
     for kind in ("a third real", "sentences", "no padding"):
         tokens = tokens_of(lengths_of(kind, given.batch, given.length), given.length).to(given.device)
