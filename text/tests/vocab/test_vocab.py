@@ -229,3 +229,17 @@ def test_modules_are_silent_when_they_are_imported():
         code = "import flambeau.text.vocab.vectors, flambeau.text.transforms, flambeau.text.data.functional"
         done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_archive_whose_members_lie_before_its_beginning_is_damaged(tmp_path):
+    path = tmp_path / "v.pt"
+    torch.save(Vocab(["a"]), path)
+    content = bytearray(path.read_bytes())
+    # Where the directory says that it begins, in its short form and in its long one.
+    for mark, distance, size in ((b"PK\x05\x06", 16, 4), (b"PK\x06\x06", 48, 8)):
+        if mark in content:
+            place = slice(content.rindex(mark) + distance, content.rindex(mark) + distance + size)
+            content[place] = (int.from_bytes(content[place], "little") + 99_999).to_bytes(size, "little")
+    path.write_bytes(content)
+    with pytest.raises(CheckpointError, match=r"v\.pt is no vocabulary, or is damaged"):
+        load_vocab(path)

@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 import zipfile
+import zlib
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ __all__ = ["load_vocab"]
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 # Far more than comes before the first name of a class.
 _HEAD = 1 << 16
-_DAMAGE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, TypeError, ValueError)
+_DAMAGE = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 
 
 def load_vocab(path: str | os.PathLike[str]) -> Vocab:
@@ -56,14 +57,20 @@ def load_vocab(path: str | os.PathLike[str]) -> Vocab:
 
 def is_vocab_file(path: Path) -> bool:
     """Whether a file is a pickled vocabulary, as far as the names in it tell."""
+    try:
+        data = _head(path)
+    except (zipfile.BadZipFile, zlib.error, OSError, RuntimeError, ValueError):
+        return False  # what reads the file says what is wrong with it
+    return b"Vocab" in data and (b"torchtext" in data or b"flambeau.text.vocab" in data)
+
+
+def _head(path: Path) -> bytes:
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl"]
-            data = archive.open(names[0]).read(_HEAD) if names else b""
-    else:
-        with path.open("rb") as file:
-            data = file.read(_HEAD)
-    return b"Vocab" in data and (b"torchtext" in data or b"flambeau.text.vocab" in data)
+            return archive.open(names[0]).read(_HEAD) if names else b""
+    with path.open("rb") as file:
+        return file.read(_HEAD)
 
 
 def _upstream(inner: Any, path: Path) -> tuple[list[str], int | None]:
@@ -119,23 +126,27 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _content(path: Path) -> Any:
+    # Read whole, so that places in a damaged archive that do not exist are no errors of the system.
+    data = path.read_bytes()
     try:
-        if zipfile.is_zipfile(path):
-            return _Unpickler(io.BytesIO(_pickle_of(path))).load()
-        with path.open("rb") as file:
-            value = _Unpickler(file).load()
-            if value == _LEGACY_MAGIC:
-                for _ in range(3):
-                    value = _Unpickler(file).load()
-            return value
+        if zipfile.is_zipfile(io.BytesIO(data)):
+            return _Unpickler(io.BytesIO(_pickle_of(data, path))).load()
+        file = io.BytesIO(data)
+        value = _Unpickler(file).load()
+        if value == _LEGACY_MAGIC:
+            for _ in range(3):
+                value = _Unpickler(file).load()
+        return value
     except UnsafeCheckpointError as error:
         raise UnsafeCheckpointError(f"{path}: {error}") from error
-    except (pickle.UnpicklingError, zipfile.BadZipFile, *_DAMAGE) as error:
+    except CheckpointError:
+        raise
+    except (pickle.UnpicklingError, zipfile.BadZipFile, zlib.error, *_DAMAGE) as error:
         raise CheckpointError(f"{path} is no vocabulary, or is damaged ({error}).") from error
 
 
-def _pickle_of(path: Path) -> bytes:
-    with zipfile.ZipFile(path) as archive:
+def _pickle_of(data: bytes, path: Path) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
         names = [name for name in archive.namelist() if name.rpartition("/")[2] == "data.pkl"]
         if len(names) != 1:
             raise CheckpointError(f"{path} is no file of torch.save: it has {len(names)} members named data.pkl.")
