@@ -50,8 +50,9 @@ TORCHCODEC = "torchcodec==0.17.0"
 PEERS: dict[str, Peers] = {
     "core": Peers((TORCHVISION,), ("pillow",), TORCHVISION_CHECK),
     "data": Peers(
-        ("tensordict==0.14.3", "torchdata==0.11.0", "webdataset==1.0.2", "s3fs==2026.9.0"),
-        ("pyvers", "orjson", "braceexpand", "aiobotocore", "aiohttp"),
+        # aiobotocore asks for older releases of botocore than the one that data is tested with.
+        ("tensordict==0.14.3", "torchdata==0.11.0", "webdataset==1.0.2", "s3fs==2026.9.0", "aiobotocore==3.10.0"),
+        ("pyvers", "orjson", "braceexpand", "aiohttp", "aioitertools", "botocore", "multidict", "wrapt"),
         "import tensordict, torchdata.nodes, torchdata.stateful_dataloader, webdataset, s3fs",
     ),
     "vision": Peers((TORCHVISION, TORCHCODEC), ("pillow",), TORCHVISION_CHECK),
