@@ -4,6 +4,121 @@ from __future__ import annotations
 
 from flambeau.core.exports import lazy_exports
 
+TYPE_CHECKING = False  # `typing` itself costs several milliseconds
+# isort: off
+if TYPE_CHECKING:
+    from flambeau.text.models._api import (
+        get_model as get_model,
+        get_model_builder as get_model_builder,
+        get_model_weights as get_model_weights,
+        get_weight as get_weight,
+        list_models as list_models,
+        register_model as register_model,
+    )
+    from flambeau.text.models._fast_path import (
+        FastPathReport as FastPathReport,
+        fast_path_report as fast_path_report,
+    )
+    from flambeau.text.models.bert import (
+        BertConf as BertConf,
+        BertModel as BertModel,
+        BertTransform as BertTransform,
+        bert_base_cased as bert_base_cased,
+        bert_base_uncased as bert_base_uncased,
+        bert_large_cased as bert_large_cased,
+        bert_large_uncased as bert_large_uncased,
+        minilm_l12 as minilm_l12,
+        minilm_l6 as minilm_l6,
+        pool as pool,
+    )
+    from flambeau.text.models.language_identifier import language_identifier as language_identifier
+    from flambeau.text.models.roberta import (
+        ROBERTA_BASE_ENCODER as ROBERTA_BASE_ENCODER,
+        ROBERTA_DISTILLED_ENCODER as ROBERTA_DISTILLED_ENCODER,
+        ROBERTA_LARGE_ENCODER as ROBERTA_LARGE_ENCODER,
+        RobertaBundle as RobertaBundle,
+        RobertaClassificationHead as RobertaClassificationHead,
+        RobertaEncoder as RobertaEncoder,
+        RobertaEncoderConf as RobertaEncoderConf,
+        RobertaModel as RobertaModel,
+        XLMR_BASE_ENCODER as XLMR_BASE_ENCODER,
+        XLMR_LARGE_ENCODER as XLMR_LARGE_ENCODER,
+        roberta_base as roberta_base,
+        roberta_distilled as roberta_distilled,
+        roberta_large as roberta_large,
+        xlmr_base as xlmr_base,
+        xlmr_large as xlmr_large,
+    )
+    from flambeau.text.models.t5 import (
+        FLAN_T5_BASE as FLAN_T5_BASE,
+        FLAN_T5_BASE_ENCODER as FLAN_T5_BASE_ENCODER,
+        FLAN_T5_BASE_GENERATION as FLAN_T5_BASE_GENERATION,
+        FLAN_T5_LARGE as FLAN_T5_LARGE,
+        FLAN_T5_LARGE_ENCODER as FLAN_T5_LARGE_ENCODER,
+        FLAN_T5_LARGE_GENERATION as FLAN_T5_LARGE_GENERATION,
+        FLAN_T5_XL as FLAN_T5_XL,
+        FLAN_T5_XL_ENCODER as FLAN_T5_XL_ENCODER,
+        FLAN_T5_XL_GENERATION as FLAN_T5_XL_GENERATION,
+        FLAN_T5_XXL as FLAN_T5_XXL,
+        FLAN_T5_XXL_ENCODER as FLAN_T5_XXL_ENCODER,
+        FLAN_T5_XXL_GENERATION as FLAN_T5_XXL_GENERATION,
+        T5Bundle as T5Bundle,
+        T5Conf as T5Conf,
+        T5Model as T5Model,
+        T5Transform as T5Transform,
+        T5_11B as T5_11B,
+        T5_11B_ENCODER as T5_11B_ENCODER,
+        T5_11B_GENERATION as T5_11B_GENERATION,
+        T5_3B as T5_3B,
+        T5_3B_ENCODER as T5_3B_ENCODER,
+        T5_3B_GENERATION as T5_3B_GENERATION,
+        T5_BASE as T5_BASE,
+        T5_BASE_ENCODER as T5_BASE_ENCODER,
+        T5_BASE_GENERATION as T5_BASE_GENERATION,
+        T5_LARGE as T5_LARGE,
+        T5_LARGE_ENCODER as T5_LARGE_ENCODER,
+        T5_LARGE_GENERATION as T5_LARGE_GENERATION,
+        T5_SMALL as T5_SMALL,
+        T5_SMALL_ENCODER as T5_SMALL_ENCODER,
+        T5_SMALL_GENERATION as T5_SMALL_GENERATION,
+        flan_t5_base as flan_t5_base,
+        flan_t5_large as flan_t5_large,
+        flan_t5_xl as flan_t5_xl,
+        flan_t5_xxl as flan_t5_xxl,
+        t5_11b as t5_11b,
+        t5_3b as t5_3b,
+        t5_base as t5_base,
+        t5_large as t5_large,
+        t5_small as t5_small,
+    )
+    from flambeau.text.weights.bert import (
+        Bert_Base_Cased_Weights as Bert_Base_Cased_Weights,
+        Bert_Base_Uncased_Weights as Bert_Base_Uncased_Weights,
+        Bert_Large_Cased_Weights as Bert_Large_Cased_Weights,
+        Bert_Large_Uncased_Weights as Bert_Large_Uncased_Weights,
+        MiniLM_L12_Weights as MiniLM_L12_Weights,
+        MiniLM_L6_Weights as MiniLM_L6_Weights,
+    )
+    from flambeau.text.weights.roberta import (
+        Roberta_Base_Weights as Roberta_Base_Weights,
+        Roberta_Distilled_Weights as Roberta_Distilled_Weights,
+        Roberta_Large_Weights as Roberta_Large_Weights,
+        XLMR_Base_Weights as XLMR_Base_Weights,
+        XLMR_Large_Weights as XLMR_Large_Weights,
+    )
+    from flambeau.text.weights.t5 import (
+        Flan_T5_Base_Weights as Flan_T5_Base_Weights,
+        Flan_T5_Large_Weights as Flan_T5_Large_Weights,
+        Flan_T5_XL_Weights as Flan_T5_XL_Weights,
+        Flan_T5_XXL_Weights as Flan_T5_XXL_Weights,
+        T5_11B_Weights as T5_11B_Weights,
+        T5_3B_Weights as T5_3B_Weights,
+        T5_Base_Weights as T5_Base_Weights,
+        T5_Large_Weights as T5_Large_Weights,
+        T5_Small_Weights as T5_Small_Weights,
+    )
+# isort: on
+
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
