@@ -147,12 +147,14 @@ def choose(chosen: Iterable[Peers]) -> tuple[list[str], list[str]]:
 def complete(site: Path) -> list[Path]:
     """Let the peers' compiled libraries in a site-packages folder load beside a CPU torch; returns what was made."""
     made: list[Path] = []
-    for linked in LINKED:
-        binaries = [path for path in sorted(site.glob(linked.binaries)) if _has_ffmpeg(path)]
-        folder = site / linked.folder
+    found = {one: [path for path in sorted(site.glob(one.binaries)) if _has_ffmpeg(path)] for one in LINKED}
+    # A process loads one library of a name: whichever stand-in comes first must have what all the others look for.
+    together = [path for binaries in found.values() for path in binaries]
+    for linked, binaries in found.items():
         if not binaries:
             continue
-        stand_ins = stubs.add_stubs(binaries, folder, beside=sorted((site / "torch" / "lib").glob("*.so*")))
+        folder = site / linked.folder
+        stand_ins = stubs.add_stubs(together, folder, beside=sorted((site / "torch" / "lib").glob("*.so*")))
         names = {path.name for path in stand_ins}
         for binary in binaries:
             if names & set(stubs.needed(binary)):
