@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from flambeau.core.testing.golden import golden_values, require_shared
 from flambeau.text._tokenizers import sentencepiece_json, sentencepiece_model
 from flambeau.text.transforms import SentencePieceTokenizer
+from flambeau.text.weights.files import asset
 
 sentencepiece = pytest.importorskip("sentencepiece")
 
@@ -181,3 +182,16 @@ def test_a_file_that_is_no_model_is_named(tmp_path):
     (tmp_path / "a.model").write_bytes(b"not a model")
     with pytest.raises(ValueError, match=r"a\.model"):
         SentencePieceTokenizer(tmp_path / "a.model")
+
+
+def test_the_vocabulary_of_the_package_spells_every_text_and_holds_many_languages(monkeypatch):
+    monkeypatch.setenv("FLAMBEAU_OFFLINE", "1")
+    tokenizer = SentencePieceTokenizer(asset("manual_pages_8k.model"))
+    texts = ["Il pleut souvent en Bretagne.", "Добрый день, как дела?", "今日は天気がいいです", "𐍈 has no piece"]
+    for text in texts:
+        ids = tokenizer.encode_ids(text)
+        assert max(ids) < 8000
+        assert tokenizer.decode(ids) == text
+    lengths = [len(text) / len(tokenizer.encode_ids(text)) for text in texts]
+    assert min(lengths[:2]) > 1.8  # characters a piece
+    assert lengths[2] > 1

@@ -1,4 +1,4 @@
-"""Vocabulary files that published models read their texts with, and what is known about them."""
+"""Vocabulary files: those of published models and one that is part of the package, and what is known about them."""
 
 from __future__ import annotations
 
@@ -48,6 +48,12 @@ FILES = {
         HUB + "google-bert/bert-base-cased/resolve/main/vocab.txt",
         "eeaa9875b23b04b4c54ef759d03db9d1ba1554838f8fb26c5d96fa551df93d02",
         213450,
+    ),
+    # Part of the package: 8,000 pieces of 22 languages, by recipes/manual_page_pieces.py.
+    "manual_pages_8k.model": PublishedFile(
+        "package:flambeau.text/weights/embedded/manual-pages-8k-1b8f015b.model",
+        "1b8f015b88d2114fc7909eb211cf50ecff526443e141fddcd590585c4946f706",
+        367303,
     ),
 }
 
