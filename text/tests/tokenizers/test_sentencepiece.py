@@ -187,11 +187,11 @@ def test_a_file_that_is_no_model_is_named(tmp_path):
 def test_the_vocabulary_of_the_package_spells_every_text_and_holds_many_languages(monkeypatch):
     monkeypatch.setenv("FLAMBEAU_OFFLINE", "1")
     tokenizer = SentencePieceTokenizer(asset("manual_pages_8k.model"))
-    texts = ["Il pleut souvent en Bretagne.", "Добрый день, как дела?", "今日は天気がいいです", "𐍈 has no piece"]
+    texts = ["Affiche le nom du fichier.", "Показывает имя файла.", "ファイルの名前を表示する。", "𐍈 has no piece"]
     for text in texts:
         ids = tokenizer.encode_ids(text)
         assert max(ids) < 8000
         assert tokenizer.decode(ids) == text
     lengths = [len(text) / len(tokenizer.encode_ids(text)) for text in texts]
-    assert min(lengths[:2]) > 1.8  # characters a piece
+    assert min(lengths[:2]) > 2  # characters a piece
     assert lengths[2] > 1
