@@ -7,7 +7,7 @@ import copy
 import inspect
 import io
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -382,7 +382,7 @@ def _first_output(value: Any, alone: Any, batch: int) -> Any:
     return value
 
 
-def _like(value: Sequence[Any], parts: list[Any]) -> Any:
+def _like(value: Any, parts: list[Any]) -> Any:
     """Parts as a list, tuple or named tuple, whichever `value` is."""
     return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
