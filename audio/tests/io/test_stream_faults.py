@@ -1,9 +1,11 @@
 """What goes wrong: damaged media, missing programs, sources that stop, consumers that leave; and what is left then."""
 
+import contextlib
 import io
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -26,8 +28,6 @@ def reading(source, **how):
 
 @pytest.mark.parametrize("engine", ["av", "pipe"])
 def test_a_file_that_was_cut_off_gives_what_it_has(ffmpeg, short, tmp_path, engine):
-    import subprocess
-
     path = tmp_path / "whole.ts"
     subprocess.run([ffmpeg, "-v", "error", "-i", short, "-c", "copy", path], check=True)
     content = path.read_bytes()
@@ -114,36 +114,41 @@ def test_a_killed_program_is_told_by_its_signal(tones):
             list(reader.stream())
 
 
+class Fed:
+    """A named pipe into which a sound is written, and which then says nothing more for half a minute at most."""
+
+    def __init__(self, ffmpeg, source, folder):
+        self.path = folder / "pipe"
+        self.left = threading.Event()
+        os.mkfifo(self.path)
+        command = [ffmpeg, "-v", "error", "-i", source, "-vn", "-f", "mpegts", "-"]
+        self._sound = subprocess.run(command, check=True, capture_output=True).stdout
+        self._thread = threading.Thread(target=self._feed)
+
+    def _feed(self):
+        # Who reads may go before all is read: what a pipe holds can be less than the sound.
+        with contextlib.suppress(BrokenPipeError), self.path.open("wb", buffering=0) as pipe:
+            pipe.write(self._sound)
+            self.left.wait(30)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.left.set()
+        self._thread.join()
+
+
 def test_a_killed_receiver_is_told_by_its_signal(ffmpeg, short, tmp_path):
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    import subprocess
-
-    sound = subprocess.run(
-        [ffmpeg, "-v", "error", "-i", short, "-vn", "-f", "mpegts", "-"], check=True, capture_output=True
-    ).stdout
-    gate = threading.Event()
-
-    def feed():
-        with path.open("wb") as pipe:
-            pipe.write(sound)
-            pipe.flush()
-            gate.wait(30)
-
-    thread = threading.Thread(target=feed)
-    thread.start()
-    with reading(path, option={"probesize": "8000"}) as reader:
+    with Fed(ffmpeg, short, tmp_path) as fed, reading(fed.path, option={"probesize": "8000"}) as reader:
         next(reader.stream(timeout=20000))
         os.kill(reader._resources.relay.child.pid, signal.SIGKILL)
         with pytest.raises(RuntimeError, match="signal 9"):
             list(reader.stream(timeout=20000))
-    gate.set()
-    thread.join()
 
 
 def test_a_codec_that_ffmpeg_does_not_know_is_told_where_it_is_asked_for(ffmpeg, short, tmp_path):
-    import subprocess
-
     path = tmp_path / "unknown.mkv"
     subprocess.run([ffmpeg, "-v", "error", "-i", short, "-vn", "-c", "copy", path], check=True)
     path.write_bytes(path.read_bytes().replace(b"A_AAC", b"A_XYZ"))
@@ -199,8 +204,6 @@ class Stalled:
 
 
 def test_a_source_that_stops_is_given_up_when_the_caller_says_so(ffmpeg, short, tmp_path):
-    import subprocess
-
     path = tmp_path / "whole.ts"
     subprocess.run([ffmpeg, "-v", "error", "-i", short, "-vn", "-c", "copy", path], check=True)
     content = path.read_bytes()
@@ -233,8 +236,6 @@ class Broken(io.BytesIO):
 
 
 def test_what_an_object_raises_reaches_the_caller(ffmpeg, short, tmp_path):
-    import subprocess
-
     path = tmp_path / "sound.wav"
     subprocess.run([ffmpeg, "-v", "error", "-i", short, "-vn", path], check=True)
     with reading(Broken(path.read_bytes())) as reader, pytest.raises((OSError, MediaError), match="disk is gone"):
@@ -260,28 +261,10 @@ def test_a_device_that_is_not_there_is_told_with_ffmpegs_reason():
 
 
 def test_leaving_while_the_source_sleeps_does_not_wait_for_it(ffmpeg, short, tmp_path):
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    import subprocess
-
-    sound = subprocess.run(
-        [ffmpeg, "-v", "error", "-i", short, "-vn", "-f", "mpegts", "-"], check=True, capture_output=True
-    ).stdout
-    gate = threading.Event()
-
-    def feed():
-        with path.open("wb") as pipe:
-            pipe.write(sound)
-            pipe.flush()
-            gate.wait(30)
-
-    thread = threading.Thread(target=feed)
-    thread.start()
-    reader = StreamReader(path, option={"probesize": "8000"})
-    reader.add_basic_audio_stream(1600, sample_rate=16000)
-    reader.fill_buffer(timeout=20000)
-    start = time.monotonic()
-    reader.close()
-    assert not gate.is_set() and time.monotonic() - start < 25  # far below what the feeder would wait for
-    gate.set()
-    thread.join()
+    with Fed(ffmpeg, short, tmp_path) as fed:
+        reader = StreamReader(fed.path, option={"probesize": "8000"})
+        reader.add_basic_audio_stream(1600, sample_rate=16000)
+        reader.fill_buffer(timeout=20000)
+        start = time.monotonic()
+        reader.close()
+        assert not fed.left.is_set() and time.monotonic() - start < 25  # far below what the feeder would wait for
