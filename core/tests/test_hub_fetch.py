@@ -141,7 +141,7 @@ def test_a_connection_that_is_reset_resumes(get, server):
 
 def test_a_connection_that_stalls_is_given_up_and_resumed(get, server):
     server.next("a.bin", Reply(wait_after=150_000, gate=threading.Event()))
-    assert get(sha256=SHA, timeout=0.3).read_bytes() == DATA
+    assert get(sha256=SHA, timeout=1.5).read_bytes() == DATA
     assert ranges(server) == [None, "bytes=150000-"]
 
 
