@@ -169,6 +169,15 @@ def test_no_bytes_make_reading_fail_in_any_other_way(tmp_path_factory, content):
         assert str(path) in str(error)
 
 
+@pytest.mark.parametrize("version", [True, 1.0, "1", None])
+def test_a_version_that_merely_equals_one_is_refused_by_reading_and_by_the_schema(version):
+    data = {**HEAD, "schema": version}
+    with pytest.raises(ManifestError, match=r"\$\.schema"):
+        reading.check_head(data, reading.Path("memory"))
+    (fault,) = validate_manifest(data)
+    assert fault.startswith("$.schema: ")
+
+
 @given(tables, st.dictionaries(st.sampled_from([*HEAD, *reading.HEAD_OPTIONAL]), json_values, max_size=2))
 def test_no_tables_make_reading_fail_in_any_other_way_and_what_the_schema_accepts_can_be_read(tables, head):
     path, data = reading.Path("memory"), {**tables, **HEAD, **head}

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from flambeau.core.errors import ManifestError
 from flambeau.core.manifest.reading import API_PATTERN, ENTRY_PATTERN, check_tables
@@ -141,10 +141,17 @@ class PredictorRecord(Record):
     accepts: Literal["file", "files", "text"] = "file"
 
 
+def _integer(value: Any) -> Any:
+    """Refuse what merely equals an integer: `True` and 1.0 are 1 to Python, and to pydantic's literals."""
+    if type(value) is not int:
+        raise ValueError(f"it is {value!r}, expected an integer")
+    return value
+
+
 class Manifest(Record):
     """A plugin's manifest."""
 
-    schema_version: Annotated[Literal[1], Field(alias="schema")]
+    schema_version: Annotated[Literal[1], Field(alias="schema"), BeforeValidator(_integer)]
     plugin: PluginName
     api: Annotated[str, Field(pattern=f"^{API_PATTERN.pattern}$")]
     requires: dict[str, Specifier] = {}
