@@ -140,7 +140,7 @@ def tests(session: nox.Session) -> None:
     spread = ("-n", "2", "--dist", "loadfile")
     # As a module: what spawned processes import by the tests' paths is then found from this folder.
     quick = ("-m", "not slow")  # a later `-m` in the words of the session takes its place
-    # The same examples of properties at every run of the same code; parity and isolation try others each time.
+    # The same examples of properties at every run of the same code; isolation tries others each time.
     same = ("--hypothesis-seed=0",)
     tests = ("python", "-m", "pytest", "-q", *spread, *quick, *same, *rest, *_tests_of(names), *tools)
     session.run(*tests, env={"OMP_NUM_THREADS": "1"})
