@@ -19,7 +19,7 @@ import pytest
 
 from flambeau.core import files
 from flambeau.core.errors import DiskFullError
-from flambeau.core.hub import downloads, fetch, owners
+from flambeau.core.hub import downloads, fetch, temporary_files
 from flambeau.core.testing.server import FileServer, Reply
 
 MB = 1 << 20
@@ -167,7 +167,7 @@ def orphan(root, *, host=None, pid=None, data=DATA[: 20 * MB], **changes):
     if pid is None:
         with subprocess.Popen([sys.executable, "-c", ""]) as process:
             pid = process.pid
-    part = root / f"{NAME}.{host or owners._host()}.{pid}.0123abcd.part"
+    part = root / f"{NAME}.{host or temporary_files._host()}.{pid}.0123abcd.part"
     part.write_bytes(data)
     origin = {"url": "http://gone.invalid/", "etag": None, "last_modified": None, "total": len(DATA), "sha256": SHA}
     part.with_name(part.name + ".json").write_text(json.dumps(origin | changes))
@@ -319,4 +319,4 @@ def test_a_full_disk_is_recognised_by_what_the_system_says_of_it(server, root, m
 
 def test_hosts_are_named_as_file_names_can_hold(monkeypatch):
     monkeypatch.setattr(socket, "gethostname", lambda: "gpu-7.cluster/example with a long name")
-    assert owners._host() == "gpu-7-cluster-ex"
+    assert temporary_files._host() == "gpu-7-cluster-ex"

@@ -18,8 +18,8 @@ from torch.nn.utils import parametrizations
 
 from flambeau.core.errors import CheckpointError, MissingCheckpointError
 from flambeau.core.weights import build_with_weights, empty_parameters
-from flambeau.core.weights.building import architecture_only
 from flambeau.core.weights.construction import kept_outside
+from flambeau.core.weights.pretrained import architecture_only
 
 
 class Small(nn.Module):

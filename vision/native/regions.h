@@ -107,7 +107,7 @@ inline int dtype_index(fb::DType dtype) noexcept {
     }
 }
 
-// The same sentences as `check` in `flambeau/vision/ops/_regions.py`.
+// The same sentences as `check` in `flambeau/vision/ops/_roi_pooling.py`.
 inline bool valid_regions(fb::Call& call, const char* op, const char* name, const fb::Tensor& maps,
                           const fb::Tensor& rois, int64_t bins_high, int64_t bins_wide) noexcept {
     if (maps.dim != 4)

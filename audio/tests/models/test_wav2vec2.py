@@ -136,7 +136,7 @@ def test_every_named_size_builds_without_memory():
 
 
 def test_weights_decide_the_arguments_that_the_caller_leaves_alone(tmp_path):
-    from flambeau.core.weights.building import architecture_only
+    from flambeau.core.weights.pretrained import architecture_only
 
     with architecture_only():
         model = models.wav2vec2_base(0.4, weights="WAV2VEC2_ASR_BASE_960H")

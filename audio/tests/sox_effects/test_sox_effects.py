@@ -10,7 +10,7 @@ import torch
 
 from flambeau.audio import sox_effects
 from flambeau.audio.sox_effects import _program, apply_effects_file, apply_effects_tensor, effect_names
-from flambeau.audio.sox_effects._own import OWN
+from flambeau.audio.sox_effects._native_effects import OWN
 from flambeau.audio.utils import sox_utils
 
 RATE = 8000

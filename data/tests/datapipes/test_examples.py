@@ -29,9 +29,9 @@ def test_there_are_examples():
 
 def test_a_module_that_is_imported_again_registers_its_methods_again():
     from flambeau.data.datapipes.datapipe import IterDataPipe
-    from flambeau.data.datapipes.iter import names
+    from flambeau.data.datapipes.iter import shard_names
 
     before = IterDataPipe.functions["shard_expand"]
-    importlib.reload(names)
+    importlib.reload(shard_names)
     assert IterDataPipe.functions["shard_expand"] is not before
     IterDataPipe.functions["shard_expand"] = before

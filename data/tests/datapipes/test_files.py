@@ -436,10 +436,10 @@ def test_headers_are_sent():
 
 
 def test_google_drive_gives_names_and_contents(monkeypatch):
-    from flambeau.data.datapipes.iter import online
+    from flambeau.data.datapipes.iter import remote_files
 
     with FileServer({"download": b"data"}) as server:
-        monkeypatch.setattr(online, "_DRIVE", server.url("download"))
+        monkeypatch.setattr(remote_files, "_DRIVE", server.url("download"))
         server.next("download", Reply(headers={"Content-Disposition": 'attachment; filename="x.bin"'}))
         link = "https://drive.google.com/file/d/1a-B/view"
         ((name, stream),) = IterableWrapper([link]).read_from_remote()

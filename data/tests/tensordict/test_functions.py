@@ -36,7 +36,7 @@ from flambeau.data.tensordict.utils import (
 def test_examples_in_docstrings_are_true():
     package = import_module("flambeau.data.tensordict")
     examples = 0
-    for module in pkgutil.iter_modules(package.__path__, "flambeau.data.tensordict."):
+    for module in pkgutil.walk_packages(package.__path__, "flambeau.data.tensordict."):
         result = doctest.testmod(import_module(module.name), extraglobs={"torch": torch, "TensorDict": TensorDict})
         assert result.failed == 0
         examples += result.attempted

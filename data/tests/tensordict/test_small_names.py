@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from flambeau.data.tensordict import TensorAttrs, TensorDict, lazy_stack
-from flambeau.data.tensordict import _json_backend as backend
+from flambeau.data.tensordict._layout import json_backend as backend
 from flambeau.data.tensordict.utils import get_json_backend, json_dumps, set_json_backend
 
 

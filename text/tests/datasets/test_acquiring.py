@@ -13,8 +13,8 @@ import pytest
 
 from flambeau.core.errors import DatasetMissingError, DownloadError, HashMismatchError, HubError
 from flambeau.core.testing.server import FileServer, Reply
-from flambeau.text.datasets._addresses import addresses
-from flambeau.text.datasets._place import Download
+from flambeau.text.datasets._locations import Download
+from flambeau.text.datasets._urls import addresses
 
 # What stands for a fetch in a process of its own: the tables are changed as a user would change them.
 _PROGRAM = """

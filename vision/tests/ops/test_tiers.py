@@ -37,7 +37,8 @@ import contextlib, importlib, json, sys, torch
 
 sys.path.insert(0, sys.argv[1])
 import test_box_iou_rotated, test_deform_conv2d, test_region_pooling as pooling
-from flambeau.vision.ops import _box_iou_rotated_triton, _deform_conv2d_triton, _regions_triton
+from flambeau.vision.ops import _box_iou_rotated_triton, _deform_conv2d_triton
+from flambeau.vision.ops import _roi_pooling_triton
 from flambeau.vision.ops.box_iou_rotated import _reference as reference_iou
 
 for module in (_regions_triton, _deform_conv2d_triton, _box_iou_rotated_triton):

@@ -9,7 +9,7 @@ from flambeau.vision import tv_tensors
 from flambeau.vision.ops._resize import is_native
 from flambeau.vision.transforms import InterpolationMode, _fused, v2
 from flambeau.vision.transforms._presets import ImageClassification
-from flambeau.vision.transforms.v2 import _steps
+from flambeau.vision.transforms.v2 import _fusion
 
 NUMBERS = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
 TO_FLOAT = v2.ToDtype(torch.float32, scale=True)
@@ -98,10 +98,11 @@ def test_the_kernel_is_what_runs(monkeypatch):
 
 def single_steps(sample):
     """Whether a pipeline takes a sample through single steps."""
-    run_ = next(part for part in _steps.planned(PIPELINES["training"]()) if isinstance(part, _steps.Run))
-    flat, _ = _steps.flatten(sample)
-    index = _steps._only_picture(flat)
-    return index is None or not _steps._leaves_alone(run_, flat, index) or _steps._treatment(run_, flat[index]) is None
+    run_ = next(part for part in _fusion.planned(PIPELINES["training"]()) if isinstance(part, _fusion.Run))
+    flat, _ = _fusion.flatten(sample)
+    index = _fusion._only_picture(flat)
+    untouched = index is None or not _fusion._leaves_alone(run_, flat, index)
+    return untouched or _fusion._treatment(run_, flat[index]) is None
 
 
 BOXES = tv_tensors.BoundingBoxes(torch.tensor([[1.0, 2.0, 30.0, 40.0]]), format="XYXY", canvas_size=(61, 83))

@@ -199,7 +199,7 @@ def _check(file: Path, hash_value: str, hash_type: str) -> None:
 
 def _fetch(url: str, target: Path, hash_value: str | None, hash_type: str) -> None:
     from flambeau.core.datasets import DatasetFile, DatasetInfo, fetch_dataset
-    from flambeau.text.datasets._addresses import addresses
+    from flambeau.text.datasets._urls import addresses
 
     first, *others = addresses(url)
     digest = hash_value.lower() if hash_value is not None else None

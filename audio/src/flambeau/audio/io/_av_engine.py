@@ -14,10 +14,10 @@ from torch import Tensor
 from flambeau.audio.io._errors import MediaError
 from flambeau.audio.io._filters import AudioShape, VideoShape, audio_graph, pull, video_graph
 from flambeau.audio.io._formats import pixel_format, sample_format
+from flambeau.audio.io._interleaving import Block
 from flambeau.audio.io._libav import errors, libav
-from flambeau.audio.io._merge import Block
 from flambeau.audio.io._probe import MICROSECONDS
-from flambeau.audio.io._start import Start, rounded_off_s
+from flambeau.audio.io._seek import Start, rounded_off_s
 from flambeau.audio.io._streams import Output, OutputAudioStream
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from torch import Tensor
 from flambeau.audio.io._destination import Destination
 from flambeau.audio.io._encode import AudioEncoder, VideoEncoder
 from flambeau.audio.io._libav import errors, libav
-from flambeau.audio.io._wishes import AudioWish, Wish
+from flambeau.audio.io._output_options import AudioWish, Wish
 
 
 class AvMuxer:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flambeau.audio.io._merge import Block
+from flambeau.audio.io._interleaving import Block
 
 
 class ChunkTensor(Tensor):

@@ -13,7 +13,7 @@ from flambeau.audio.io._encoders import libav_encoder
 from flambeau.audio.io._errors import MediaError
 from flambeau.audio.io._filters import AudioShape, VideoShape, audio_graph, layout_of, pull, video_graph
 from flambeau.audio.io._libav import errors, libav
-from flambeau.audio.io._wishes import AudioWish, VideoWish
+from flambeau.audio.io._output_options import AudioWish, VideoWish
 
 
 class _Encoder:

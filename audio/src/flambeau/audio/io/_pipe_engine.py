@@ -23,12 +23,12 @@ from torch import Tensor
 
 from flambeau.audio.io._errors import MediaError
 from flambeau.audio.io._formats import pixel_format, sample_format
-from flambeau.audio.io._merge import Block, Closed, Merger
+from flambeau.audio.io._interleaving import Block, Closed, Merger
 from flambeau.audio.io._probe import spool
 from flambeau.audio.io._process import Child
 from flambeau.audio.io._program import find_ffmpeg, version
+from flambeau.audio.io._seek import Start, rounded_off_s
 from flambeau.audio.io._source import Source
-from flambeau.audio.io._start import Start, rounded_off_s
 from flambeau.audio.io._streams import Output, OutputAudioStream, OutputVideoStream, Probe, SourceAudioStream
 
 _PIPE_BYTES = 2**20

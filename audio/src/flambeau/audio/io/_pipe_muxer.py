@@ -17,9 +17,9 @@ from flambeau.audio.io._destination import Destination, Sink
 from flambeau.audio.io._encoders import Encoder, encoder_of_codec, program_encoder, program_muxer
 from flambeau.audio.io._errors import MediaError, MediaValueError
 from flambeau.audio.io._filters import AudioShape, VideoShape, audio_behind, layout_of, video_behind
+from flambeau.audio.io._output_options import AudioWish, Wish
 from flambeau.audio.io._process import Child
 from flambeau.audio.io._program import find_ffmpeg, version
-from flambeau.audio.io._wishes import AudioWish, Wish
 
 _SAMPLES = {
     "u8": b"PUD\x08", "s16": b"PSD\x10", "s32": b"PSD\x20", "s64": b"PSD\x40", "flt": b"PFD\x20", "dbl": b"PFD\x40",

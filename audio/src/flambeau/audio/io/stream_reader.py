@@ -16,14 +16,14 @@ from flambeau.audio.io._chunks import ChunkBuffer, ChunkTensor
 from flambeau.audio.io._errors import MediaError, MediaTimeoutError, MediaValueError
 from flambeau.audio.io._filters import audio_shape, basic_audio, basic_video, read_chain, video_shape
 from flambeau.audio.io._formats import pixel_format, sample_format
+from flambeau.audio.io._interleaving import Block, ReadAhead
 from flambeau.audio.io._libav import has_libav, open_container
-from flambeau.audio.io._merge import Block, ReadAhead
 from flambeau.audio.io._pipe_engine import PipeEngine
 from flambeau.audio.io._probe import probe_container, probe_program
 from flambeau.audio.io._program import find_ffmpeg, has_ffmpeg
 from flambeau.audio.io._relay import OFFSET_S, Relay
+from flambeau.audio.io._seek import MODES, Mode, Start
 from flambeau.audio.io._source import Readable, Source, as_source
-from flambeau.audio.io._start import MODES, Mode, Start
 from flambeau.audio.io._streams import (
     Output,
     OutputAudioStream,

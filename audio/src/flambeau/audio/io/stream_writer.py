@@ -14,9 +14,9 @@ from flambeau.audio.io._encoders import libav_encoder, program_encoder, program_
 from flambeau.audio.io._errors import MediaError, MediaValueError, MissingFFmpegError
 from flambeau.audio.io._filters import read_chain
 from flambeau.audio.io._libav import has_libav, libav
+from flambeau.audio.io._output_options import AudioWish, VideoWish, Wish
 from flambeau.audio.io._pipe_muxer import PipeMuxer
 from flambeau.audio.io._program import has_ffmpeg
-from flambeau.audio.io._wishes import AudioWish, VideoWish, Wish
 from flambeau.audio.io.codec_config import CodecConfig
 
 __all__ = ["StreamWriter", "StreamingMediaEncoder"]

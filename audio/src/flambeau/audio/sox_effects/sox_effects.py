@@ -11,7 +11,7 @@ from torch import Tensor
 
 from flambeau.audio.sox_effects import _program
 from flambeau.audio.sox_effects._arguments import NotOursError, SoxEffectError
-from flambeau.audio.sox_effects._own import OWN
+from flambeau.audio.sox_effects._native_effects import OWN
 from flambeau.core.errors import close_names
 
 __all__ = [

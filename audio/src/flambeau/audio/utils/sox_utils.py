@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from flambeau.audio.sox_effects import _program
-from flambeau.audio.sox_effects._own import USAGES
+from flambeau.audio.sox_effects._native_effects import USAGES
 from flambeau.audio.sox_effects.sox_effects import effect_names
 
 __all__ = [

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from flambeau.core.errors import DiskFullError, UnsafeArchiveError
 from flambeau.core.hub.archive_formats import Kind, Member
-from flambeau.core.hub.owners import claim, release
+from flambeau.core.hub.temporary_files import claim, release
 
 _GIB = 1 << 30
 _MOST_FILES = 5_000_000

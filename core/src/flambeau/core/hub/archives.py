@@ -22,7 +22,7 @@ from flambeau.core.files import lock, write_atomic
 from flambeau.core.hub.archive_formats import BLOCK, Member, bare_name, members, readable
 from flambeau.core.hub.archive_rules import Limits, Rules, ask_tarfile, limits_for, plain_parts
 from flambeau.core.hub.cache import file_digest, read_sidecar, sidecar
-from flambeau.core.hub.owners import abandoned, claim, release
+from flambeau.core.hub.temporary_files import abandoned, claim, release
 
 _MARKER = re.compile(r"\.flambeau-[0-9a-f]{16}\.extracted")
 # Beyond what may be written: headers and padding, which are read as well.

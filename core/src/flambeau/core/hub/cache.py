@@ -27,7 +27,7 @@ from urllib.parse import unquote, urlsplit
 from flambeau.core.environment import home
 from flambeau.core.errors import HashMismatchError, HubWarning
 from flambeau.core.files import safe_name, write_atomic
-from flambeau.core.hub.owners import in_progress, siblings
+from flambeau.core.hub.temporary_files import in_progress, siblings
 
 _CORRUPT_KEPT_S = 24 * 3600.0
 _FETCHED = ("files", "unpacked")

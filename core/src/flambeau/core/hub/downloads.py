@@ -14,7 +14,7 @@ from pathlib import Path
 
 from flambeau.core.errors import DiskFullError, DownloadError, GatedError, HashMismatchError
 from flambeau.core.hub.cache import Expected, cache_size, clear_corrupt, inspect, write_sidecar
-from flambeau.core.hub.partials import Origin, Partial, adopt, remove_abandoned
+from flambeau.core.hub.partial_files import Origin, Partial, adopt, remove_abandoned
 from flambeau.core.hub.transport import Client, Response, TransferError, check_url
 from flambeau.core.progress import progress
 

@@ -155,7 +155,7 @@ def _take(source: Path, final: Path, expected: Expected, url: str) -> Path:
 
 
 def _copy(source: Path, final: Path, expected: Expected) -> os.stat_result:
-    from flambeau.core.hub.partials import Origin, Partial
+    from flambeau.core.hub.partial_files import Origin, Partial
 
     partial = Partial(final, Origin(source.as_uri()))
     try:

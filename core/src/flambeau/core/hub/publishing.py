@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from flambeau.core.environment import flag
 from flambeau.core.errors import HubError, OfflineError
 from flambeau.core.files import replace, write_atomic
-from flambeau.core.hub.owners import claim, release
+from flambeau.core.hub.temporary_files import claim, release
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from flambeau.core.errors import CheckpointError as CheckpointError
     from flambeau.core.errors import MissingCheckpointError as MissingCheckpointError
     from flambeau.core.errors import UnsafeCheckpointError as UnsafeCheckpointError
-    from flambeau.core.weights.building import build_with_weights as build_with_weights
     from flambeau.core.weights.catalogue import Catalogue as Catalogue
     from flambeau.core.weights.catalogue import get_model as get_model
     from flambeau.core.weights.catalogue import get_model_builder as get_model_builder
@@ -28,12 +27,13 @@ if TYPE_CHECKING:
     from flambeau.core.weights.loading import LoadReport as LoadReport
     from flambeau.core.weights.loading import load_into as load_into
     from flambeau.core.weights.loading import load_state_dict as load_state_dict
+    from flambeau.core.weights.pretrained import build_with_weights as build_with_weights
     from flambeau.core.weights.transforms import lazy as lazy
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
-        "building": ("build_with_weights",),
+        "pretrained": ("build_with_weights",),
         "catalogue": (
             "Catalogue",
             "get_model",

@@ -142,7 +142,7 @@ class Catalogue:
             UnknownNameError, AmbiguousNameError: from the registry.
             ValueError: the model declares no head or stem that could be replaced.
         """
-        from flambeau.core.weights.assembling import build_adapted
+        from flambeau.core.weights.factory import build_adapted
 
         return build_adapted(self, name, config)
 

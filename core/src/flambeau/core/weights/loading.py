@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from flambeau.core.errors import CheckpointError
-from flambeau.core.weights import leftovers, mismatch
+from flambeau.core.weights import mismatch, missing_tensors
 from flambeau.core.weights.assignment import Slots
 from flambeau.core.weights.checkpoints import read_checkpoint
 from flambeau.core.weights.construction import real_parameters
@@ -130,8 +130,8 @@ def load_into(
         state = _mapped(state, {name: _copy(value) for name, value in state.items()})
     report = assign_state(module, state, strict=strict, dtype=dtype)
     if not strict:
-        leftovers.initialise(module)
-    if empty := [*leftovers.empty_names(module), *leftovers.stray_tensors(module)]:
+        missing_tensors.initialise(module)
+    if empty := [*missing_tensors.empty_names(module), *missing_tensors.stray_tensors(module)]:
         raise CheckpointError(
             f"{type(module).__name__}: {', '.join(empty)} stayed without values: the checkpoint does not bring them, "
             "and the module was built empty; use build_with_weights, or build it outside empty_parameters."
@@ -164,7 +164,7 @@ def assign_state(
     unexpected = list(keys.unexpected_keys)
     if strict and (missing or unexpected):
         raise mismatch.error(module, state, missing=missing, unexpected=unexpected)
-    leftovers.recompute(module)
+    missing_tensors.recompute(module)
     return LoadReport(missing, unexpected, sorted(misshaped))
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.data.datapipes._freezing import Unstorable, freeze, thaw
 from flambeau.data.datapipes._graph import is_pipe, sources, upstream
+from flambeau.data.datapipes._serialization import Unstorable, freeze, thaw
 
 VERSION = 1
 # Where our pipes, and those that follow upstream's habits, keep what they read.

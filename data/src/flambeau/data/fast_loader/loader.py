@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from flambeau.data.fast_loader.assembly import Buffers
-from flambeau.data.fast_loader.making import BatchMaker, Layout, OutOfWorker
 from flambeau.data.fast_loader.order import IndexBatches
+from flambeau.data.fast_loader.worker import BatchMaker, Layout, OutOfWorker
 from flambeau.data.nodes import BaseNode, Batcher, Loader, SamplerWrapper
 from flambeau.data.nodes.map import Running, _Inline
 

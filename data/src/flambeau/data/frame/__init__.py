@@ -21,10 +21,7 @@ from flambeau.core.exports import lazy_exports
 
 if TYPE_CHECKING:
     from flambeau.data.frame.column import Column
-    from flambeau.data.frame.dataframe import DataFrame
-    from flambeau.data.frame.expression import me
-    from flambeau.data.frame.list_column import ListColumn
-    from flambeau.data.frame.making import (
+    from flambeau.data.frame.construction import (
         column,
         concat,
         dataframe,
@@ -38,6 +35,9 @@ if TYPE_CHECKING:
         scan_jsonl,
         scan_parquet,
     )
+    from flambeau.data.frame.dataframe import DataFrame
+    from flambeau.data.frame.expression import me
+    from flambeau.data.frame.list_column import ListColumn
     from flambeau.data.frame.map_column import MapColumn
     from flambeau.data.frame.numerical_column import NumericalColumn
     from flambeau.data.frame.reading import reader
@@ -51,7 +51,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "dataframe": ("DataFrame",),
         "expression": ("me",),
         "list_column": ("ListColumn",),
-        "making": (
+        "construction": (
             "column",
             "concat",
             "dataframe",

@@ -264,8 +264,8 @@ class Derived(Rows):
 
     def after(self, parent: Rows) -> pl.LazyFrame:
         """The same step over other rows of the parent's type."""
-        from flambeau.data.frame.running import select
-        from flambeau.data.frame.steps import STEPS
+        from flambeau.data.frame.execution import select
+        from flambeau.data.frame.row_operations import STEPS
 
         keys = {f"\x1fkey{place}": one for place, one in enumerate(self.keys)}
         query = select(parent, {**self.fields, **keys})
@@ -284,7 +284,7 @@ class Stacked(Rows):
         return tuple(rows for rows, _ in self.parts)
 
     def _lazy(self) -> pl.LazyFrame:
-        from flambeau.data.frame.running import select
+        from flambeau.data.frame.execution import select
 
         return pl.concat([select(rows, fields) for rows, fields in self.parts])
 

@@ -13,14 +13,14 @@ from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pl
 from flambeau.data.frame._plan import ONE, Apply, Rows, Term
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
+from flambeau.data.frame.execution import aggregate, compute_one, count, in_memory
 from flambeau.data.frame.functions import Functions
 from flambeau.data.frame.interchange import Interchange
 from flambeau.data.frame.operators import Operators, operand
-from flambeau.data.frame.running import aggregate, compute_one, count, in_memory
 from flambeau.data.frame.selection import Selection
 
 if TYPE_CHECKING:
-    from flambeau.data.frame.making import concat  # noqa: F401 - named in docstrings
+    from flambeau.data.frame.construction import concat  # noqa: F401 - named in docstrings
 
 
 class Column(Functions, Selection, Interchange, Operators):
@@ -44,7 +44,7 @@ class Column(Functions, Selection, Interchange, Operators):
         return self._made(rows, self._term)
 
     def _made(self, rows: Rows, term: Term) -> Any:
-        from flambeau.data.frame.making import make
+        from flambeau.data.frame.construction import make
 
         return make(rows, term)
 
@@ -118,7 +118,7 @@ class Column(Functions, Selection, Interchange, Operators):
 
     def plan(self) -> str:
         """What is computed, as text: the expression, and where its rows come from."""
-        from flambeau.data.frame.describing import plan_text
+        from flambeau.data.frame.formatting import plan_text
 
         return plan_text(self._rows, self._columns())
 
@@ -135,12 +135,12 @@ class Column(Functions, Selection, Interchange, Operators):
         return repr(self)
 
     def __repr__(self) -> str:
-        from flambeau.data.frame.describing import column_text
+        from flambeau.data.frame.formatting import column_text
 
         return column_text(self)
 
     def _repr_html_(self) -> str:
-        from flambeau.data.frame.describing import html
+        from flambeau.data.frame.formatting import html
 
         return html(self)
 
@@ -183,7 +183,7 @@ class Column(Functions, Selection, Interchange, Operators):
             >>> list(column([1, None, 3]).fill_null(0))
             [1, 0, 3]
         """
-        from flambeau.data.frame.values import series_from
+        from flambeau.data.frame.python_values import series_from
 
         if fill_value is None:
             raise FrameTypeError("fill_null needs a value, got None.")

@@ -12,9 +12,9 @@ from flambeau.data.frame._physical import arrow_schema
 from flambeau.data.frame._plan import Apply, Constant, Record, Rows, Table, Term
 from flambeau.data.frame.column import Column
 from flambeau.data.frame.errors import FrameNameError, FrameTypeError, FrameValueError
+from flambeau.data.frame.execution import align, compute, count
+from flambeau.data.frame.export import arrow_array
 from flambeau.data.frame.expression import Expression, eval_expression
-from flambeau.data.frame.leaving import arrow_array
-from flambeau.data.frame.running import align, compute, count
 
 _VALID = "\x1fvalid"
 
@@ -90,7 +90,7 @@ class DataFrame(Column):
         return iter(self.to_pylist())
 
     def __repr__(self) -> str:
-        from flambeau.data.frame.describing import frame_text
+        from flambeau.data.frame.formatting import frame_text
 
         return frame_text(self)
 
@@ -137,7 +137,7 @@ class DataFrame(Column):
         self._fields[name] = self._aligned(value)
 
     def _aligned(self, value: Any) -> Term:
-        from flambeau.data.frame.making import column
+        from flambeau.data.frame.construction import column
         from flambeau.data.frame.operators import constant
 
         if not isinstance(value, Column):
@@ -317,7 +317,7 @@ class DataFrame(Column):
 
     def cast(self, dtype: dt.DType) -> Any:
         """Every column in the type of its name."""
-        from flambeau.data.frame.making import dataframe
+        from flambeau.data.frame.construction import dataframe
 
         if not isinstance(dtype, dt.Struct):
             raise FrameTypeError(f"a frame is cast to a Struct, got {dtype}.")
@@ -365,7 +365,7 @@ class DataFrame(Column):
         return any(self[name].any() for name in self._fields)
 
     def _summary(self, name: str) -> Any:
-        from flambeau.data.frame.making import column, dataframe
+        from flambeau.data.frame.construction import column, dataframe
 
         made = dataframe()
         for one in self._fields:
@@ -406,7 +406,7 @@ class DataFrame(Column):
 
     def nunique(self, drop_null: bool = True) -> Any:
         """How many values every column has, as a frame of the columns "column" and "unique"."""
-        from flambeau.data.frame.making import dataframe
+        from flambeau.data.frame.construction import dataframe
 
         rows = []
         for name in self._fields:
@@ -430,7 +430,7 @@ class DataFrame(Column):
         Returns:
             A frame of the column "metric" and one column for each described.
         """
-        from flambeau.data.frame.making import column, dataframe
+        from flambeau.data.frame.construction import column, dataframe
 
         excluded = {one.with_null(False) for one in exclude_columns or ()}
         included = None if include_columns is None else {one.with_null(False) for one in include_columns}
@@ -453,7 +453,7 @@ class DataFrame(Column):
 
     def lazy(self) -> Any:
         """The query of Polars that makes the columns; nothing is computed."""
-        from flambeau.data.frame.running import select
+        from flambeau.data.frame.execution import select
 
         return select(self._rows, self._fields)
 
@@ -474,7 +474,7 @@ class DataFrame(Column):
 
     def to_pandas(self) -> Any:
         """A pandas frame, backed by Arrow, so that whole numbers stay whole where some are missing."""
-        from flambeau.data.frame.making import pandas
+        from flambeau.data.frame.construction import pandas
 
         return self.to_arrow().to_pandas(types_mapper=pandas().ArrowDtype)
 

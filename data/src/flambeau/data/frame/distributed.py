@@ -17,8 +17,8 @@ from flambeau.data.frame._physical import arrow_schema, physical
 from flambeau.data.frame._plan import ONE, Derived, Rows, Stacked, Table, Term, moved, used_columns
 from flambeau.data.frame.aggregates import Aggregate
 from flambeau.data.frame.errors import FrameError, FrameTypeError, missing
+from flambeau.data.frame.execution import collect, root, select
 from flambeau.data.frame.row_groups import RowGroup, groups_of, read_group
-from flambeau.data.frame.running import collect, root, select
 from flambeau.data.frame.scanning import READERS, Scan
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Parts:
 
 
 def _arrow(series: pl.Series, dtype: dt.DType) -> pa.Array:
-    from flambeau.data.frame.leaving import arrow_array
+    from flambeau.data.frame.export import arrow_array
 
     return arrow_array(series, dtype)
 
@@ -299,7 +299,7 @@ def _ordered(dataset: Any) -> Any:
 
 
 def _cut(rows: Rows, ray: Any, blocks: int | None) -> Iterator[pa.Table]:
-    from flambeau.data.frame.running import materialise
+    from flambeau.data.frame.execution import materialise
 
     frame = materialise(rows)
     if blocks is None:

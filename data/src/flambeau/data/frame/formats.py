@@ -11,29 +11,29 @@ from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pa, pl
 from flambeau.data.frame._physical import held_as, logical
 from flambeau.data.frame.errors import FrameTypeError
-from flambeau.data.frame.values import series_from, to_python
+from flambeau.data.frame.python_values import series_from, to_python
 
 
 def _column(series: pl.Series, dtype: dt.DType) -> Any:
-    from flambeau.data.frame.making import column_of
+    from flambeau.data.frame.construction import column_of
 
     return column_of(series, dtype)
 
 
 def _numpy(series: pl.Series, dtype: dt.DType) -> Any:
-    from flambeau.data.frame.making import column_of
+    from flambeau.data.frame.construction import column_of
 
     return column_of(series, dtype).to_numpy()
 
 
 def _torch(series: pl.Series, dtype: dt.DType) -> Any:
-    from flambeau.data.frame.making import column_of
+    from flambeau.data.frame.construction import column_of
 
     return column_of(series, dtype).to_tensor()
 
 
 def _arrow(series: pl.Series, dtype: dt.DType) -> Any:
-    from flambeau.data.frame.making import column_of
+    from flambeau.data.frame.construction import column_of
 
     return column_of(series, dtype).to_arrow()
 

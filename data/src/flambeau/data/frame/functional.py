@@ -12,10 +12,10 @@ from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._plan import Apply
 from flambeau.data.frame.column import Column
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
+from flambeau.data.frame.execution import align
 from flambeau.data.frame.list_column import ListColumn
 from flambeau.data.frame.numerical_column import NumericalColumn
 from flambeau.data.frame.operators import operand
-from flambeau.data.frame.running import align
 
 __all__ = [
     "add_tokens",
@@ -310,7 +310,7 @@ def add_tokens(col: ListColumn, tokens: Sequence[Any], begin: bool = True) -> Li
         [[0, 1, 2], [0]]
     """
     dtype = _list_type(col, "add_tokens")
-    from flambeau.data.frame.values import series_from
+    from flambeau.data.frame.python_values import series_from
 
     series_from(list(tokens), dtype.item_dtype)  # refuses what the lists cannot hold
     free = dt.List(dtype.item_dtype, dtype.nullable)
@@ -396,7 +396,7 @@ class _LookupItems:
 
 def if_else(cond: Column, x: Any, y: Any) -> Any:
     """The same as `frame.if_else`."""
-    from flambeau.data.frame.making import if_else as chosen
+    from flambeau.data.frame.construction import if_else as chosen
 
     return chosen(cond, x, y)
 

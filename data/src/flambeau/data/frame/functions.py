@@ -9,7 +9,7 @@ from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._inference import batch_result, infer_dtype_from_prefix, infer_dype_from_callable_hint
 from flambeau.data.frame._plan import ONE, Apply, Derived, Rows, Term
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
-from flambeau.data.frame.running import compute_one, in_memory, materialise
+from flambeau.data.frame.execution import compute_one, in_memory, materialise
 
 NaAction = Literal["ignore"] | None
 

@@ -12,8 +12,8 @@ from flambeau.data.frame._engine import pa, pl
 from flambeau.data.frame._plan import Rows, Term
 from flambeau.data.frame.batches import values_of
 from flambeau.data.frame.errors import FrameTypeError
-from flambeau.data.frame.leaving import arrow_array
-from flambeau.data.frame.values import to_python
+from flambeau.data.frame.export import arrow_array
+from flambeau.data.frame.python_values import to_python
 
 
 class Interchange:
@@ -148,6 +148,6 @@ class Interchange:
 
 
 def _pandas() -> Any:
-    from flambeau.data.frame.making import pandas
+    from flambeau.data.frame.construction import pandas
 
     return pandas()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flambeau.data.frame.making import from_arrow, from_pandas, from_polars, from_pysequence
+from flambeau.data.frame.construction import from_arrow, from_pandas, from_polars, from_pysequence
 
 from_pylist = from_pysequence
 

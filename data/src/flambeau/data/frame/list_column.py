@@ -107,7 +107,7 @@ class _Items:
 
     def result_dtype(self) -> dt.DType:
         """Type of the items that the function makes, told from no items at all."""
-        from flambeau.data.frame.making import column
+        from flambeau.data.frame.construction import column
 
         made = self.function(column([], self.item))
         if not isinstance(made, Column):
@@ -115,6 +115,6 @@ class _Items:
         return made.dtype
 
     def __call__(self, items: pl.Series) -> pl.Series:
-        from flambeau.data.frame.making import column_of
+        from flambeau.data.frame.construction import column_of
 
         return self.function(column_of(items, self.item))._series()

@@ -9,7 +9,7 @@ from typing import Any
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame.column import Column
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
-from flambeau.data.frame.running import aggregate
+from flambeau.data.frame.execution import aggregate
 
 
 class NumericalColumn(Column):
@@ -158,7 +158,7 @@ class NumericalColumn(Column):
         Returns:
             A frame of the columns "statistic" and "value".
         """
-        from flambeau.data.frame.making import dataframe
+        from flambeau.data.frame.construction import dataframe
 
         if include_columns is not None or exclude_columns is not None:
             raise FrameTypeError("include_columns and exclude_columns are for frames.")

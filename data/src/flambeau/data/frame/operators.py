@@ -11,7 +11,7 @@ from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._inference import infer_dtype_from_value
 from flambeau.data.frame._plan import Apply, Constant, Term
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
-from flambeau.data.frame.running import align
+from flambeau.data.frame.execution import align
 
 if TYPE_CHECKING:
     from flambeau.data.frame.column import Column
@@ -44,7 +44,7 @@ def operand(beside: Column, value: Any) -> Term:
     A number of Python takes the type of its partner where it fits into it, as with tensors: int32 + 1 is int32.
     """
     from flambeau.data.frame.column import Column
-    from flambeau.data.frame.making import column
+    from flambeau.data.frame.construction import column
 
     if isinstance(value, list) and not isinstance(beside.dtype, dt.List | dt.Map):
         value = column(value)
@@ -138,7 +138,7 @@ def _require(name: str, l: dt.DType, r: dt.DType, test: Callable[[dt.DType], boo
 
 def choose(cond: Column, left: Any, right: Any) -> Column:
     """What `making.if_else` says."""
-    from flambeau.data.frame.making import column, make
+    from flambeau.data.frame.construction import column, make
 
     if not dt.is_boolean(cond.dtype):
         raise FrameTypeError(f"condition must be a boolean vector, got {cond.dtype}; compare it with something.")

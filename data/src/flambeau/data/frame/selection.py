@@ -11,7 +11,7 @@ import numpy as np
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._plan import Derived, Rows, Term
 from flambeau.data.frame.errors import FrameNameError, FrameTypeError, FrameValueError
-from flambeau.data.frame.running import align, compute, count
+from flambeau.data.frame.execution import align, compute, count
 
 if TYPE_CHECKING:
     from flambeau.data.frame.column import Column
@@ -122,7 +122,7 @@ class Selection:
 
     def append(self, values: Iterable[Any]) -> Any:
         """This column with rows added: values, or another column of a type that fits."""
-        from flambeau.data.frame.making import column, concat
+        from flambeau.data.frame.construction import column, concat
 
         mine: Any = self
         more = values if hasattr(values, "_term") else column(list(values), self.dtype)
@@ -139,7 +139,7 @@ class Selection:
             TypeError: it is neither a function nor iterable.
             ValueError: another number of booleans than rows.
         """
-        from flambeau.data.frame.making import column
+        from flambeau.data.frame.construction import column
 
         if hasattr(predicate, "_term"):
             condition: Any = predicate
@@ -203,7 +203,7 @@ class Selection:
 
     def batch(self, n: int) -> Iterator[Any]:
         """The rows in parts of n; the last may be shorter."""
-        from flambeau.data.frame.making import batches_of
+        from flambeau.data.frame.construction import batches_of
 
         mine: Any = self
         return batches_of(mine, n)
@@ -215,7 +215,7 @@ class Selection:
         Raises:
             ValueError: there are none.
         """
-        from flambeau.data.frame.making import concat
+        from flambeau.data.frame.construction import concat
 
         return concat(list(iter))
 

@@ -12,15 +12,15 @@ from typing import Any, NoReturn, Self
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._apply_methods import ApplyCall
-from flambeau.data.tensordict._defaults import NO_DEFAULT
-from flambeau.data.tensordict._keys import key_path, missing_key
-from flambeau.data.tensordict._lazy_combining import LazyCombining
-from flambeau.data.tensordict._lazy_index import LazyIndexing
-from flambeau.data.tensordict._lazy_reading import LazyReading
-from flambeau.data.tensordict._lazy_reducing import LazyReducing
-from flambeau.data.tensordict._lazy_shape import LazyShape
-from flambeau.data.tensordict._lock_methods import LOCKED
+from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
+from flambeau.data.tensordict._layout.keys import key_path, missing_key
+from flambeau.data.tensordict._lazy_stack.combining import LazyCombining
+from flambeau.data.tensordict._lazy_stack.index import LazyIndexing
+from flambeau.data.tensordict._lazy_stack.reading import LazyReading
+from flambeau.data.tensordict._lazy_stack.reduction import LazyReducing
+from flambeau.data.tensordict._lazy_stack.shape import LazyShape
+from flambeau.data.tensordict._methods.apply import ApplyCall
+from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict.base import TensorDictBase
 
@@ -211,7 +211,7 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
     def _parts_of(self, key: str, value: Any) -> Sequence[Any]:
         """What each tensordict gets of an entry."""
         if not isinstance(value, (Tensor, TensorCollection)):
-            from flambeau.data.tensordict._convert import convert
+            from flambeau.data.tensordict._conversion.entries import convert
 
             value = convert(value, self.batch_size, self.device)
         where, size = self.stack_dim, self.batch_size

@@ -7,9 +7,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._index import indexed_size, normal_index
-from flambeau.data.tensordict._keys import missing_key
-from flambeau.data.tensordict._names_methods import indexed_names
+from flambeau.data.tensordict._layout.index import indexed_size, normal_index
+from flambeau.data.tensordict._layout.keys import missing_key
+from flambeau.data.tensordict._methods.names import indexed_names
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict.base import TensorDictBase
 

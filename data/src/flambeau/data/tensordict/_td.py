@@ -8,12 +8,12 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._convert import convert
-from flambeau.data.tensordict._defaults import NO_DEFAULT
-from flambeau.data.tensordict._index import indexed_size, normal_index
-from flambeau.data.tensordict._keys import _unravel_key_to_tuple, key_path, missing_key
-from flambeau.data.tensordict._lock_methods import LOCKED
-from flambeau.data.tensordict._names_methods import indexed_names, name_list
+from flambeau.data.tensordict._conversion.entries import convert
+from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
+from flambeau.data.tensordict._layout.index import indexed_size, normal_index
+from flambeau.data.tensordict._layout.keys import _unravel_key_to_tuple, key_path, missing_key
+from flambeau.data.tensordict._methods.locking import LOCKED
+from flambeau.data.tensordict._methods.names import indexed_names, name_list
 from flambeau.data.tensordict._nestedkey import NestedKey
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._torch_func import cat_tensordicts, stack_tensordicts
@@ -413,5 +413,5 @@ def as_device(device: Any) -> torch.device:
     return device
 
 
-from flambeau.data.tensordict import _pytree  # noqa: E402, F401  makes the classes pytree nodes
+from flambeau.data.tensordict._layout import pytree  # noqa: E402, F401  makes the classes pytree nodes
 from flambeau.data.tensordict._td_functions import *  # noqa: E402, F403  upstream's path of these functions

@@ -11,40 +11,40 @@ from typing import Any, TypeVar
 
 import torch
 
-from flambeau.data.tensordict._access_methods import AccessMethods
-from flambeau.data.tensordict._alignment import AlignmentMethods
-from flambeau.data.tensordict._apply_methods import ApplyMethods
-from flambeau.data.tensordict._autograd_methods import AutogradMethods
-from flambeau.data.tensordict._comparison_methods import ComparisonMethods
-from flambeau.data.tensordict._context_methods import ContextMethods
-from flambeau.data.tensordict._conversion_methods import ConversionMethods
-from flambeau.data.tensordict._copy_methods import CopyMethods
-from flambeau.data.tensordict._defaults import BEST_ATTEMPT_INPLACE as BEST_ATTEMPT_INPLACE
-from flambeau.data.tensordict._defaults import NO_DEFAULT as NO_DEFAULT
-from flambeau.data.tensordict._defaults import get_defaults_to_none as get_defaults_to_none
-from flambeau.data.tensordict._defaults import set_get_defaults_to_none as set_get_defaults_to_none
-from flambeau.data.tensordict._device_methods import DeviceMethods
-from flambeau.data.tensordict._distributed_methods import DistributedMethods
-from flambeau.data.tensordict._forms_methods import FormMethods
-from flambeau.data.tensordict._lock_methods import LockMethods
-from flambeau.data.tensordict._map_methods import MapMethods
-from flambeau.data.tensordict._mask_methods import MaskMethods
-from flambeau.data.tensordict._memmap_methods import MemmapMethods
-from flambeau.data.tensordict._module_methods import ModuleMethods
-from flambeau.data.tensordict._names_methods import NamesMethods
-from flambeau.data.tensordict._new_methods import NewMethods
-from flambeau.data.tensordict._nontensor_methods import NonTensorMethods
-from flambeau.data.tensordict._pointwise_methods import PointwiseMethods
-from flambeau.data.tensordict._properties import PropertyMethods
-from flambeau.data.tensordict._reduction_methods import ReductionMethods
-from flambeau.data.tensordict._shape_methods import ShapeMethods
-from flambeau.data.tensordict._split_methods import SplitMethods
-from flambeau.data.tensordict._state_methods import StateMethods
-from flambeau.data.tensordict._structure_methods import StructureMethods
+from flambeau.data.tensordict._layout.alignment import AlignmentMethods
+from flambeau.data.tensordict._layout.defaults import BEST_ATTEMPT_INPLACE as BEST_ATTEMPT_INPLACE
+from flambeau.data.tensordict._layout.defaults import NO_DEFAULT as NO_DEFAULT
+from flambeau.data.tensordict._layout.defaults import get_defaults_to_none as get_defaults_to_none
+from flambeau.data.tensordict._layout.defaults import set_get_defaults_to_none as set_get_defaults_to_none
+from flambeau.data.tensordict._methods.access import AccessMethods
+from flambeau.data.tensordict._methods.apply import ApplyMethods
+from flambeau.data.tensordict._methods.autograd import AutogradMethods
+from flambeau.data.tensordict._methods.comparison import ComparisonMethods
+from flambeau.data.tensordict._methods.context import ContextMethods
+from flambeau.data.tensordict._methods.conversion import ConversionMethods
+from flambeau.data.tensordict._methods.copy import CopyMethods
+from flambeau.data.tensordict._methods.creation import NewMethods
+from flambeau.data.tensordict._methods.device import DeviceMethods
+from flambeau.data.tensordict._methods.distributed import DistributedMethods
+from flambeau.data.tensordict._methods.forms import FormMethods
+from flambeau.data.tensordict._methods.locking import LockMethods
+from flambeau.data.tensordict._methods.map import MapMethods
+from flambeau.data.tensordict._methods.mask import MaskMethods
+from flambeau.data.tensordict._methods.memmap import MemmapMethods
+from flambeau.data.tensordict._methods.module import ModuleMethods
+from flambeau.data.tensordict._methods.names import NamesMethods
+from flambeau.data.tensordict._methods.non_tensor import NonTensorMethods
+from flambeau.data.tensordict._methods.pointwise import PointwiseMethods
+from flambeau.data.tensordict._methods.properties import PropertyMethods
+from flambeau.data.tensordict._methods.reduction import ReductionMethods
+from flambeau.data.tensordict._methods.shape import ShapeMethods
+from flambeau.data.tensordict._methods.split import SplitMethods
+from flambeau.data.tensordict._methods.state import StateMethods
+from flambeau.data.tensordict._methods.structure import StructureMethods
+from flambeau.data.tensordict._methods.update import UpdateMethods
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._tensorcollection import is_tensor_collection as is_tensor_collection
 from flambeau.data.tensordict._torch_func import call_torch_function
-from flambeau.data.tensordict._update_methods import UpdateMethods
 
 T = TypeVar("T", bound="TensorDictBase")
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad as pad_tensor
 
-from flambeau.data.tensordict._keys import key_path
-from flambeau.data.tensordict._non_tensor_shapes import padded as pad_non_tensor
+from flambeau.data.tensordict._layout.keys import key_path
+from flambeau.data.tensordict._non_tensor.shapes import padded as pad_non_tensor
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 __all__ = ["dense_stack_tds", "make_tensordict", "merge_tensordicts", "pad", "pad_sequence"]

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._array_files import Group, H5Group, ZarrGroup, open_h5, open_zarr, size_text
-from flambeau.data.tensordict._convert import convert
-from flambeau.data.tensordict._index import indexed_size
-from flambeau.data.tensordict._stored import WHOLE, StoredTensorDict
+from flambeau.data.tensordict._conversion.entries import convert
+from flambeau.data.tensordict._layout.index import indexed_size
+from flambeau.data.tensordict._stored.array_files import Group, H5Group, ZarrGroup, open_h5, open_zarr, size_text
+from flambeau.data.tensordict._stored.base import WHOLE, StoredTensorDict
 from flambeau.data.tensordict.memmap import jsonable, pickles
 from flambeau.data.tensordict.memmap.errors import ReadOnlyError
 from flambeau.data.tensordict.memmap.keys import decode_key, encode_key
@@ -180,8 +180,8 @@ class PersistentTensorDict(StoredTensorDict):
         return (decode_key(name) for name in self._group.names())
 
     def _kind(self, key: str) -> type | None:
-        from flambeau.data.tensordict._nontensor import NonTensorData
-        from flambeau.data.tensordict._nontensor_stack import NonTensorStack
+        from flambeau.data.tensordict._non_tensor.data import NonTensorData
+        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 
         item = self._group.get(encode_key(key))
         if item is None:
@@ -213,8 +213,8 @@ class PersistentTensorDict(StoredTensorDict):
 
     def _value(self, item: Any, attributes: dict[str, Any]) -> Any:
         """A non-tensor entry."""
-        from flambeau.data.tensordict._nontensor import NonTensorData
-        from flambeau.data.tensordict._nontensor_stack import NonTensorStack
+        from flambeau.data.tensordict._non_tensor.data import NonTensorData
+        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 
         raw = attributes.get("text", item[()])
         text = raw.decode() if isinstance(raw, bytes) else raw

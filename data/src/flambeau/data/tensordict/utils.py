@@ -9,11 +9,11 @@ _HOME = "flambeau.data.tensordict."
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
-        _HOME + "_close": ("assert_close",),
-        _HOME + "_duplicates": ("isin", "remove_duplicates"),
-        _HOME + "_index": ("convert_ellipsis_to_idx",),
-        _HOME + "_json_backend": ("get_json_backend", "json_dumps", "set_json_backend"),
-        _HOME + "_keys": (
+        _HOME + "_layout.closeness": ("assert_close",),
+        _HOME + "_layout.duplicates": ("isin", "remove_duplicates"),
+        _HOME + "_layout.index": ("convert_ellipsis_to_idx",),
+        _HOME + "_layout.json_backend": ("get_json_backend", "json_dumps", "set_json_backend"),
+        _HOME + "_layout.keys": (
             "_unravel_key_to_tuple",
             "is_nested_key",
             "is_seq_of_nested_key",
@@ -21,9 +21,9 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "unravel_key_list",
             "unravel_keys",
         ),
-        _HOME + "_lock_methods": ("lock_blocked",),
-        _HOME + "_nontensor_stack": ("LinkedList",),
-        _HOME + "_small_utils": (
+        _HOME + "_methods.locking": ("lock_blocked",),
+        _HOME + "_non_tensor.stack": ("LinkedList",),
+        _HOME + "_layout.small_utils": (
             "Buffer",
             "BufferLegacy",
             "KeyDependentDefaultDict",
@@ -61,6 +61,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
 
 def assert_allclose_td(*args: object, **kwargs: object) -> bool:
     """`assert_close`, by its older name."""
-    from flambeau.data.tensordict._close import assert_close
+    from flambeau.data.tensordict._layout.closeness import assert_close
 
     return assert_close(*args, **kwargs)  # type: ignore[arg-type]

@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from flambeau.text.datasets._formats import Format, Rows
-from flambeau.text.datasets._place import Download
-from flambeau.text.datasets._plan import Plan
+from flambeau.text.datasets._locations import Download
 from flambeau.text.datasets._sources import Packed, Plain, Text
+from flambeau.text.datasets._split_plan import Plan
 
 
 def fetched(tables: ModuleType, split: str) -> Download:

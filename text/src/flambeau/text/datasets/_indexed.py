@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from torch.utils.data import Dataset
 
 from flambeau.core.datasets import Field
-from flambeau.text.datasets._place import Place
-from flambeau.text.datasets._plan import Plan
+from flambeau.text.datasets._locations import Place
 from flambeau.text.datasets._records import Records
+from flambeau.text.datasets._split_plan import Plan
 
 
 class IndexedText(Dataset[Any]):

@@ -13,9 +13,9 @@ from typing import IO
 from flambeau.text.data.datasets_utils import _generate_iwslt_files_for_lang_and_split, segments, untagged
 from flambeau.text.datasets._families import fetched
 from flambeau.text.datasets._formats import Parallel
-from flambeau.text.datasets._place import Download
-from flambeau.text.datasets._plan import Plan
+from flambeau.text.datasets._locations import Download
 from flambeau.text.datasets._sources import Nested, Text
+from flambeau.text.datasets._split_plan import Plan
 
 
 def checked_pair(tables: ModuleType, language_pair: Sequence[str]) -> tuple[str, str]:

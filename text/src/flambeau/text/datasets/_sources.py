@@ -12,7 +12,7 @@ from typing import IO, Protocol
 
 from flambeau.core.errors import DownloadError
 from flambeau.core.hub import read_archive
-from flambeau.text.datasets._place import Download, Place
+from flambeau.text.datasets._locations import Download, Place
 
 
 class Source(Protocol):

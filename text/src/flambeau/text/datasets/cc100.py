@@ -17,9 +17,9 @@ from flambeau.text.data.datasets_utils import _create_dataset_directory
 from flambeau.text.datasets._families import base_name
 from flambeau.text.datasets._formats import Lines
 from flambeau.text.datasets._indexed import IndexedText
-from flambeau.text.datasets._place import Download
-from flambeau.text.datasets._plan import Plan, describe, stream, texts
+from flambeau.text.datasets._locations import Download
 from flambeau.text.datasets._sources import Packed, Text
+from flambeau.text.datasets._split_plan import Plan, describe, stream, texts
 
 __all__ = ["CC100"]
 

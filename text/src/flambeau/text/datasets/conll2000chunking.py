@@ -15,7 +15,7 @@ from flambeau.text.data.datasets_utils import _create_dataset_directory, _wrap_s
 from flambeau.text.datasets._families import packed
 from flambeau.text.datasets._formats import Iob
 from flambeau.text.datasets._indexed import IndexedText
-from flambeau.text.datasets._plan import Plan, describe, stream
+from flambeau.text.datasets._split_plan import Plan, describe, stream
 
 __all__ = ["CoNLL2000Chunking"]
 

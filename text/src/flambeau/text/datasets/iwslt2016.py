@@ -16,7 +16,7 @@ from flambeau.data.datapipes.iter import IterDataPipe
 from flambeau.text.data.datasets_utils import _create_dataset_directory, _wrap_split_argument
 from flambeau.text.datasets._indexed import IndexedText
 from flambeau.text.datasets._iwslt import checked_pair, checked_set, iwslt_plan
-from flambeau.text.datasets._plan import Plan, describe, stream, texts
+from flambeau.text.datasets._split_plan import Plan, describe, stream, texts
 
 __all__ = ["IWSLT2016"]
 

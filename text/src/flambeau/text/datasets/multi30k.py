@@ -19,9 +19,9 @@ from flambeau.text.data.datasets_utils import _create_dataset_directory, _wrap_s
 from flambeau.text.datasets._families import fetched
 from flambeau.text.datasets._formats import Parallel
 from flambeau.text.datasets._indexed import IndexedText
-from flambeau.text.datasets._place import Download
-from flambeau.text.datasets._plan import Plan, describe, stream, texts
+from flambeau.text.datasets._locations import Download
 from flambeau.text.datasets._sources import Packed, PackedEach, Source, Text
+from flambeau.text.datasets._split_plan import Plan, describe, stream, texts
 
 __all__ = ["Multi30k"]
 

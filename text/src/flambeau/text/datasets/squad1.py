@@ -15,7 +15,7 @@ from flambeau.text.data.datasets_utils import _create_dataset_directory, _wrap_s
 from flambeau.text.datasets._families import plain
 from flambeau.text.datasets._formats import Squad
 from flambeau.text.datasets._indexed import IndexedText
-from flambeau.text.datasets._plan import Plan, describe, stream, texts
+from flambeau.text.datasets._split_plan import Plan, describe, stream, texts
 
 __all__ = ["SQuAD1"]
 

@@ -16,7 +16,7 @@ from flambeau.text.data.datasets_utils import _create_dataset_directory, _wrap_s
 from flambeau.text.datasets._families import packed
 from flambeau.text.datasets._formats import Rows
 from flambeau.text.datasets._indexed import IndexedText
-from flambeau.text.datasets._plan import Plan, describe, label, stream, texts
+from flambeau.text.datasets._split_plan import Plan, describe, label, stream, texts
 
 __all__ = ["WNLI"]
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flambeau.text.experimental._moved import moved
+from flambeau.text.experimental._deprecated_names import moved
 
 __getattr__ = moved(__name__)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from flambeau.text._tokenizers.regex import RegexTokenizer as RegexTokenizer
     from flambeau.text._tokenizers.sentencepiece import SentencePieceTokenizer as SentencePieceTokenizer
     from flambeau.text.transforms.masking import MaskTransform as MaskTransform
-    from flambeau.text.transforms.steps import (
+    from flambeau.text.transforms.sequence import (
         AddToken as AddToken,
         LabelToIndex as LabelToIndex,
         PadTransform as PadTransform,
@@ -39,7 +39,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "flambeau.text._tokenizers.regex": ("RegexTokenizer",),
         "flambeau.text._tokenizers.sentencepiece": ("SentencePieceTokenizer",),
         "masking": ("MaskTransform",),
-        "steps": (
+        "sequence": (
             "AddToken", "LabelToIndex", "PadTransform", "Sequential", "StrToIntTransform", "ToTensor", "Truncate",
             "VocabTransform",
         ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flambeau.core.predict import Prediction, PredictOptions
 from flambeau.vision._predict.classes import draw_classes
-from flambeau.vision._predict.films import opened
+from flambeau.vision._predict.videos import opened
 
 if TYPE_CHECKING:
     import torch

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flambeau.core.errors import PredictError
 from flambeau.core.predict import Prediction, PredictOptions
-from flambeau.vision._predict.films import opened
 from flambeau.vision._predict.picture import read_picture, resized, save_picture, to_pillow
+from flambeau.vision._predict.videos import opened
 
 if TYPE_CHECKING:
     import torch

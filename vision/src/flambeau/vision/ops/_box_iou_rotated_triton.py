@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from flambeau.vision.ops._regions_triton import on
+from flambeau.vision.ops._roi_pooling_triton import on
 from flambeau.vision.ops.box_iou_rotated import check
 
 _BLOCK = 256

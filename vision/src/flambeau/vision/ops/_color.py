@@ -28,10 +28,10 @@ _FORMULAS = {
     "saturation": "_color:saturated",
     "hue": "_color:hue_turned",
     "gray": "_grayscale:grayed",
-    "solarize": "_tone:solarized",
-    "posterize": "_tone:posterized",
-    "autocontrast": "_tone:autocontrasted",
-    "equalize": "_tone:equalized",
+    "solarize": "_intensity:solarized",
+    "posterize": "_intensity:posterized",
+    "autocontrast": "_intensity:autocontrasted",
+    "equalize": "_intensity:equalized",
     "sharpness": "_blur:sharpened",
 }
 _KINDS = {name: number for number, name in enumerate(_FORMULAS)}

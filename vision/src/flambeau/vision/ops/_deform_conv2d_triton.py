@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from flambeau.vision.ops._regions_triton import on, refuse_if_deterministic
+from flambeau.vision.ops._roi_pooling_triton import on, refuse_if_deterministic
 from flambeau.vision.ops.deform_conv2d import Picture, convolve, differentiate
 
 

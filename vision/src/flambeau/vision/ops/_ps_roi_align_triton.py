@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from flambeau.vision.ops import _regions
-from flambeau.vision.ops._regions_triton import refuse_if_deterministic
-from flambeau.vision.ops._samples_triton import pool, spread
+from flambeau.vision.ops import _roi_pooling
+from flambeau.vision.ops._roi_pooling_triton import refuse_if_deterministic
+from flambeau.vision.ops._roi_samples_triton import pool, spread
 from flambeau.vision.ops.ps_roi_align import _channels, _fake, _fake_backward
 
 
@@ -19,7 +19,7 @@ def ps_roi_align(
     pooled, mapping = _fake(input, rois, spatial_scale, high, wide, sampling_ratio)
     mapping.copy_(_channels(pooled.shape[1], (high, wide), input.device))
     pool(
-        _regions.in_layout_of(input, input), rois, pooled, scale=spatial_scale, bins=(high, wide),
+        _roi_pooling.in_layout_of(input, input), rois, pooled, scale=spatial_scale, bins=(high, wide),
         sampling_ratio=sampling_ratio, aligned=True, sensitive=True,
     )  # fmt: skip
     return pooled, mapping

@@ -8,9 +8,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from flambeau.vision.ops import _regions
-from flambeau.vision.ops._regions_triton import compute_type, images_of, launch, place, refuse_if_deterministic
-from flambeau.vision.ops._spans import bounds, to_pixel
+from flambeau.vision.ops import _roi_pooling
+from flambeau.vision.ops._roi_bins import bounds, to_pixel
+from flambeau.vision.ops._roi_pooling_triton import compute_type, images_of, launch, place, refuse_if_deterministic
 from flambeau.vision.ops.ps_roi_pool import _channels, _fake, _fake_backward
 
 
@@ -18,12 +18,12 @@ def ps_roi_pool(input: Tensor, rois: Tensor, spatial_scale: float, high: int, wi
     """`torch.ops.flambeau_vision.ps_roi_pool` on tensors of an accelerator."""
     pooled, mapping = _fake(input, rois, spatial_scale, high, wide)
     mapping.copy_(_channels(pooled.shape[1], (high, wide), input.device))
-    maps = _regions.in_layout_of(input, input)
+    maps = _roi_pooling.in_layout_of(input, input)
     launch(
         _pool, pooled.numel(), input.device,
         maps, images_of(rois, input.shape[0]), *_bounds(rois, spatial_scale, (high, wide), maps), pooled,
         *maps.stride(), pooled.shape[1],
-        HIGH=high, WIDE=wide, LAST=_regions.is_channels_last(pooled), KIND=compute_type(input.dtype)[1],
+        HIGH=high, WIDE=wide, LAST=_roi_pooling.is_channels_last(pooled), KIND=compute_type(input.dtype)[1],
     )  # fmt: skip
     return pooled, mapping
 
@@ -37,20 +37,20 @@ def ps_roi_pool_backward(
     sizes = (images, channels, height, width)
     _fake_backward(grad, rois, channel_mapping, spatial_scale, high, wide, *sizes)
     compute, kind = compute_type(grad.dtype)
-    grad = _regions.in_layout_of(grad, grad)
-    maps = _regions.empty_maps(grad, sizes, dtype=compute).zero_()
+    grad = _roi_pooling.in_layout_of(grad, grad)
+    maps = _roi_pooling.empty_maps(grad, sizes, dtype=compute).zero_()
     launch(
         _spread, grad.numel(), grad.device,
         maps, images_of(rois, images), *_bounds(rois, spatial_scale, (high, wide), maps), grad,
         *maps.stride(), grad.shape[1],
-        HIGH=high, WIDE=wide, LAST=_regions.is_channels_last(grad), KIND=kind,
+        HIGH=high, WIDE=wide, LAST=_roi_pooling.is_channels_last(grad), KIND=kind,
     )  # fmt: skip
     return maps.to(grad.dtype)
 
 
 def _bounds(rois: Tensor, scale: float, bins: tuple[int, int], maps: Tensor) -> tuple[Tensor, Tensor]:
     """Rows and columns of each bin."""
-    compute = _regions.COMPUTE_DTYPE[rois.dtype]
+    compute = _roi_pooling.COMPUTE_DTYPE[rois.dtype]
     left, top, right, bottom = to_pixel(rois[:, 1:].to(compute) * scale).unbind(1)
     height, width = maps.shape[2:]
     return (

@@ -7,8 +7,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from flambeau.vision.ops import _regions
-from flambeau.vision.ops._samples_triton import pool, spread
+from flambeau.vision.ops import _roi_pooling
+from flambeau.vision.ops._roi_samples_triton import pool, spread
 from flambeau.vision.ops.roi_align import _fake, _fake_backward, _reference_backward
 
 
@@ -18,7 +18,7 @@ def roi_align(
     """`torch.ops.flambeau_vision.roi_align` on tensors of an accelerator."""
     pooled = _fake(input, rois, spatial_scale, high, wide, sampling_ratio, aligned)
     pool(
-        _regions.in_layout_of(input, input), rois, pooled, scale=spatial_scale, bins=(high, wide),
+        _roi_pooling.in_layout_of(input, input), rois, pooled, scale=spatial_scale, bins=(high, wide),
         sampling_ratio=sampling_ratio, aligned=aligned, sensitive=False,
     )  # fmt: skip
     return pooled

@@ -9,9 +9,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from flambeau.vision.ops import _regions
-from flambeau.vision.ops._regions_triton import compute_type, images_of, launch, place, refuse_if_deterministic
-from flambeau.vision.ops._spans import bounds, to_pixel
+from flambeau.vision.ops import _roi_pooling
+from flambeau.vision.ops._roi_bins import bounds, to_pixel
+from flambeau.vision.ops._roi_pooling_triton import compute_type, images_of, launch, place, refuse_if_deterministic
 from flambeau.vision.ops.roi_pool import _fake, _fake_backward
 
 
@@ -23,11 +23,11 @@ def roi_pool(input: Tensor, rois: Tensor, spatial_scale: float, high: int, wide:
     height, width = input.shape[2:]
     rows = bounds(top, bottom - top + 1, high, height, compute)
     columns = bounds(left, right - left + 1, wide, width, compute)
-    maps = _regions.in_layout_of(input, input)
+    maps = _roi_pooling.in_layout_of(input, input)
     launch(
         _pool, pooled.numel(), input.device,
         maps, images_of(rois, input.shape[0]), rows, columns, pooled, argmax, width, *maps.stride(), pooled.shape[1],
-        HIGH=high, WIDE=wide, LAST=_regions.is_channels_last(pooled), KIND=kind,
+        HIGH=high, WIDE=wide, LAST=_roi_pooling.is_channels_last(pooled), KIND=kind,
     )  # fmt: skip
     return pooled, argmax
 
@@ -40,14 +40,14 @@ def roi_pool_backward(
     refuse_if_deterministic("roi_pool backward")
     sizes = (images, channels, height, width)
     maps = _fake_backward(grad, rois, argmax, spatial_scale, high, wide, *sizes)
-    sums = torch.zeros(maps.numel(), dtype=_regions.COMPUTE_DTYPE[grad.dtype], device=grad.device)
+    sums = torch.zeros(maps.numel(), dtype=_roi_pooling.COMPUTE_DTYPE[grad.dtype], device=grad.device)
     image = images_of(rois, images).to(torch.int64)[:, None, None, None]
     channel = torch.arange(channels, device=grad.device)[:, None, None]
     there = (argmax >= 0) & (image >= 0)
     at = torch.where(there, (image * channels + channel) * (height * width) + argmax, 0)
     if maps.numel():
         sums.scatter_add_(0, at.flatten(), torch.where(there, grad, 0).flatten().to(sums.dtype))
-    return _regions.as_layout_of(sums.view(sizes), grad)
+    return _roi_pooling.as_layout_of(sums.view(sizes), grad)
 
 
 @triton.jit

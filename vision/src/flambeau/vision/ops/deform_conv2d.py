@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from flambeau.core.native import register_op
-from flambeau.vision.ops import _regions
+from flambeau.vision.ops import _roi_pooling
 from flambeau.vision.ops._library import LIBRARY
 
 __all__ = ["DeformConv2d", "deform_conv2d"]
@@ -67,7 +67,7 @@ def deform_conv2d(
         Dai et al. 2017, arXiv:1703.06211; the mask: Zhu et al. 2018, arXiv:1811.11168.
     """
     strides, pads, dilations = (
-        _regions.pair("deform_conv2d", name, value)
+        _roi_pooling.pair("deform_conv2d", name, value)
         for name, value in (("stride", stride), ("padding", padding), ("dilation", dilation))
     )
     for name, value, axes in (("input", input, 4), ("weight", weight, 4), ("offset", offset, 4)):
@@ -124,10 +124,10 @@ class DeformConv2d(nn.Module):
                 raise ValueError(f"DeformConv2d: {name} is {channels}, expected a multiple of groups, {groups}.")
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.kernel_size = _regions.pair("DeformConv2d", "kernel_size", kernel_size)
-        self.stride = _regions.pair("DeformConv2d", "stride", stride)
-        self.padding = _regions.pair("DeformConv2d", "padding", padding)
-        self.dilation = _regions.pair("DeformConv2d", "dilation", dilation)
+        self.kernel_size = _roi_pooling.pair("DeformConv2d", "kernel_size", kernel_size)
+        self.stride = _roi_pooling.pair("DeformConv2d", "stride", stride)
+        self.padding = _roi_pooling.pair("DeformConv2d", "padding", padding)
+        self.dilation = _roi_pooling.pair("DeformConv2d", "dilation", dilation)
         self.groups = groups
         self.weight = nn.Parameter(torch.empty(out_channels, in_channels // groups, *self.kernel_size))
         if bias:
@@ -200,7 +200,7 @@ class Convolution(NamedTuple):
 
 
 def _check(op: str, c: Convolution) -> None:
-    if c.input.dtype not in _regions.COMPUTE_DTYPE:
+    if c.input.dtype not in _roi_pooling.COMPUTE_DTYPE:
         raise RuntimeError(
             f"{op}: input has dtype {c.input.dtype}, expected float32, float64, float16 or bfloat16; convert it."
         )
@@ -252,7 +252,7 @@ class Picture:
     @classmethod
     def of(cls, c: Convolution) -> Picture:
         """Prepare a call's tensors."""
-        compute = _regions.COMPUTE_DTYPE[c.input.dtype]
+        compute = _roi_pooling.COMPUTE_DTYPE[c.input.dtype]
         mask = c.mask.to(compute).contiguous() if c.use_mask else None
         return cls(
             c.input.to(compute).permute(0, 2, 3, 1).contiguous(), c.offset.to(compute).contiguous(), mask, c
@@ -315,7 +315,7 @@ def convolve(sampler: Sampler, *arguments: Any) -> Tensor:
         else:
             result[begin:end] = torch.bmm(columns, matrices).transpose(0, 1)
     result = result.flatten(1) + c.bias.to(result.dtype)
-    return _regions.as_layout_of(_as_maps(result, c), c.input)
+    return _roi_pooling.as_layout_of(_as_maps(result, c), c.input)
 
 
 def _as_maps(rows: Tensor, c: Convolution) -> Tensor:
@@ -328,7 +328,7 @@ def differentiate(sampler: Sampler, grad: Tensor, *arguments: Any) -> tuple[Tens
     """Gradients for input, weight, offset, mask and bias, with a sampler."""
     c = Convolution(*arguments)
     _check("_deform_conv2d_backward", c)
-    _regions.check_grad("_deform_conv2d_backward", grad, c.out_shape)
+    _roi_pooling.check_grad("_deform_conv2d_backward", grad, c.out_shape)
     picture = Picture.of(c)
     matrices = _matrices(c, picture.input.dtype)
     flow = (
@@ -348,7 +348,7 @@ def differentiate(sampler: Sampler, grad: Tensor, *arguments: Any) -> tuple[Tens
         torch.bmm(some, matrices.transpose(1, 2), out=columns)  # the samples are done with: their memory serves again
         sampler.spread(picture, begin, end, columns, grad_input, grad_offset, grad_mask)
     return (
-        _regions.as_layout_of(grad_input.permute(0, 3, 1, 2), c.input),
+        _roi_pooling.as_layout_of(grad_input.permute(0, 3, 1, 2), c.input),
         _as_weight(grad_matrices, c),
         grad_offset.to(c.offset.dtype),
         torch.zeros_like(c.mask) if grad_mask is None else grad_mask.to(c.mask.dtype),
@@ -528,14 +528,14 @@ def _native_backward(*arguments: Any) -> tuple[Tensor, ...]:
 def _fake(*arguments: Any) -> Tensor:
     c = Convolution(*arguments)
     _check("deform_conv2d", c)
-    return _regions.empty_maps(c.input, c.out_shape)
+    return _roi_pooling.empty_maps(c.input, c.out_shape)
 
 
 def _fake_backward(grad: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
     c = Convolution(*arguments)
     _check("_deform_conv2d_backward", c)
     plain = (c.weight, c.offset, c.mask, c.bias)
-    return (_regions.empty_maps(c.input, c.input.shape), *(value.new_empty(value.shape) for value in plain))
+    return (_roi_pooling.empty_maps(c.input, c.input.shape), *(value.new_empty(value.shape) for value in plain))
 
 
 # --- gradient -------------------------------------------------------------------------------------
@@ -567,7 +567,7 @@ register_op(
     fake=_fake_backward,
     python=_reference_backward,
     triton="flambeau.vision.ops._deform_conv2d_triton:deform_conv2d_backward",
-    backward=_regions.no_second_derivative("deform_conv2d"),
+    backward=_roi_pooling.no_second_derivative("deform_conv2d"),
 )
 register_op(
     f"deform_conv2d({_ARGUMENTS}) -> Tensor",

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from flambeau.core.native import register_op
-from flambeau.vision.ops import _regions
+from flambeau.vision.ops import _roi_pooling
 from flambeau.vision.ops._library import LIBRARY
-from flambeau.vision.ops._sampling import Line, corners, line
+from flambeau.vision.ops._roi_samples import Line, corners, line
 
 __all__ = ["PSRoIAlign", "ps_roi_align"]
 
@@ -55,8 +55,8 @@ def ps_roi_align(
     References:
         Dai et al. 2016, arXiv:1605.06409, equation 1; samples as in He et al. 2017, arXiv:1703.06870.
     """
-    rois = _regions.rois_of("ps_roi_align", boxes)
-    high, wide = _regions.pair("ps_roi_align", "output_size", output_size)
+    rois = _roi_pooling.rois_of("ps_roi_align", boxes)
+    high, wide = _roi_pooling.pair("ps_roi_align", "output_size", output_size)
     results = torch.ops.flambeau_vision.ps_roi_align(input, rois, spatial_scale, high, wide, sampling_ratio)
     return results[0]  # type: ignore[no-any-return]
 
@@ -108,9 +108,9 @@ def _channels(outputs: int, bins: tuple[int, int], device: torch.device) -> Tens
 def _fake(
     input: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int, sampling_ratio: int
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    _regions.check(_OP, "input", input, rois, (high, wide))
+    _roi_pooling.check(_OP, "input", input, rois, (high, wide))
     sizes = (rois.shape[0], _outputs(_OP, input.shape[1], (high, wide)), high, wide)
-    return _regions.empty_maps(input, sizes), _regions.empty_maps(input, sizes, dtype=torch.int32)
+    return _roi_pooling.empty_maps(input, sizes), _roi_pooling.empty_maps(input, sizes, dtype=torch.int32)
 
 
 def _fake_backward(
@@ -118,13 +118,13 @@ def _fake_backward(
     sampling_ratio: int, images: int, channels: int, height: int, width: int,
 ) -> Tensor:  # fmt: skip
     _check_backward(grad, rois, channel_mapping, high, wide, channels)
-    return _regions.empty_maps(grad, (images, channels, height, width))
+    return _roi_pooling.empty_maps(grad, (images, channels, height, width))
 
 
 def _check_backward(grad: Tensor, rois: Tensor, channel_mapping: Tensor, high: int, wide: int, channels: int) -> None:
-    _regions.check(_BACKWARD, "grad", grad, rois, (high, wide))
-    _regions.check_grad(_BACKWARD, grad, (rois.shape[0], _outputs(_BACKWARD, channels, (high, wide)), high, wide))
-    _regions.check_second(_BACKWARD, grad, channel_mapping)
+    _roi_pooling.check(_BACKWARD, "grad", grad, rois, (high, wide))
+    _roi_pooling.check_grad(_BACKWARD, grad, (rois.shape[0], _outputs(_BACKWARD, channels, (high, wide)), high, wide))
+    _roi_pooling.check_second(_BACKWARD, grad, channel_mapping)
 
 
 # --- reference ------------------------------------------------------------------------------------
@@ -148,16 +148,16 @@ def _reference(
     input: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int, sampling_ratio: int
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     pooled, mapping = _fake(input, rois, spatial_scale, high, wide, sampling_ratio)
-    _regions.check_images(_OP, rois, input.shape[0])
+    _roi_pooling.check_images(_OP, rois, input.shape[0])
     channels = _channels(pooled.shape[1], (high, wide), input.device)
     mapping.copy_(channels)
     size = (input.shape[2], input.shape[3])
     if not size[0] * size[1]:
         return pooled.zero_(), mapping
-    maps, wanted = input.permute(0, 2, 3, 1), rois.to(_regions.COMPUTE_DTYPE[input.dtype])
+    maps, wanted = input.permute(0, 2, 3, 1), rois.to(_roi_pooling.COMPUTE_DTYPE[input.dtype])
     channel = channels.permute(1, 2, 0)[:, None, :, None]
     # One region at a time: they differ in their number of samples.
-    for some, into in zip(_regions.split(wanted, 1), _regions.split(pooled, 1), strict=True):
+    for some, into in zip(_roi_pooling.split(wanted, 1), _roi_pooling.split(pooled, 1), strict=True):
         rows, columns = _lines(some, spatial_scale, (high, wide), sampling_ratio, size)
         image = some[:, 0].to(torch.int64).view(-1, 1, 1, 1, 1, 1)
         total = wanted.new_zeros(())
@@ -173,18 +173,20 @@ def _reference_backward(
     sampling_ratio: int, images: int, channels: int, height: int, width: int,
 ) -> Tensor:  # fmt: skip
     _check_backward(grad, rois, channel_mapping, high, wide, channels)
-    _regions.check_images(_BACKWARD, rois, images)
-    wanted = rois.to(_regions.COMPUTE_DTYPE[grad.dtype])
+    _roi_pooling.check_images(_BACKWARD, rois, images)
+    wanted = rois.to(_roi_pooling.COMPUTE_DTYPE[grad.dtype])
     maps = torch.zeros(images, height, width, channels, dtype=wanted.dtype, device=grad.device)
     channel = _channels(grad.shape[1], (high, wide), grad.device).permute(1, 2, 0)[:, None, :, None]
-    for some, share in zip(_regions.split(wanted, 1), _regions.split(grad, 1), strict=True) if maps.numel() else ():
+    for some, share in (
+        zip(_roi_pooling.split(wanted, 1), _roi_pooling.split(grad, 1), strict=True) if maps.numel() else ()
+    ):
         rows, columns = _lines(some, spatial_scale, (high, wide), sampling_ratio, (height, width))
         image = some[:, 0].to(torch.int64).view(-1, 1, 1, 1, 1, 1)
         flow = share.permute(0, 2, 3, 1).to(maps.dtype)[:, :, None, :, None]
         for row, column, weight in corners(rows, columns):
             place = (image, row[..., None], column[..., None], channel)
             maps.index_put_(place, flow * weight[..., None], accumulate=True)
-    return _regions.as_layout_of(maps.permute(0, 3, 1, 2), grad)
+    return _roi_pooling.as_layout_of(maps.permute(0, 3, 1, 2), grad)
 
 
 # --- native kernel through ctypes -----------------------------------------------------------------
@@ -194,9 +196,9 @@ def _native(
     input: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int, sampling_ratio: int
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     pooled, channel_mapping = _fake(input, rois, spatial_scale, high, wide, sampling_ratio)
-    last = _regions.is_channels_last(input)
-    tensors = (_regions.as_layout_of(input, input), pooled, channel_mapping)
-    _regions.call_native(
+    last = _roi_pooling.is_channels_last(input)
+    tensors = (_roi_pooling.as_layout_of(input, input), pooled, channel_mapping)
+    _roi_pooling.call_native(
         _OP, "ps_roi_align", rois, tensors, sizes=input.shape, bins=(high, wide), scale=spatial_scale,
         channels_last=last, pooled_last=last, sampling_ratio=sampling_ratio,
     )  # fmt: skip
@@ -208,10 +210,10 @@ def _native_backward(
     sampling_ratio: int, images: int, channels: int, height: int, width: int,
 ) -> Tensor:  # fmt: skip
     _check_backward(grad, rois, channel_mapping, high, wide, channels)
-    maps = _regions.empty_maps(grad, (images, channels, height, width))
-    last = _regions.is_channels_last(grad)
-    tensors = (_regions.as_layout_of(grad, grad), maps)
-    _regions.call_native(
+    maps = _roi_pooling.empty_maps(grad, (images, channels, height, width))
+    last = _roi_pooling.is_channels_last(grad)
+    tensors = (_roi_pooling.as_layout_of(grad, grad), maps)
+    _roi_pooling.call_native(
         _BACKWARD, "ps_roi_align_backward", rois, tensors, sizes=maps.shape, bins=(high, wide), scale=spatial_scale,
         channels_last=last, pooled_last=last, sampling_ratio=sampling_ratio,
     )  # fmt: skip
@@ -245,7 +247,7 @@ register_op(
     fake=_fake_backward,
     python=_reference_backward,
     triton="flambeau.vision.ops._ps_roi_align_triton:ps_roi_align_backward",
-    backward=_regions.no_second_derivative(_OP),
+    backward=_roi_pooling.no_second_derivative(_OP),
 )
 register_op(
     "ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "

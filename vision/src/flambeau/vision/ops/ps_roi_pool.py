@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from flambeau.core.native import register_op
-from flambeau.vision.ops import _regions
+from flambeau.vision.ops import _roi_pooling
 from flambeau.vision.ops._library import LIBRARY
-from flambeau.vision.ops._spans import inside, to_pixel
+from flambeau.vision.ops._roi_bins import inside, to_pixel
 
 __all__ = ["PSRoIPool", "ps_roi_pool"]
 
@@ -52,8 +52,8 @@ def ps_roi_pool(
     References:
         Dai et al. 2016, arXiv:1605.06409, equation 1.
     """
-    rois = _regions.rois_of("ps_roi_pool", boxes)
-    high, wide = _regions.pair("ps_roi_pool", "output_size", output_size)
+    rois = _roi_pooling.rois_of("ps_roi_pool", boxes)
+    high, wide = _roi_pooling.pair("ps_roi_pool", "output_size", output_size)
     results = torch.ops.flambeau_vision.ps_roi_pool(input, rois, spatial_scale, high, wide)
     return results[0]  # type: ignore[no-any-return]
 
@@ -101,9 +101,9 @@ def _channels(outputs: int, bins: tuple[int, int], device: torch.device) -> Tens
 def _fake(
     input: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    _regions.check(_OP, "input", input, rois, (high, wide))
+    _roi_pooling.check(_OP, "input", input, rois, (high, wide))
     sizes = (rois.shape[0], _outputs(_OP, input.shape[1], (high, wide)), high, wide)
-    return _regions.empty_maps(input, sizes), _regions.empty_maps(input, sizes, dtype=torch.int32)
+    return _roi_pooling.empty_maps(input, sizes), _roi_pooling.empty_maps(input, sizes, dtype=torch.int32)
 
 
 def _fake_backward(
@@ -111,13 +111,13 @@ def _fake_backward(
     images: int, channels: int, height: int, width: int,
 ) -> Tensor:  # fmt: skip
     _check_backward(grad, rois, channel_mapping, high, wide, channels)
-    return _regions.empty_maps(grad, (images, channels, height, width))
+    return _roi_pooling.empty_maps(grad, (images, channels, height, width))
 
 
 def _check_backward(grad: Tensor, rois: Tensor, channel_mapping: Tensor, high: int, wide: int, channels: int) -> None:
-    _regions.check(_BACKWARD, "grad", grad, rois, (high, wide))
-    _regions.check_grad(_BACKWARD, grad, (rois.shape[0], _outputs(_BACKWARD, channels, (high, wide)), high, wide))
-    _regions.check_second(_BACKWARD, grad, channel_mapping)
+    _roi_pooling.check(_BACKWARD, "grad", grad, rois, (high, wide))
+    _roi_pooling.check_grad(_BACKWARD, grad, (rois.shape[0], _outputs(_BACKWARD, channels, (high, wide)), high, wide))
+    _roi_pooling.check_second(_BACKWARD, grad, channel_mapping)
 
 
 # --- reference ------------------------------------------------------------------------------------
@@ -138,14 +138,14 @@ def _reference(
     input: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     pooled, mapping = _fake(input, rois, spatial_scale, high, wide)
-    _regions.check_images(_OP, rois, input.shape[0])
+    _roi_pooling.check_images(_OP, rois, input.shape[0])
     mapping.copy_(_channels(pooled.shape[1], (high, wide), input.device))
-    wanted = rois.to(_regions.COMPUTE_DTYPE[input.dtype])
+    wanted = rois.to(_roi_pooling.COMPUTE_DTYPE[input.dtype])
     if not pooled.numel():
         return pooled, mapping
     maps = torch.unflatten(input, 1, (-1, high, wide))
     take = max(1, _CHUNK // max(1, input[0:1].numel()))
-    for some, into in zip(_regions.split(wanted, take), _regions.split(pooled, take), strict=True):
+    for some, into in zip(_roi_pooling.split(wanted, take), _roi_pooling.split(pooled, take), strict=True):
         mask = _inside(some, spatial_scale, (high, wide), (input.shape[2], input.shape[3]))
         total = torch.where(mask[:, None], maps[some[:, 0].to(torch.int64)].to(wanted.dtype), 0).sum((4, 5))
         into.copy_(total / mask.sum((3, 4)).clamp(min=1)[:, None])
@@ -157,15 +157,15 @@ def _reference_backward(
     images: int, channels: int, height: int, width: int,
 ) -> Tensor:  # fmt: skip
     _check_backward(grad, rois, channel_mapping, high, wide, channels)
-    _regions.check_images(_BACKWARD, rois, images)
-    wanted = rois.to(_regions.COMPUTE_DTYPE[grad.dtype])
+    _roi_pooling.check_images(_BACKWARD, rois, images)
+    wanted = rois.to(_roi_pooling.COMPUTE_DTYPE[grad.dtype])
     maps = torch.zeros(images, channels, height, width, dtype=wanted.dtype, device=grad.device)
     take = max(1, _CHUNK // max(1, channels * height * width))
-    for some, share in zip(_regions.split(wanted, take), _regions.split(grad, take), strict=True):
+    for some, share in zip(_roi_pooling.split(wanted, take), _roi_pooling.split(grad, take), strict=True):
         mask = _inside(some, spatial_scale, (high, wide), (height, width))
         flow = share.to(maps.dtype) / mask.sum((3, 4)).clamp(min=1)[:, None]
         maps.index_add_(0, some[:, 0].to(torch.int64), (flow[..., None, None] * mask[:, None]).flatten(1, 3))
-    return _regions.as_layout_of(maps, grad)
+    return _roi_pooling.as_layout_of(maps, grad)
 
 
 # --- native kernel through ctypes -----------------------------------------------------------------
@@ -175,9 +175,9 @@ def _native(
     input: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     pooled, channel_mapping = _fake(input, rois, spatial_scale, high, wide)
-    last = _regions.is_channels_last(input)
-    tensors = (_regions.as_layout_of(input, input), pooled, channel_mapping)
-    _regions.call_native(
+    last = _roi_pooling.is_channels_last(input)
+    tensors = (_roi_pooling.as_layout_of(input, input), pooled, channel_mapping)
+    _roi_pooling.call_native(
         _OP, "ps_roi_pool", rois, tensors, sizes=input.shape, bins=(high, wide), scale=spatial_scale,
         channels_last=last, pooled_last=last,
     )  # fmt: skip
@@ -189,10 +189,10 @@ def _native_backward(
     images: int, channels: int, height: int, width: int,
 ) -> Tensor:  # fmt: skip
     _check_backward(grad, rois, channel_mapping, high, wide, channels)
-    maps = _regions.empty_maps(grad, (images, channels, height, width))
-    last = _regions.is_channels_last(grad)
-    tensors = (_regions.as_layout_of(grad, grad), maps)
-    _regions.call_native(
+    maps = _roi_pooling.empty_maps(grad, (images, channels, height, width))
+    last = _roi_pooling.is_channels_last(grad)
+    tensors = (_roi_pooling.as_layout_of(grad, grad), maps)
+    _roi_pooling.call_native(
         _BACKWARD, "ps_roi_pool_backward", rois, tensors, sizes=maps.shape, bins=(high, wide), scale=spatial_scale,
         channels_last=last, pooled_last=last,
     )  # fmt: skip
@@ -226,7 +226,7 @@ register_op(
     fake=_fake_backward,
     python=_reference_backward,
     triton="flambeau.vision.ops._ps_roi_pool_triton:ps_roi_pool_backward",
-    backward=_regions.no_second_derivative(_OP),
+    backward=_roi_pooling.no_second_derivative(_OP),
 )
 register_op(
     "ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) "

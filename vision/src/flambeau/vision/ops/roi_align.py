@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from flambeau.core.native import register_op
-from flambeau.vision.ops import _regions
+from flambeau.vision.ops import _roi_pooling
 from flambeau.vision.ops._library import LIBRARY
-from flambeau.vision.ops._sampling import corners, line
+from flambeau.vision.ops._roi_samples import corners, line
 
 __all__ = ["RoIAlign", "roi_align"]
 
@@ -58,8 +58,8 @@ def roi_align(
     References:
         He et al. 2017, arXiv:1703.06870, section 3.
     """
-    rois = _regions.rois_of("roi_align", boxes)
-    high, wide = _regions.pair("roi_align", "output_size", output_size)
+    rois = _roi_pooling.rois_of("roi_align", boxes)
+    high, wide = _roi_pooling.pair("roi_align", "output_size", output_size)
     return torch.ops.flambeau_vision.roi_align(input, rois, spatial_scale, high, wide, sampling_ratio, aligned)  # type: ignore[no-any-return]
 
 
@@ -103,16 +103,16 @@ _OP, _BACKWARD = "roi_align", "_roi_align_backward"
 def _fake(
     input: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int, sampling_ratio: int, aligned: bool
 ) -> Tensor:
-    _regions.check(_OP, "input", input, rois, (high, wide))
-    return _regions.empty_maps(input, (rois.shape[0], input.shape[1], high, wide))
+    _roi_pooling.check(_OP, "input", input, rois, (high, wide))
+    return _roi_pooling.empty_maps(input, (rois.shape[0], input.shape[1], high, wide))
 
 
 def _fake_backward(
     grad: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int,
     images: int, channels: int, height: int, width: int, sampling_ratio: int, aligned: bool,
 ) -> Tensor:  # fmt: skip
-    _regions.check(_BACKWARD, "grad", grad, rois, (high, wide))
-    return _regions.empty_maps(grad, (images, channels, height, width))
+    _roi_pooling.check(_BACKWARD, "grad", grad, rois, (high, wide))
+    return _roi_pooling.empty_maps(grad, (images, channels, height, width))
 
 
 # --- reference ------------------------------------------------------------------------------------
@@ -145,16 +145,16 @@ def _chunks(rois: Tensor, channels: int, bins: tuple[int, int], scale: float, sa
 def _reference(
     input: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int, sampling_ratio: int, aligned: bool
 ) -> Tensor:
-    _regions.check(_OP, "input", input, rois, (high, wide))
-    _regions.check_images(_OP, rois, input.shape[0])
-    compute = _regions.COMPUTE_DTYPE[input.dtype]
-    pooled = _regions.empty_maps(input, (len(rois), input.shape[1], high, wide))
+    _roi_pooling.check(_OP, "input", input, rois, (high, wide))
+    _roi_pooling.check_images(_OP, rois, input.shape[0])
+    compute = _roi_pooling.COMPUTE_DTYPE[input.dtype]
+    pooled = _roi_pooling.empty_maps(input, (len(rois), input.shape[1], high, wide))
     height, width = input.shape[2:]
     if not height * width:
         return pooled.zero_()
     maps, wanted = input.permute(0, 2, 3, 1), rois.to(compute)
     take = _chunks(wanted, input.shape[1], (high, wide), spatial_scale, sampling_ratio)
-    for some, into in zip(_regions.split(wanted, take), _regions.split(pooled, take), strict=True):
+    for some, into in zip(_roi_pooling.split(wanted, take), _roi_pooling.split(pooled, take), strict=True):
         rows, columns = _lines(some, spatial_scale, (high, wide), sampling_ratio, aligned, (height, width))
         image = some[:, 0].to(torch.int64)[:, None, None, None, None]
         value = sum(
@@ -169,22 +169,22 @@ def _reference_backward(
     grad: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int,
     images: int, channels: int, height: int, width: int, sampling_ratio: int, aligned: bool,
 ) -> Tensor:  # fmt: skip
-    _regions.check(_BACKWARD, "grad", grad, rois, (high, wide))
-    _regions.check_grad(_BACKWARD, grad, (len(rois), channels, high, wide))
-    _regions.check_images(_BACKWARD, rois, images)
-    compute = _regions.COMPUTE_DTYPE[grad.dtype]
+    _roi_pooling.check(_BACKWARD, "grad", grad, rois, (high, wide))
+    _roi_pooling.check_grad(_BACKWARD, grad, (len(rois), channels, high, wide))
+    _roi_pooling.check_images(_BACKWARD, rois, images)
+    compute = _roi_pooling.COMPUTE_DTYPE[grad.dtype]
     maps = torch.zeros(images, height, width, channels, dtype=compute, device=grad.device)
     wanted = rois.to(compute)
     take = _chunks(wanted, channels, (high, wide), spatial_scale, sampling_ratio)
     if not maps.numel():
-        return _regions.as_layout_of(maps.permute(0, 3, 1, 2), grad)
-    for some, share in zip(_regions.split(wanted, take), _regions.split(grad, take), strict=True):
+        return _roi_pooling.as_layout_of(maps.permute(0, 3, 1, 2), grad)
+    for some, share in zip(_roi_pooling.split(wanted, take), _roi_pooling.split(grad, take), strict=True):
         rows, columns = _lines(some, spatial_scale, (high, wide), sampling_ratio, aligned, (height, width))
         image = some[:, 0].to(torch.int64)[:, None, None, None, None]
         flow = share.permute(0, 2, 3, 1).to(compute)[:, :, None, :, None]
         for row, column, weight in corners(rows, columns):
             maps.index_put_((image, row, column), flow * weight[..., None], accumulate=True)
-    return _regions.as_layout_of(maps.permute(0, 3, 1, 2), grad)
+    return _roi_pooling.as_layout_of(maps.permute(0, 3, 1, 2), grad)
 
 
 # --- native kernel through ctypes -----------------------------------------------------------------
@@ -193,11 +193,11 @@ def _reference_backward(
 def _native(
     input: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int, sampling_ratio: int, aligned: bool
 ) -> Tensor:
-    _regions.check(_OP, "input", input, rois, (high, wide))
-    pooled = _regions.empty_maps(input, (len(rois), input.shape[1], high, wide))
-    last = _regions.is_channels_last(input)
-    _regions.call_native(
-        _OP, "roi_align", rois, (_regions.as_layout_of(input, input), pooled), sizes=input.shape, bins=(high, wide),
+    _roi_pooling.check(_OP, "input", input, rois, (high, wide))
+    pooled = _roi_pooling.empty_maps(input, (len(rois), input.shape[1], high, wide))
+    last = _roi_pooling.is_channels_last(input)
+    _roi_pooling.call_native(
+        _OP, "roi_align", rois, (_roi_pooling.as_layout_of(input, input), pooled), sizes=input.shape, bins=(high, wide),
         scale=spatial_scale, channels_last=last, pooled_last=last, sampling_ratio=sampling_ratio,
         aligned=aligned,
     )  # fmt: skip
@@ -208,12 +208,12 @@ def _native_backward(
     grad: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int,
     images: int, channels: int, height: int, width: int, sampling_ratio: int, aligned: bool,
 ) -> Tensor:  # fmt: skip
-    _regions.check(_BACKWARD, "grad", grad, rois, (high, wide))
-    _regions.check_grad(_BACKWARD, grad, (len(rois), channels, high, wide))
-    maps = _regions.empty_maps(grad, (images, channels, height, width))
-    last = _regions.is_channels_last(grad)
-    _regions.call_native(
-        _BACKWARD, "roi_align_backward", rois, (_regions.as_layout_of(grad, grad), maps), sizes=maps.shape,
+    _roi_pooling.check(_BACKWARD, "grad", grad, rois, (high, wide))
+    _roi_pooling.check_grad(_BACKWARD, grad, (len(rois), channels, high, wide))
+    maps = _roi_pooling.empty_maps(grad, (images, channels, height, width))
+    last = _roi_pooling.is_channels_last(grad)
+    _roi_pooling.call_native(
+        _BACKWARD, "roi_align_backward", rois, (_roi_pooling.as_layout_of(grad, grad), maps), sizes=maps.shape,
         bins=(high, wide), scale=spatial_scale, channels_last=last, pooled_last=last,
         sampling_ratio=sampling_ratio, aligned=aligned,
     )  # fmt: skip
@@ -250,7 +250,7 @@ register_op(
     fake=_fake_backward,
     python=_reference_backward,
     triton="flambeau.vision.ops._roi_align_triton:roi_align_backward",
-    backward=_regions.no_second_derivative(_OP),
+    backward=_roi_pooling.no_second_derivative(_OP),
 )
 register_op(
     "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from flambeau.core.native import register_op
-from flambeau.vision.ops import _regions
+from flambeau.vision.ops import _roi_pooling
 from flambeau.vision.ops._library import LIBRARY
-from flambeau.vision.ops._spans import inside, to_pixel
+from flambeau.vision.ops._roi_bins import inside, to_pixel
 
 __all__ = ["RoIPool", "roi_pool"]
 
@@ -50,8 +50,8 @@ def roi_pool(
     References:
         Girshick 2015, arXiv:1504.08083, section 2.1.
     """
-    rois = _regions.rois_of("roi_pool", boxes)
-    high, wide = _regions.pair("roi_pool", "output_size", output_size)
+    rois = _roi_pooling.rois_of("roi_pool", boxes)
+    high, wide = _roi_pooling.pair("roi_pool", "output_size", output_size)
     return torch.ops.flambeau_vision.roi_pool(input, rois, spatial_scale, high, wide)[0]  # type: ignore[no-any-return]
 
 
@@ -85,9 +85,9 @@ _OP, _BACKWARD = "roi_pool", "_roi_pool_backward"
 def _fake(
     input: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    _regions.check(_OP, "input", input, rois, (high, wide))
+    _roi_pooling.check(_OP, "input", input, rois, (high, wide))
     sizes = (rois.shape[0], input.shape[1], high, wide)
-    return _regions.empty_maps(input, sizes), _regions.empty_maps(input, sizes, dtype=torch.int32)
+    return _roi_pooling.empty_maps(input, sizes), _roi_pooling.empty_maps(input, sizes, dtype=torch.int32)
 
 
 def _fake_backward(
@@ -95,13 +95,13 @@ def _fake_backward(
     images: int, channels: int, height: int, width: int,
 ) -> Tensor:  # fmt: skip
     _check_backward(grad, rois, argmax, high, wide, channels)
-    return _regions.empty_maps(grad, (images, channels, height, width))
+    return _roi_pooling.empty_maps(grad, (images, channels, height, width))
 
 
 def _check_backward(grad: Tensor, rois: Tensor, argmax: Tensor, high: int, wide: int, channels: int) -> None:
-    _regions.check(_BACKWARD, "grad", grad, rois, (high, wide))
-    _regions.check_grad(_BACKWARD, grad, (rois.shape[0], channels, high, wide))
-    _regions.check_second(_BACKWARD, grad, argmax)
+    _roi_pooling.check(_BACKWARD, "grad", grad, rois, (high, wide))
+    _roi_pooling.check_grad(_BACKWARD, grad, (rois.shape[0], channels, high, wide))
+    _roi_pooling.check_second(_BACKWARD, grad, argmax)
 
 
 # --- reference ------------------------------------------------------------------------------------
@@ -125,12 +125,12 @@ def _reference(
     input: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     pooled, argmax = _fake(input, rois, spatial_scale, high, wide)
-    _regions.check_images(_OP, rois, input.shape[0])
+    _roi_pooling.check_images(_OP, rois, input.shape[0])
     if not input[0:1, 0:1].numel():
         return pooled.zero_(), argmax.fill_(-1)
-    wanted, size = rois.to(_regions.COMPUTE_DTYPE[input.dtype]), (input.shape[2], input.shape[3])
+    wanted, size = rois.to(_roi_pooling.COMPUTE_DTYPE[input.dtype]), (input.shape[2], input.shape[3])
     take = max(1, _CHUNK // input[0].numel())
-    parts = zip(*(_regions.split(each, take) for each in (wanted, pooled, argmax)), strict=True)
+    parts = zip(*(_roi_pooling.split(each, take) for each in (wanted, pooled, argmax)), strict=True)
     for some, values, places in parts:
         rows, columns = _masks(some, spatial_scale, (high, wide), size)
         maps = input[some[:, 0].to(torch.int64)]
@@ -151,15 +151,17 @@ def _reference_backward(
     images: int, channels: int, height: int, width: int,
 ) -> Tensor:  # fmt: skip
     _check_backward(grad, rois, argmax, high, wide, channels)
-    _regions.check_images(_BACKWARD, rois, images)
-    maps = torch.zeros(images, channels, height * width, dtype=_regions.COMPUTE_DTYPE[grad.dtype], device=grad.device)
+    _roi_pooling.check_images(_BACKWARD, rois, images)
+    maps = torch.zeros(
+        images, channels, height * width, dtype=_roi_pooling.COMPUTE_DTYPE[grad.dtype], device=grad.device
+    )
     if maps.numel():
         image = rois[:, 0].to(torch.int64)[:, None, None]
         channel = torch.arange(channels, device=grad.device)[:, None]
         at = argmax.flatten(2).to(torch.int64)
         flow = torch.where(at >= 0, grad.flatten(2).to(maps.dtype), 0)
         maps.index_put_((image, channel, at.clamp(min=0)), flow, accumulate=True)
-    return _regions.as_layout_of(maps.view(images, channels, height, width), grad)
+    return _roi_pooling.as_layout_of(maps.view(images, channels, height, width), grad)
 
 
 # --- native kernel through ctypes -----------------------------------------------------------------
@@ -169,9 +171,9 @@ def _native(
     input: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     pooled, argmax = _fake(input, rois, spatial_scale, high, wide)
-    last = _regions.is_channels_last(input)
-    tensors = (_regions.as_layout_of(input, input), pooled, argmax)
-    _regions.call_native(
+    last = _roi_pooling.is_channels_last(input)
+    tensors = (_roi_pooling.as_layout_of(input, input), pooled, argmax)
+    _roi_pooling.call_native(
         _OP, "roi_pool", rois, tensors, sizes=input.shape, bins=(high, wide), scale=spatial_scale, channels_last=last,
         pooled_last=last,
     )  # fmt: skip
@@ -183,10 +185,10 @@ def _native_backward(
     images: int, channels: int, height: int, width: int,
 ) -> Tensor:  # fmt: skip
     _check_backward(grad, rois, argmax, high, wide, channels)
-    maps = _regions.empty_maps(grad, (images, channels, height, width))
-    last = _regions.is_channels_last(grad)
-    tensors = (_regions.as_layout_of(grad, grad), _regions.in_layout_of(argmax, grad), maps)
-    _regions.call_native(
+    maps = _roi_pooling.empty_maps(grad, (images, channels, height, width))
+    last = _roi_pooling.is_channels_last(grad)
+    tensors = (_roi_pooling.as_layout_of(grad, grad), _roi_pooling.in_layout_of(argmax, grad), maps)
+    _roi_pooling.call_native(
         _BACKWARD, "roi_pool_backward", rois, tensors, sizes=maps.shape, bins=(high, wide), scale=spatial_scale,
         channels_last=last, pooled_last=last,
     )  # fmt: skip
@@ -219,7 +221,7 @@ register_op(
     fake=_fake_backward,
     python=_reference_backward,
     triton="flambeau.vision.ops._roi_pool_triton:roi_pool_backward",
-    backward=_regions.no_second_derivative(_OP),
+    backward=_roi_pooling.no_second_derivative(_OP),
 )
 register_op(
     "roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) "

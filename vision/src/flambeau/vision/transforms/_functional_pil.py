@@ -19,15 +19,15 @@ from flambeau.vision.transforms.v2.functional._color import _adjust_saturation_i
 from flambeau.vision.transforms.v2.functional._crop import _crop_image_pil as crop
 from flambeau.vision.transforms.v2.functional._flip import _horizontal_flip_image_pil as hflip
 from flambeau.vision.transforms.v2.functional._flip import _vertical_flip_image_pil as vflip
+from flambeau.vision.transforms.v2.functional._intensity import _autocontrast_image_pil as autocontrast
+from flambeau.vision.transforms.v2.functional._intensity import _equalize_image_pil as equalize
+from flambeau.vision.transforms.v2.functional._intensity import _invert_image_pil as invert
+from flambeau.vision.transforms.v2.functional._intensity import _posterize_image_pil as posterize
+from flambeau.vision.transforms.v2.functional._intensity import _solarize_image_pil as solarize
 from flambeau.vision.transforms.v2.functional._pad import _pad_image_pil
 from flambeau.vision.transforms.v2.functional._perspective import _perspective_image_pil
 from flambeau.vision.transforms.v2.functional._pil import fill_color
 from flambeau.vision.transforms.v2.functional._pil import is_pil as _is_pil_image
-from flambeau.vision.transforms.v2.functional._tone import _autocontrast_image_pil as autocontrast
-from flambeau.vision.transforms.v2.functional._tone import _equalize_image_pil as equalize
-from flambeau.vision.transforms.v2.functional._tone import _invert_image_pil as invert
-from flambeau.vision.transforms.v2.functional._tone import _posterize_image_pil as posterize
-from flambeau.vision.transforms.v2.functional._tone import _solarize_image_pil as solarize
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from flambeau.vision.transforms import _draws, _random
 from flambeau.vision.transforms import _functional_video as F
-from flambeau.vision.transforms._first_geometry import RandomCrop, RandomResizedCrop
+from flambeau.vision.transforms import _random, _random_parameters
+from flambeau.vision.transforms._v1_geometry import RandomCrop, RandomResizedCrop
 
 __all__ = [
     "CenterCropVideo",
@@ -34,7 +34,7 @@ class RandomCropVideo(RandomCrop):
 
     def forward(self, clip: Tensor) -> Tensor:
         """Crop [C, T, H, W]."""
-        return F.crop(clip, *_draws.crop(clip, (self.size[0], self.size[1])))
+        return F.crop(clip, *_random_parameters.crop(clip, (self.size[0], self.size[1])))
 
 
 class RandomResizedCropVideo(RandomResizedCrop):
@@ -62,7 +62,7 @@ class RandomResizedCropVideo(RandomResizedCrop):
 
     def forward(self, clip: Tensor) -> Tensor:
         """Crop and resize floating [C, T, H, W]."""
-        place = _draws.resized_crop(clip, self.scale, self.ratio)
+        place = _random_parameters.resized_crop(clip, self.scale, self.ratio)
         return F.resized_crop(clip, *place, self.size, self.interpolation_mode)
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flambeau.vision.transforms import _draws, _policies, _random
+from flambeau.vision.transforms import _policies, _random, _random_parameters
 from flambeau.vision.transforms import functional as F
-from flambeau.vision.transforms._first_base import Shown
 from flambeau.vision.transforms._interpolation import InterpolationMode
 from flambeau.vision.transforms._policies import AutoAugmentPolicy, Space
+from flambeau.vision.transforms._v1_base import Shown
 from flambeau.vision.transforms.v2.functional._dtype import max_value
 
 __all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "RandAugment", "TrivialAugmentWide"]
@@ -70,7 +70,7 @@ class AutoAugment(_Policy):
     """
 
     _shown = ("policy", "fill")
-    get_params = staticmethod(_draws.policy)
+    get_params = staticmethod(_random_parameters.policy)
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class AutoAugment(_Policy):
         """Augment one image."""
         size = F.get_dimensions(img)[1:]
         policies = _policies.POLICIES[self.policy]
-        chosen, probabilities, signs = _draws.policy(len(policies))
+        chosen, probabilities, signs = _random_parameters.policy(len(policies))
         for step, (name, probability, index) in enumerate(policies[chosen]):
             if not probabilities[step] <= probability:
                 continue

@@ -9,7 +9,8 @@ from typing import Any
 from torch import nn
 
 from flambeau.vision.transforms import _random
-from flambeau.vision.transforms._first_color import (
+from flambeau.vision.transforms._interpolation import InterpolationMode
+from flambeau.vision.transforms._v1_color import (
     ColorJitter,
     ConvertImageDtype,
     GaussianBlur,
@@ -28,7 +29,7 @@ from flambeau.vision.transforms._first_color import (
     ToPILImage,
     ToTensor,
 )
-from flambeau.vision.transforms._first_geometry import (
+from flambeau.vision.transforms._v1_geometry import (
     CenterCrop,
     ElasticTransform,
     FiveCrop,
@@ -43,7 +44,6 @@ from flambeau.vision.transforms._first_geometry import (
     Resize,
     TenCrop,
 )
-from flambeau.vision.transforms._interpolation import InterpolationMode
 
 __all__ = [
     "CenterCrop",

@@ -9,7 +9,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     {
         "filterbanks": ("barkscale_fbanks", "chroma_filterbank"),
         "image_sources": ("simulate_rir_ism",),
-        "rays": ("ray_tracing",),
+        "_ray_tracing": ("ray_tracing",),
         "synthesis": (
             "adsr_envelope",
             "exp_sigmoid",

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from flambeau.audio._native import LIBRARY
 from flambeau.audio.functional.convolution import fftconvolve
-from flambeau.audio.prototype.functional._walls import check_places, coefficients
+from flambeau.audio.prototype.functional._room_geometry import check_places, coefficients
 from flambeau.core.native import register_op
 
 __all__ = ["simulate_rir_ism"]

@@ -12,6 +12,8 @@ from flambeau.data.datapipes.iter.archives import RarArchiveLoaderIterDataPipe a
 from flambeau.data.datapipes.iter.archives import TarArchiveLoaderIterDataPipe as TarArchiveLoader
 from flambeau.data.datapipes.iter.archives import XzFileLoaderIterDataPipe as XzFileLoader
 from flambeau.data.datapipes.iter.archives import ZipArchiveLoaderIterDataPipe as ZipArchiveLoader
+from flambeau.data.datapipes.iter.caching import InMemoryCacheHolderIterDataPipe as InMemoryCacheHolder
+from flambeau.data.datapipes.iter.caching import MemoryCellIterDataPipe as MemoryCell
 from flambeau.data.datapipes.iter.callable import BatchMapperIterDataPipe as BatchMapper
 from flambeau.data.datapipes.iter.callable import CollatorIterDataPipe as Collator
 from flambeau.data.datapipes.iter.callable import FlatMapperIterDataPipe as FlatMapper
@@ -51,15 +53,12 @@ from flambeau.data.datapipes.iter.iopath_files import IoPathFileOpenerIterDataPi
 from flambeau.data.datapipes.iter.iopath_files import IoPathSaverIterDataPipe as IoPathSaver
 from flambeau.data.datapipes.iter.joining import IterKeyZipperIterDataPipe as IterKeyZipper
 from flambeau.data.datapipes.iter.joining import MapKeyZipperIterDataPipe as MapKeyZipper
-from flambeau.data.datapipes.iter.names import ShardExpanderIterDataPipe as ShardExpander
-from flambeau.data.datapipes.iter.online import GDriveReaderDataPipe as GDriveReader
-from flambeau.data.datapipes.iter.online import HTTPReaderIterDataPipe as HttpReader
-from flambeau.data.datapipes.iter.online import HuggingFaceHubReaderIterDataPipe as HuggingFaceHubReader
-from flambeau.data.datapipes.iter.online import OnlineReaderIterDataPipe as OnlineReader
 from flambeau.data.datapipes.iter.prefetching import PinMemoryIterDataPipe as PinMemory
 from flambeau.data.datapipes.iter.prefetching import PrefetcherIterDataPipe as Prefetcher
-from flambeau.data.datapipes.iter.remembering import InMemoryCacheHolderIterDataPipe as InMemoryCacheHolder
-from flambeau.data.datapipes.iter.remembering import MemoryCellIterDataPipe as MemoryCell
+from flambeau.data.datapipes.iter.remote_files import GDriveReaderDataPipe as GDriveReader
+from flambeau.data.datapipes.iter.remote_files import HTTPReaderIterDataPipe as HttpReader
+from flambeau.data.datapipes.iter.remote_files import HuggingFaceHubReaderIterDataPipe as HuggingFaceHubReader
+from flambeau.data.datapipes.iter.remote_files import OnlineReaderIterDataPipe as OnlineReader
 from flambeau.data.datapipes.iter.repeating import CyclerIterDataPipe as Cycler
 from flambeau.data.datapipes.iter.repeating import EnumeratorIterDataPipe as Enumerator
 from flambeau.data.datapipes.iter.repeating import IndexAdderIterDataPipe as IndexAdder
@@ -72,6 +71,7 @@ from flambeau.data.datapipes.iter.selecting import FilterIterDataPipe as Filter
 from flambeau.data.datapipes.iter.selecting import FlattenIterDataPipe as Flattener
 from flambeau.data.datapipes.iter.selecting import HeaderIterDataPipe as Header
 from flambeau.data.datapipes.iter.selecting import SliceIterDataPipe as Slicer
+from flambeau.data.datapipes.iter.shard_names import ShardExpanderIterDataPipe as ShardExpander
 from flambeau.data.datapipes.iter.sharding import SHARDING_PRIORITIES
 from flambeau.data.datapipes.iter.sharding import ShardingFilterIterDataPipe as ShardingFilter
 from flambeau.data.datapipes.iter.sharding import (

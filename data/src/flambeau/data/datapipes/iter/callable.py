@@ -16,7 +16,7 @@ from flambeau.data.datapipes._columns import (
     column_applier,
 )
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter._expanding import Expanding
+from flambeau.data.datapipes.iter._flat_map import Expanding
 
 T_co = TypeVar("T_co", covariant=True)
 

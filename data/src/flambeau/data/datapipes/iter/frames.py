@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flambeau.data.datapipes.datapipe import DFIterDataPipe, IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter._expanding import Expanding
+from flambeau.data.datapipes.iter._flat_map import Expanding
 
 
 class _FrameOf:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter._expanding import Expanding
+from flambeau.data.datapipes.iter._flat_map import Expanding
 
 T_co = TypeVar("T_co", covariant=True)
 

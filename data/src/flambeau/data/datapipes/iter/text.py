@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter._expanding import Expanding
+from flambeau.data.datapipes.iter._flat_map import Expanding
 
 
 class _Lines:

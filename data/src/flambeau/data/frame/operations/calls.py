@@ -25,7 +25,7 @@ class _PerRow:
         self.function, self.of, self.dtype, self.skip_null, self.star = function, of, dtype, skip_null, star
 
     def __call__(self, *columns: pl.Series) -> pl.Series:
-        from flambeau.data.frame.values import series_from, to_python
+        from flambeau.data.frame.python_values import series_from, to_python
 
         rows = zip(*(to_python(one, dtype) for one, dtype in zip(columns, self.of, strict=True)), strict=True)
         call, skip = self.function, self.skip_null
@@ -73,7 +73,7 @@ class _PerItemList:
     def __call__(self, a: pl.Series) -> pl.Series:
         import functools
 
-        from flambeau.data.frame.values import series_from, to_python
+        from flambeau.data.frame.python_values import series_from, to_python
 
         f = self.function
         make = {

@@ -16,8 +16,8 @@ from flambeau.data.frame._inference import infer_dtype_from_prefix
 from flambeau.data.frame._physical import KEY, VALUE, physical
 from flambeau.data.frame.batches import list_from, list_parts
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
+from flambeau.data.frame.python_values import series_from, to_python
 from flambeau.data.frame.pytorch.sharing import numbers, presence, shared, small
-from flambeau.data.frame.values import series_from, to_python
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -209,7 +209,7 @@ def from_tensor(data: Any, dtype: dt.DType | None = None, device: str = "") -> A
         ValueError: the type does not agree with the tensors.
         TypeError: they are no such tensors.
     """
-    from flambeau.data.frame.making import column_of
+    from flambeau.data.frame.construction import column_of
     from flambeau.data.frame.scope import check_device
 
     check_device(device)

@@ -450,7 +450,7 @@ class _Maker:
         return part.view(dtype).view(shape)
 
     def _value(self, entry: list[Any]) -> Any:
-        from flambeau.data.tensordict._nontensor import MetaData, NonTensorData
+        from flambeau.data.tensordict._non_tensor.data import MetaData, NonTensorData
 
         data, size, device = entry[:3]
         cls = NonTensorData
@@ -474,7 +474,7 @@ class _Maker:
         return LazyStackedTensorDict(*self._parts(structure), stack_dim=structure["cls_metadata"]["stack_dim"])
 
     def _stack(self, structure: dict[str, Any]) -> Any:
-        from flambeau.data.tensordict._nontensor_stack import NonTensorStack
+        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 
         return NonTensorStack(*self._parts(structure), stack_dim=structure["cls_metadata"]["stack_dim"])
 

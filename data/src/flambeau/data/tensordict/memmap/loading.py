@@ -219,7 +219,7 @@ class Reader:
         return cls._from_saved(self.read(join(folder, "_tensordict")), absent)
 
     def _non_tensor(self, folder: str, meta: dict[str, Any], where: str) -> Any:
-        from flambeau.data.tensordict._nontensor import MetaData, NonTensorData
+        from flambeau.data.tensordict._non_tensor.data import MetaData, NonTensorData
 
         value = meta["data"] if "data" in meta else self._pickled(join(folder, "other.pickle"), where)["data"]
         name = meta["_type"].rpartition(".")[2].removesuffix("'>")
@@ -227,7 +227,7 @@ class Reader:
         return cls(value, batch_size=torch.Size(meta.get("shape", ())))
 
     def _non_tensor_stack(self, folder: str, meta: dict[str, Any], where: str) -> Any:
-        from flambeau.data.tensordict._nontensor_stack import NonTensorStack
+        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 
         data = meta.get("data")
         if data == "pickle.pkl":

@@ -203,7 +203,7 @@ def _moved(loaded: Any, device: Any, options: LoadOptions) -> Any:
 
 
 def _names(subpath: Any) -> list[str]:
-    from flambeau.data.tensordict._keys import key_path
+    from flambeau.data.tensordict._layout.keys import key_path
 
     return subpath.split("/") if isinstance(subpath, str) else list(key_path(subpath))
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.data.tensordict._keys import unravel_key
+from flambeau.data.tensordict._layout.keys import unravel_key
 from flambeau.data.tensordict._tensorcollection import is_tensor_collection
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from flambeau.data.tensordict._keys import unravel_key
+from flambeau.data.tensordict._layout.keys import unravel_key
 from flambeau.data.tensordict._tensorcollection import is_tensor_collection
 
 

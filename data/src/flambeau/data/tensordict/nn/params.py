@@ -8,8 +8,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from flambeau.data.tensordict import _pytree
-from flambeau.data.tensordict._defaults import NO_DEFAULT
+from flambeau.data.tensordict._layout import pytree as _pytree
+from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._lazy import LazyStackedTensorDict
 from flambeau.data.tensordict._td import TensorDict
 from flambeau.data.tensordict._tensorcollection import TensorCollection

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch import distributions as D
 
-from flambeau.data.tensordict._keys import unravel_key
+from flambeau.data.tensordict._layout.keys import unravel_key
 from flambeau.data.tensordict._tensorcollection import is_tensor_collection
 from flambeau.data.tensordict.nn._dispatch import dispatch
 from flambeau.data.tensordict.nn._interaction import InteractionType as InteractionType

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from flambeau.data.tensordict._keys import unravel_key
+from flambeau.data.tensordict._layout.keys import unravel_key
 from flambeau.data.tensordict.nn._dispatch import dispatch
 from flambeau.data.tensordict.nn._module import WrapModule, output_for
 from flambeau.data.tensordict.nn._module_base import TensorDictModuleBase

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._index import normal_index
-from flambeau.data.tensordict._stored import StoredTensorDict
+from flambeau.data.tensordict._layout.index import normal_index
+from flambeau.data.tensordict._stored.base import StoredTensorDict
 from flambeau.data.tensordict.memmap import jsonable, pickles
 from flambeau.data.tensordict.store._bytes import dtype_of, to_bytes, to_tensor
 from flambeau.data.tensordict.store._connection import Connection, join_key, split_key
@@ -167,7 +167,7 @@ class LazyStackedTensorDictStore(StoredTensorDict):
 
     def _kind(self, key: str) -> type | None:
         from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-        from flambeau.data.tensordict._nontensor_stack import NonTensorStack
+        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 
         below = [path for path in self._paths() if path[0] == key]
         if not below:
@@ -223,7 +223,7 @@ class LazyStackedTensorDictStore(StoredTensorDict):
                 self._put(path, parts)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        from flambeau.data.tensordict._keys import _unravel_key_to_tuple
+        from flambeau.data.tensordict._layout.keys import _unravel_key_to_tuple
 
         path = _unravel_key_to_tuple(index)
         if path:

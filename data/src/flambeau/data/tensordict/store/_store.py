@@ -10,9 +10,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._convert import convert
-from flambeau.data.tensordict._index import indexed_size
-from flambeau.data.tensordict._stored import WHOLE, StoredTensorDict
+from flambeau.data.tensordict._conversion.entries import convert
+from flambeau.data.tensordict._layout.index import indexed_size
+from flambeau.data.tensordict._stored.base import WHOLE, StoredTensorDict
 from flambeau.data.tensordict.memmap import jsonable, pickles
 from flambeau.data.tensordict.store._bytes import (
     dtype_of,
@@ -251,8 +251,8 @@ class TensorDictStore(StoredTensorDict):
         return meta
 
     def _kind(self, key: str) -> type | None:
-        from flambeau.data.tensordict._nontensor import NonTensorData
-        from flambeau.data.tensordict._nontensor_stack import NonTensorStack
+        from flambeau.data.tensordict._non_tensor.data import NonTensorData
+        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 
         meta = self._meta(key)
         if "is_non_tensor" in meta:
@@ -294,8 +294,8 @@ class TensorDictStore(StoredTensorDict):
         return to_tensor(data, (len(rows), *shape[1:]), dtype)[rest]
 
     def _value(self, full: str, meta: dict[str, str]) -> Any:
-        from flambeau.data.tensordict._nontensor import NonTensorData
-        from flambeau.data.tensordict._nontensor_stack import NonTensorStack
+        from flambeau.data.tensordict._non_tensor.data import NonTensorData
+        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 
         data = self._connection.client.get(self._connection.name("d", full))
         if meta["encoding"] == "json":

@@ -61,8 +61,6 @@ if TYPE_CHECKING:
     from flambeau.vision.transforms.v2._crop import RandomResizedCrop as RandomResizedCrop
     from flambeau.vision.transforms.v2._crop import TenCrop as TenCrop
     from flambeau.vision.transforms.v2._deprecated import ToTensor as ToTensor
-    from flambeau.vision.transforms.v2._function import Identity as Identity
-    from flambeau.vision.transforms.v2._function import Lambda as Lambda
     from flambeau.vision.transforms.v2._geometry import ElasticTransform as ElasticTransform
     from flambeau.vision.transforms.v2._geometry import Pad as Pad
     from flambeau.vision.transforms.v2._geometry import RandomAffine as RandomAffine
@@ -70,6 +68,8 @@ if TYPE_CHECKING:
     from flambeau.vision.transforms.v2._geometry import RandomPerspective as RandomPerspective
     from flambeau.vision.transforms.v2._geometry import RandomRotation as RandomRotation
     from flambeau.vision.transforms.v2._geometry import RandomVerticalFlip as RandomVerticalFlip
+    from flambeau.vision.transforms.v2._lambda import Identity as Identity
+    from flambeau.vision.transforms.v2._lambda import Lambda as Lambda
     from flambeau.vision.transforms.v2._normalize import LinearTransformation as LinearTransformation
     from flambeau.vision.transforms.v2._normalize import Normalize as Normalize
     from flambeau.vision.transforms.v2._size import RandomResize as RandomResize
@@ -130,7 +130,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "_container": ("Compose", "RandomApply", "RandomChoice", "RandomOrder"),
         "_crop": ("CenterCrop", "FiveCrop", "RandomCrop", "RandomIoUCrop", "RandomResizedCrop", "TenCrop"),
         "_deprecated": ("ToTensor",),
-        "_function": ("Identity", "Lambda"),
+        "_lambda": ("Identity", "Lambda"),
         "_geometry": (
             "ElasticTransform",
             "Pad",

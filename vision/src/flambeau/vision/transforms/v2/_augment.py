@@ -13,7 +13,7 @@ from torch.nn.functional import one_hot
 from torch.utils import _pytree as pytree
 
 from flambeau.vision import tv_tensors
-from flambeau.vision.transforms import _draws, _random
+from flambeau.vision.transforms import _random, _random_parameters
 from flambeau.vision.transforms.v2 import functional as F
 from flambeau.vision.transforms.v2._transform import RandomApplyTransform, Transform, flatten
 from flambeau.vision.transforms.v2._utils import (
@@ -47,7 +47,7 @@ class RandomErasing(RandomApplyTransform):
     """
 
     _transformed_types = (is_pure_tensor, tv_tensors.Image, tv_tensors.Video, is_pil)
-    get_params = staticmethod(_draws.erased_region)
+    get_params = staticmethod(_random_parameters.erased_region)
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class RandomErasing(RandomApplyTransform):
         values = None if isinstance(self.value, str) else self.value
         if values is not None and len(values) not in (1, channels):
             raise ValueError(f"value has {len(values)} numbers, expected one, or one for each of {channels} channels.")
-        region = _draws.region_to_erase(channels, height, width, self.scale, self.ratio, values)
+        region = _random_parameters.region_to_erase(channels, height, width, self.scale, self.ratio, values)
         return dict(zip("ijhwv", region or (0, 0, height, width, None), strict=True))
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:

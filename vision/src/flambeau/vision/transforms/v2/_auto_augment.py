@@ -8,7 +8,7 @@ from torch import Generator, Tensor
 from torch.utils import _pytree as pytree
 
 from flambeau.vision import tv_tensors
-from flambeau.vision.transforms import _draws, _policies, _random
+from flambeau.vision.transforms import _policies, _random, _random_parameters
 from flambeau.vision.transforms._policies import AutoAugmentPolicy, Space
 from flambeau.vision.transforms.v2 import functional as F
 from flambeau.vision.transforms.v2._size import Interpolation
@@ -104,7 +104,7 @@ class AutoAugment(AutoAugmentBase):
         TypeError: when called: the sample holds no image or several, or boxes, masks or key points.
     """
 
-    get_params = staticmethod(_draws.policy)
+    get_params = staticmethod(_random_parameters.policy)
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Generator
 
-from flambeau.vision.transforms import _draws, _random
+from flambeau.vision.transforms import _random, _random_parameters
 from flambeau.vision.transforms.v2 import functional as F
 from flambeau.vision.transforms.v2._transform import RandomApplyTransform, Transform
 from flambeau.vision.transforms.v2._utils import query_chw, setup_pair, setup_size
@@ -73,7 +73,7 @@ class ColorJitter(Transform):
         TypeError: neither a number nor two.
     """
 
-    get_params = staticmethod(_draws.jitter)
+    get_params = staticmethod(_random_parameters.jitter)
 
     def __init__(
         self,
@@ -85,14 +85,14 @@ class ColorJitter(Transform):
         generator: Generator | None = None,
     ) -> None:
         super().__init__(generator=generator)
-        self.brightness = _draws.color_range(brightness, "brightness")
-        self.contrast = _draws.color_range(contrast, "contrast")
-        self.saturation = _draws.color_range(saturation, "saturation")
-        self.hue = _draws.color_range(hue, "hue", center=0, bound=(-0.5, 0.5), clip_first_on_zero=False)
+        self.brightness = _random_parameters.color_range(brightness, "brightness")
+        self.contrast = _random_parameters.color_range(contrast, "contrast")
+        self.saturation = _random_parameters.color_range(saturation, "saturation")
+        self.hue = _random_parameters.color_range(hue, "hue", center=0, bound=(-0.5, 0.5), clip_first_on_zero=False)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw order and factors."""
-        drawn = _draws.jitter(self.brightness, self.contrast, self.saturation, self.hue)
+        drawn = _random_parameters.jitter(self.brightness, self.contrast, self.saturation, self.hue)
         names = ("fn_idx", "brightness_factor", "contrast_factor", "saturation_factor", "hue_factor")
         return dict(zip(names, drawn, strict=True))
 
@@ -279,7 +279,7 @@ class GaussianBlur(Transform):
         ValueError: an even kernel, or limits that are not positive or in the wrong order.
     """
 
-    get_params = staticmethod(_draws.blur_sigma)
+    get_params = staticmethod(_random_parameters.blur_sigma)
 
     def __init__(
         self,
@@ -298,7 +298,7 @@ class GaussianBlur(Transform):
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw the standard deviation."""
-        sigma = _draws.blur_sigma(*self.sigma)
+        sigma = _random_parameters.blur_sigma(*self.sigma)
         return {"sigma": [sigma, sigma]}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:

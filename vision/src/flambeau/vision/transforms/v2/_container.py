@@ -8,7 +8,7 @@ from typing import Any
 from torch import Generator, nn
 
 from flambeau.vision.transforms import _fused, _random
-from flambeau.vision.transforms.v2 import _steps
+from flambeau.vision.transforms.v2 import _fusion
 from flambeau.vision.transforms.v2._transform import Transform
 from flambeau.vision.transforms.v2._utils import check_probability, first
 
@@ -36,7 +36,7 @@ class Compose(Transform):
     def forward(self, *inputs: Any) -> Any:
         """Transform a sample."""
         if _fused.is_wanted() and _random.current().tape is None:
-            return _steps.applied(_steps.planned(self.transforms), inputs)
+            return _fusion.applied(_fusion.planned(self.transforms), inputs)
         return _applied(self.transforms, inputs)
 
     def extra_repr(self) -> str:

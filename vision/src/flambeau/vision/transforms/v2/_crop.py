@@ -10,7 +10,7 @@ from torch import Generator
 
 from flambeau.vision import tv_tensors
 from flambeau.vision.ops import box_iou
-from flambeau.vision.transforms import _draws, _random
+from flambeau.vision.transforms import _random, _random_parameters
 from flambeau.vision.transforms.v2 import functional as F
 from flambeau.vision.transforms.v2._size import Interpolation
 from flambeau.vision.transforms.v2._transform import Transform
@@ -61,7 +61,7 @@ class RandomCrop(Transform):
         ValueError: when called: the picture is smaller.
     """
 
-    get_params = staticmethod(_draws.crop)
+    get_params = staticmethod(_random_parameters.crop)
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class RandomResizedCrop(Transform):
         generator: see `Transform`.
     """
 
-    get_params = staticmethod(_draws.resized_crop)
+    get_params = staticmethod(_random_parameters.resized_crop)
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class RandomResizedCrop(Transform):
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw the part."""
-        place = _draws.crop_of_area(*query_size(flat_inputs), self.scale, self.ratio)
+        place = _random_parameters.crop_of_area(*query_size(flat_inputs), self.scale, self.ratio)
         return dict(zip(("top", "left", "height", "width"), place, strict=True))
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from torch import Generator
 
-from flambeau.vision.transforms import _draws
+from flambeau.vision.transforms import _random_parameters
 from flambeau.vision.transforms.v2 import functional as F
 from flambeau.vision.transforms.v2._size import Interpolation
 from flambeau.vision.transforms.v2._transform import RandomApplyTransform, Transform
@@ -83,7 +83,7 @@ class RandomRotation(Transform):
         generator: see `Transform`.
     """
 
-    get_params = staticmethod(_draws.angle)
+    get_params = staticmethod(_random_parameters.angle)
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class RandomRotation(Transform):
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw the angle."""
-        return {"angle": _draws.angle(self.degrees)}
+        return {"angle": _random_parameters.angle(self.degrees)}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """Rotate one leaf."""
@@ -138,7 +138,7 @@ class RandomAffine(Transform):
         ValueError: a translation outside of [0, 1], or a scale that is not positive.
     """
 
-    get_params = staticmethod(_draws.affine)
+    get_params = staticmethod(_random_parameters.affine)
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class RandomAffine(Transform):
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw angle, translation, scale and shear."""
         height, width = query_size(flat_inputs)
-        drawn = _draws.affine(self.degrees, self.translate, self.scale, self.shear, (width, height))
+        drawn = _random_parameters.affine(self.degrees, self.translate, self.scale, self.shear, (width, height))
         return dict(zip(("angle", "translate", "scale", "shear"), drawn, strict=True))
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
@@ -199,7 +199,7 @@ class RandomPerspective(RandomApplyTransform):
         ValueError: distortion_scale is outside of [0, 1].
     """
 
-    get_params = staticmethod(_draws.perspective)
+    get_params = staticmethod(_random_parameters.perspective)
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class RandomPerspective(RandomApplyTransform):
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw where the corners go."""
         height, width = query_size(flat_inputs)
-        start, end = _draws.perspective(width, height, self.distortion_scale)
+        start, end = _random_parameters.perspective(width, height, self.distortion_scale)
         return {"startpoints": start, "endpoints": end}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
@@ -240,7 +240,7 @@ class ElasticTransform(Transform):
         generator: see `Transform`.
     """
 
-    get_params = staticmethod(_draws.displacement)
+    get_params = staticmethod(_random_parameters.displacement)
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class ElasticTransform(Transform):
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         """Draw the displacements."""
-        return {"displacement": _draws.displacement(self.alpha, self.sigma, query_size(flat_inputs))}
+        return {"displacement": _random_parameters.displacement(self.alpha, self.sigma, query_size(flat_inputs))}
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """Move the pixels of one leaf."""

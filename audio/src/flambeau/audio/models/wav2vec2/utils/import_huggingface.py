@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from flambeau.audio.models.wav2vec2.network import Wav2Vec2Model, wav2vec2_model, wavlm_model
-from flambeau.audio.models.wav2vec2.utils._moving import filled, renamed
+from flambeau.audio.models.wav2vec2.utils._parameter_transfer import filled, renamed
 from flambeau.core.weights import empty_parameters
 
 __all__ = ["import_huggingface_model"]

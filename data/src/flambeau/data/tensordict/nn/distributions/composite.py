@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch import distributions as D
 
-from flambeau.data.tensordict._keys import unravel_key
+from flambeau.data.tensordict._layout.keys import unravel_key
 from flambeau.data.tensordict.nn.distributions._reading import deterministic
 from flambeau.data.tensordict.nn.utils import composite_lp_aggregate
 

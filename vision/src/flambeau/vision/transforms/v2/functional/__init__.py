@@ -136,6 +136,23 @@ from flambeau.vision.transforms.v2.functional._grayscale import (
     rgb_to_grayscale_image,
     to_grayscale,
 )
+from flambeau.vision.transforms.v2.functional._intensity import (
+    autocontrast,
+    autocontrast_image,
+    autocontrast_video,
+    equalize,
+    equalize_image,
+    equalize_video,
+    invert,
+    invert_image,
+    invert_video,
+    posterize,
+    posterize_image,
+    posterize_video,
+    solarize,
+    solarize_image,
+    solarize_video,
+)
 from flambeau.vision.transforms.v2.functional._kernels import (
     register_kernel,
 )
@@ -189,23 +206,6 @@ from flambeau.vision.transforms.v2.functional._resize import (
 from flambeau.vision.transforms.v2.functional._temporal import (
     uniform_temporal_subsample,
     uniform_temporal_subsample_video,
-)
-from flambeau.vision.transforms.v2.functional._tone import (
-    autocontrast,
-    autocontrast_image,
-    autocontrast_video,
-    equalize,
-    equalize_image,
-    equalize_video,
-    invert,
-    invert_image,
-    invert_video,
-    posterize,
-    posterize_image,
-    posterize_video,
-    solarize,
-    solarize_image,
-    solarize_video,
 )
 
 __all__ = [

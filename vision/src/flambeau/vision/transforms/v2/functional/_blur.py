@@ -14,8 +14,8 @@ from flambeau.vision import tv_tensors
 from flambeau.vision.ops import _blur as kernels
 from flambeau.vision.ops._color import recolored, serves
 from flambeau.vision.transforms.v2.functional._dtype import max_value
-from flambeau.vision.transforms.v2.functional._levels import narrowed, widened
 from flambeau.vision.transforms.v2.functional._pad import extended
+from flambeau.vision.transforms.v2.functional._value_range import narrowed, widened
 
 if TYPE_CHECKING:
     from PIL import Image

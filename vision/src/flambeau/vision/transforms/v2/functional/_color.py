@@ -12,7 +12,7 @@ from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
 from flambeau.vision.ops._color import recolored, recurved, serves
 from flambeau.vision.transforms.v2.functional._dtype import to_dtype_image
-from flambeau.vision.transforms.v2.functional._levels import blended, channels_of, narrowed, widened
+from flambeau.vision.transforms.v2.functional._value_range import blended, channels_of, narrowed, widened
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -10,7 +10,7 @@ from torch import Tensor
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
 from flambeau.vision.ops._color import recolored, serves
-from flambeau.vision.transforms.v2.functional._levels import channels_of, widened
+from flambeau.vision.transforms.v2.functional._value_range import channels_of, widened
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -1,0 +1,247 @@
+"""Python structures as tensordicts, and back: dicts, tuples, lists, dataclasses, pytrees."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from flambeau.data.tensordict._tensorcollection import TensorCollection
+
+PYTREE_KEY = "_pytree_type"
+
+
+class Size(NamedTuple):
+    """The batch size that a conversion is asked for."""
+
+    auto_batch_size: bool | None = False
+    batch_dims: int | None = None
+    batch_size: Any = None
+    device: Any = None
+    names: Any = None
+
+    def given_to(self, td: Any) -> Any:
+        """Set it on a new tensordict.
+
+        Raises:
+            ValueError: a size and an automatic one are both asked for.
+        """
+        if self.auto_batch_size and self.batch_size is not None:
+            raise ValueError("auto_batch_size finds the batch size, and batch_size gives it; pass one of them.")
+        if self.batch_size is not None:
+            td.batch_size = self.batch_size
+        elif self.auto_batch_size or self.batch_dims is not None:
+            td.auto_batch_size_(batch_dims=self.batch_dims)
+        if self.names is not None:
+            td.names = self.names
+        return td
+
+
+def is_namedtuple(value: Any) -> bool:
+    """Whether a value is an instance of a named tuple."""
+    return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def from_dict(source: Mapping[Any, Any], size: Size) -> Any:
+    """A TensorDict of a dict; nested dicts become TensorDicts."""
+    from flambeau.data.tensordict._td import TensorDict
+
+    td = TensorDict({}, device=size.device)
+    for key, value in source.items():
+        td.set(key, from_dict(value, Size(device=size.device)) if isinstance(value, Mapping) else value)
+    return size.given_to(td)
+
+
+def from_any(obj: Any, size: Size) -> Any:
+    """The collection for an object, or the object itself where there is none for it."""
+    if isinstance(obj, (TensorCollection, Tensor)):
+        return obj
+    made = _collection(obj, size.device)
+    return obj if made is None else size.given_to(made)
+
+
+def _collection(obj: Any, device: Any) -> Any:
+    """The collection for a structure, None for anything else."""
+    from flambeau.data.tensordict._td import TensorDict
+
+    if isinstance(obj, Mapping):
+        items = list(obj.items())
+    elif is_namedtuple(obj):
+        items = list(zip(obj._fields, obj, strict=True))
+    elif dataclasses.is_dataclass(obj) and not isinstance(obj, type):
+        items = [(field.name, getattr(obj, field.name)) for field in dataclasses.fields(obj)]
+    elif isinstance(obj, tuple):
+        items = [(str(index), item) for index, item in enumerate(obj)]
+    elif isinstance(obj, np.ndarray) and obj.dtype.names is not None:
+        from flambeau.data.tensordict._conversion.struct_arrays import from_struct_array
+
+        return from_struct_array(obj, device)
+    elif isinstance(obj, list) and obj and all(isinstance(item, (Mapping, TensorCollection)) for item in obj):
+        return from_list(obj, Size(device=device))
+    elif type(obj).__module__.startswith("h5py"):
+        from flambeau.data.tensordict.persistent import PersistentTensorDict
+
+        return PersistentTensorDict(group=obj)
+    else:
+        return None
+    td = TensorDict({}, device=device)
+    for key, value in items:
+        below = None if isinstance(value, (TensorCollection, Tensor)) else _collection(value, device)
+        td.set(key, value if below is None else below)
+    return td
+
+
+def from_tuple(obj: tuple[Any, ...], size: Size) -> Any:
+    """A TensorDict with the keys "0", "1", ... for a tuple."""
+    return from_any(tuple(obj), size)
+
+
+def from_list(items: Sequence[Any], size: Size, *, lazy: bool | None = None) -> Any:
+    """A stack of a tensordict for each item: dense where they agree, or lazy."""
+    from flambeau.data.tensordict._lazy import LazyStackedTensorDict
+
+    parts = [
+        item if isinstance(item, TensorCollection) else from_dict(item, Size(device=size.device)) for item in items
+    ]
+    if lazy is None:
+        made = LazyStackedTensorDict.maybe_dense_stack(parts, 0)
+    else:
+        made = LazyStackedTensorDict.lazy_stack(parts, 0) if lazy else torch.stack(parts, 0)
+    return size._replace(auto_batch_size=bool(size.auto_batch_size)).given_to(made)
+
+
+def from_dataclass(obj: Any, size: Size, dest_cls: Any = None, as_tensorclass: bool = False) -> Any:
+    """A TensorDict of a dataclass's fields, or a tensorclass."""
+    from flambeau.data.tensordict._tensorclass import decorator as _tensorclass_decorator
+
+    if not dataclasses.is_dataclass(obj):
+        raise TypeError(f"expected a dataclass or an instance of one, got {type(obj).__name__}.")
+    if isinstance(obj, type) or as_tensorclass or dest_cls is not None:
+        made = _tensorclass_decorator.from_dataclass(obj, dest_cls=dest_cls, device=size.device)
+        return made if isinstance(obj, type) else size.given_to(made)
+    return from_any(obj, size)
+
+
+# --- out
+
+
+def leaf_value(value: Any, convert_tensors: Any) -> Any:
+    """A tensor as it is, as a nested list, or as an array."""
+    if not convert_tensors:
+        return value
+    array = value.detach().cpu()
+    if convert_tensors == "numpy":
+        return array.numpy()
+    return array.tolist()
+
+
+def to_dict(td: Any, retain_none: bool, convert_tensors: Any, tolist_first: bool) -> dict[str, Any]:
+    """A dict, nested where the tensordict is; non-tensor data as their values."""
+    made: dict[str, Any] = {}
+    for key, value in td.items():
+        if isinstance(value, Tensor):
+            made[key] = leaf_value(value, convert_tensors)
+        elif value._is_non_tensor:
+            plain = value.to_dict(convert_tensors=convert_tensors)
+            if plain is not None or retain_none:
+                made[key] = plain
+        elif tolist_first and value.batch_size:
+            made[key] = value.tolist(convert_tensors=convert_tensors)
+        else:
+            made[key] = value.to_dict(
+                retain_none=retain_none, convert_tensors=convert_tensors, tolist_first=tolist_first
+            )
+    return made
+
+
+def tolist(td: Any, convert_nodes: bool, convert_tensors: Any, tolist_first: bool, as_linked_list: bool) -> Any:
+    """A list over the batch, nested for several dimensions; without any, a dict."""
+    if not td.batch_size:
+        if not convert_nodes:
+            return td
+        return td.to_dict(convert_tensors=convert_tensors, tolist_first=tolist_first)
+    options = {
+        "convert_nodes": convert_nodes, "convert_tensors": convert_tensors, "tolist_first": tolist_first,
+        "as_linked_list": as_linked_list,
+    }  # fmt: skip
+    return [item.tolist(**options) for item in td.unbind(0)]
+
+
+def to_numpy(td: Any) -> dict[str, Any]:
+    """A dict of arrays; numbers of the memory that the tensors have, where they are on the CPU."""
+    made: dict[str, Any] = {}
+    for key, value in td.items():
+        if isinstance(value, Tensor):
+            made[key] = value.numpy(force=True)
+        else:
+            made[key] = value.to_dict() if value._is_non_tensor else to_numpy(value)
+    return made
+
+
+@functools.cache
+def _generic(fields: tuple[str, ...]) -> Any:
+    return collections.namedtuple("GenericDict", fields)
+
+
+def to_namedtuple(td: Any, dest_cls: Any = None) -> Any:
+    """A named tuple of the entries, nested ones too.
+
+    Raises:
+        ValueError: a key is no Python identifier.
+    """
+    values = {
+        key: value if isinstance(value, Tensor) else value._unwrap() if value._is_non_tensor else to_namedtuple(value)
+        for key, value in td.items()
+    }
+    return (dest_cls or _generic(tuple(values)))(**values)
+
+
+# --- pytrees
+
+
+def from_pytree(tree: Any, size: Size) -> Any:
+    """A TensorDict of nested Python containers, whose kinds it remembers."""
+    made = _from_node(tree)
+    return size.given_to(made) if isinstance(made, TensorCollection) else made
+
+
+def _from_node(tree: Any) -> Any:
+    from flambeau.data.tensordict._td import TensorDict
+
+    if isinstance(tree, (Tensor, TensorCollection)):
+        return tree
+    if isinstance(tree, Mapping):
+        items = list(tree.items())
+    elif is_namedtuple(tree):
+        items = list(zip(tree._fields, tree, strict=True))
+    elif isinstance(tree, (list, tuple)):
+        items = [(str(index), item) for index, item in enumerate(tree)]
+    else:
+        return tree
+    td = TensorDict()
+    for key, value in items:
+        td.set(key, _from_node(value))
+    td.set_non_tensor(PYTREE_KEY, type(tree))
+    return td
+
+
+def to_pytree(td: Any) -> Any:
+    """Undo `from_pytree`; a tensordict that is not of one is returned as it is."""
+    if isinstance(td, Tensor) or td._is_non_tensor:
+        return td if isinstance(td, Tensor) else td._unwrap()
+    marker = td._get_str(PYTREE_KEY)
+    if marker is None:
+        return td
+    kind = marker.data
+    values = {key: to_pytree(value) for key, value in td.items() if key != PYTREE_KEY}
+    if issubclass(kind, Mapping):
+        return kind(values)
+    if hasattr(kind, "_fields"):
+        return kind(**values)
+    return kind(values.values())

@@ -1,0 +1,141 @@
+"""Which tensors of two sides belong together in arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flambeau.data.tensordict._layout.keys import listing
+from flambeau.data.tensordict._tensorcollection import TensorCollection
+
+
+def aligned_leaves(td: Any, other: Any, *, always_list: bool = False) -> tuple[list[Any], Any]:
+    """The tensors of a collection, and what stands opposite to each.
+
+    Args:
+        td: a collection.
+        other: a number, a tensor that broadcasts over the batch, or a collection or mapping of the same keys.
+        always_list: repeat a number for every tensor.
+
+    Returns:
+        The tensors of `td`, and a list as long, or the one number.
+
+    Raises:
+        KeyError: the keys differ.
+        RuntimeError: a tensor does not broadcast over the batch dimensions.
+    """
+    leaves = td._leaves()
+    opposite: list[Any] = []
+    if isinstance(other, (TensorCollection, Mapping)):
+        td._collect_like(other, opposite)
+        return leaves, opposite
+    if isinstance(other, Tensor):
+        if other.ndim:
+            td._collect_spread(other, opposite)
+            return leaves, opposite
+        return leaves, [other] * len(leaves)
+    if always_list:
+        return leaves, [torch.full_like(leaf, other) for leaf in leaves]
+    return leaves, other
+
+
+class AlignmentMethods:
+    """Walks over two sides in step."""
+
+    def _collect_like(self, other: Any, into: list[Any]) -> None:
+        """Append the tensors of `other` in the order of those here.
+
+        Raises:
+            KeyError: the keys differ.
+        """
+        get = other._get_str if isinstance(other, TensorCollection) else other.get
+        count = 0
+        for key, value in self._items():
+            opposite = get(key)
+            if opposite is None:
+                raise mismatch(self, other)
+            count += 1
+            if not isinstance(value, TensorCollection):
+                into.append(opposite)
+            elif not value._is_non_tensor:
+                value._collect_like(opposite, into)
+        if count != len(names_of(other)):
+            raise mismatch(self, other)
+
+    def _collect_spread(self, tensor: Tensor, into: list[Any]) -> None:
+        """Append, for every tensor here, `tensor` with dimensions of size 1 for its own after the batch's.
+
+        Raises:
+            RuntimeError: it does not broadcast to the batch size.
+        """
+        spread = tensor if tensor.shape == self.batch_size else tensor.expand(self.batch_size)
+        for _, value in self._items():
+            if isinstance(value, TensorCollection):
+                if not value._is_non_tensor:
+                    value._collect_spread(_widened(spread, len(value.batch_size)), into)
+            else:
+                into.append(_widened(spread, value.ndim))
+
+
+def _widened(tensor: Tensor, ndim: int) -> Tensor:
+    return tensor.reshape(tensor.shape + (1,) * (ndim - tensor.ndim)) if ndim > tensor.ndim else tensor
+
+
+def names_of(other: Any) -> Any:
+    """The keys of the first level, of a collection or a mapping."""
+    return other._key_names() if isinstance(other, TensorCollection) else other
+
+
+def mismatch(td: Any, other: Any) -> KeyError:
+    """The error for sides of different keys."""
+    odd = sorted(set(td._key_names()).symmetric_difference(names_of(other)))
+    return KeyError(f"the two sides must have the same keys, but {listing(odd)} are on one side only.")
+
+
+def spread_over(tensor: Tensor, batch_size: torch.Size, leaf: Tensor) -> Tensor:
+    """A tensor over the batch dimensions, with dimensions of size 1 for the leaf's own.
+
+    Raises:
+        RuntimeError: it does not broadcast to the batch size.
+    """
+    return _widened(tensor if tensor.shape == batch_size else tensor.expand(batch_size), leaf.ndim)
+
+
+def with_default(left: Any, right: Any, default: Any, combine: Callable[[Any, Any], Any]) -> Any:
+    """Combine what both have; for other keys a default stands in, or they are dropped ("intersection")."""
+    mine, theirs = left._key_names(), right._key_names()
+    shared = [key for key in mine if key in theirs]
+    result = left.empty()
+    for key in [*mine, *(key for key in theirs if key not in mine)]:
+        if key in shared:
+            a, b = left._get_str(key), right._get_str(key)
+            if isinstance(a, TensorCollection) and not a._is_non_tensor:
+                value = with_default(a, b, default, combine)
+            else:
+                value = _entry(combine, left, key, a, b)
+        elif isinstance(default, str) and default == "intersection":
+            continue
+        elif key in mine:
+            value = _one_sided(combine, left, key, left._get_str(key), default, flip=False)
+        else:
+            value = _one_sided(combine, right, key, right._get_str(key), default, flip=True)
+        result._set_str(key, value, validated=True)
+    return result
+
+
+def _entry(combine: Any, td: Any, key: str, a: Any, b: Any) -> Any:
+    left, right = td.empty(), td.empty()
+    left._set_str(key, a, validated=True)
+    right._set_str(key, b, validated=True)
+    return combine(left, right)._get_str(key)
+
+
+def _one_sided(combine: Any, td: Any, key: str, value: Any, default: Any, *, flip: bool) -> Any:
+    """An entry against the default, on whichever side it stands."""
+    here = td.empty()
+    here._set_str(key, value, validated=True)
+    there = here._fast_apply(lambda item: torch.full_like(item, default))
+    return (combine(there, here) if flip else combine(here, there))._get_str(key)

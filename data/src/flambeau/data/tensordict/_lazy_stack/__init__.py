@@ -1,0 +1,1 @@
+"""What `LazyStackedTensorDict` is made of: combining, indexing, reading, reducing, shapes."""

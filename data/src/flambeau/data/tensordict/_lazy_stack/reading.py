@@ -1,0 +1,205 @@
+"""Reading entries of a lazy stack: stacked, as a list, padded, or as a nested tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
+from flambeau.data.tensordict._layout.keys import dotted, key_path, missing_key
+from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._unbatched import UnbatchedTensor
+
+_HOW = (
+    "ask for it with get(key, as_list=True), get(key, as_padded_tensor=True) or get(key, as_nested_tensor=True), "
+    "or index the stack first."
+)
+
+
+class LazyReading:
+    """What a lazy stack shows of its tensordicts."""
+
+    def _key_names(self) -> Any:
+        """The keys that all tensordicts have, in the order of the first."""
+        if not self.tensordicts:
+            return {}.keys()
+        first, *rest = [td._key_names() for td in self.tensordicts]
+        if all(names == first for names in rest):
+            return first
+        return dict.fromkeys([key for key in first if all(key in names for names in rest)]).keys()
+
+    def valid_keys(self) -> Any:
+        """The keys that all tensordicts have."""
+        return self.keys()
+
+    def _items(self) -> Any:
+        return [(key, self._get_str(key)) for key in self._key_names()]
+
+    def _walk_keys(self, include_nested: bool, leaves_only: bool, is_leaf: Any, sort: bool) -> Iterator[Any]:
+        """Keys without the stacking of entries, whose shapes may differ."""
+        found = []
+        for key in self._key_names():
+            value = self.tensordicts[0]._get_str(key)
+            nested = isinstance(value, TensorCollection) and not value._is_non_tensor
+            kind = self.entry_class(key)
+            leaf = not issubclass(kind, TensorCollection) if is_leaf is None else is_leaf(kind)
+            if include_nested and nested and not (leaf and leaves_only):
+                for below in self._get_str(key).keys(True, leaves_only, is_leaf):
+                    found.append((key, *below) if type(below) is tuple else (key, below))
+            if leaf or not leaves_only:
+                found.append(key)
+        return iter(sorted(found, key=dotted) if sort else found)
+
+    def _get_str(self, key: str, default: Any = None, **kwargs: Any) -> Any:
+        values = []
+        for td in self.tensordicts:
+            value = td._get_str(key)
+            if value is None:
+                return default
+            values.append(value)
+        if not values:
+            return default
+        entry = self._stacked(key, values, kwargs)
+        return entry if self.hook_out is None else self.hook_out(entry)
+
+    def _stacked(self, key: str, values: list[Any], how: dict[str, Any]) -> Any:
+        if isinstance(values[0], TensorCollection):
+            if values[0]._is_non_tensor:
+                return torch.stack(values, self.stack_dim)
+            return self._nested(values)
+        if isinstance(values[0], UnbatchedTensor):
+            return values[0]._within(self.batch_size)
+        if how.get("as_list"):
+            return values
+        if how.get("as_padded_tensor"):
+            return padded(values, self.stack_dim, how.get("padding_value", 0.0), how.get("padding_side", "right"))
+        if how.get("as_nested_tensor"):
+            return self._nested_tensor(key, values, how.get("layout"))
+        shape = values[0].shape
+        for value in values:
+            if value.shape != shape:
+                raise RuntimeError(
+                    f"{key!r} has shapes {list(shape)} and {list(value.shape)} in this lazy stack and cannot be "
+                    f"stacked; {_HOW}"
+                )
+        return torch.stack(values, self.stack_dim)
+
+    def _nested(self, values: list[Any]) -> Any:
+        """The stack of nested collections, which shares them with the tensordicts."""
+        kind = type(values[0])
+        if kind._is_tensorclass:
+            return kind._lazy_stack_of(values, self.stack_dim)
+        stack = self._like(values)
+        stack._stack_dim_name = self._stack_dim_name
+        if self.is_locked:
+            stack._is_locked = True
+        return stack
+
+    def _nested_tensor(self, key: str, values: list[Tensor], layout: torch.layout | None) -> Tensor:
+        if self.stack_dim != 0:
+            raise RuntimeError(
+                f"{key!r}: a nested tensor is made along dimension 0, but the stack dimension is {self.stack_dim}."
+            )
+        return torch.nested.as_nested_tensor(values, layout=torch.jagged if layout is None else layout)
+
+    def get(
+        self,
+        key: Any,
+        *args: Any,
+        as_list: bool = False,
+        as_padded_tensor: bool = False,
+        as_nested_tensor: bool = False,
+        padding_side: str = "right",
+        layout: torch.layout | None = None,
+        padding_value: float | int | bool = 0.0,
+        **kwargs: Any,
+    ) -> Any:
+        """The entry of a key, stacked.
+
+        Args:
+            key: a string or a tuple of strings.
+            args: what to give where there is none, as `default`.
+            as_list: give the tensors of the tensordicts, in a list.
+            as_padded_tensor: fill the smaller ones up and stack them.
+            as_nested_tensor: give a nested tensor.
+            padding_side: "right" or "left".
+            layout: of the nested tensor, `torch.jagged` by default.
+            padding_value: to fill with.
+            kwargs: `default`, by name.
+
+        Raises:
+            RuntimeError: the shapes differ, and nothing was said of how to put them together.
+        """
+        default = args[0] if args else kwargs.pop("default", NO_DEFAULT)
+        how: dict[str, Any] = {}
+        if as_list or as_padded_tensor or as_nested_tensor:
+            how = {
+                "as_list": as_list, "as_padded_tensor": as_padded_tensor, "as_nested_tensor": as_nested_tensor,
+                "padding_side": padding_side, "padding_value": padding_value, "layout": layout,
+            }  # fmt: skip
+        value = self._get_path(key_path(key), **how)
+        return self._or_default(key, default) if value is None else value
+
+    def get_nestedtensor(self, key: Any, default: Any = NO_DEFAULT, *, layout: torch.layout | None = None) -> Any:
+        """The entry of a key as a nested tensor, of strided layout by default.
+
+        Raises:
+            KeyError: no such entry, and no default.
+        """
+        value = self._get_path(key_path(key), as_nested_tensor=True, layout=layout or torch.strided)
+        if value is not None:
+            return value
+        if default is NO_DEFAULT:
+            raise missing_key(key, self._key_names())
+        return default
+
+    def entry_class(self, key: Any) -> type:
+        """The class of an entry, without stacking it."""
+        path = key_path(key)
+        for td in self.tensordicts:
+            if td._get_path(path) is None:
+                raise missing_key(key, self._key_names())
+        kind = self.tensordicts[0].entry_class(key)
+        if issubclass(kind, TensorCollection) and not kind._is_non_tensor and not kind._is_tensorclass:
+            return type(self)
+        return kind
+
+    def get_item_shape(self, key: Any) -> torch.Size:
+        """The shape of an entry, -1 where the tensordicts' differ."""
+        shapes = [td.get_item_shape(key) for td in self.tensordicts]
+        if any(len(shape) != len(shapes[0]) for shape in shapes):
+            return torch.Size([-1])
+        size = [each[0] if len(set(each)) == 1 else -1 for each in zip(*shapes, strict=True)]
+        return torch.Size((*size[: self.stack_dim], len(shapes), *size[self.stack_dim :]))
+
+    def non_tensor_items(self, include_nested: bool = False) -> Any:
+        """Pairs of key and non-tensor entry."""
+        return tuple(
+            (key, value)
+            for key, value in self.items(include_nested, is_leaf=lambda kind: getattr(kind, "_is_non_tensor", False))
+            if isinstance(value, TensorCollection) and value._is_non_tensor
+        )
+
+    def _repr_extras(self) -> list[tuple[str, Any]]:
+        return [("stack_dim", self.stack_dim)]
+
+
+def padded(values: list[Tensor], dim: int, fill: Any, side: str) -> Tensor:
+    """Tensors filled up to a common shape and stacked.
+
+    Raises:
+        ValueError: an unknown side, or numbers of dimensions differ.
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f'padding_side is {side!r}; use "left" or "right".')
+    if any(value.ndim != values[0].ndim for value in values):
+        raise ValueError("tensors with different numbers of dimensions cannot be padded to one shape.")
+    largest = [max(sizes) for sizes in zip(*[value.shape for value in values], strict=True)]
+    out = values[0].new_full((len(values), *largest), fill)
+    for place, value in enumerate(values):
+        starts = [(big - small if side == "left" else 0) for big, small in zip(largest, value.shape, strict=True)]
+        out[(place, *[slice(start, start + size) for start, size in zip(starts, value.shape, strict=True)])] = value
+    return out.movedim(0, dim)

@@ -1,0 +1,84 @@
+"""Elementwise comparison, and logic over all entries."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flambeau.data.tensordict._layout.alignment import mismatch, names_of, spread_over
+from flambeau.data.tensordict._tensorcollection import TensorCollection
+
+
+class ComparisonMethods:
+    """`==`, `<` and the like give a tensordict of bools; `all` and `any` sum them up."""
+
+    def _compare(self, other: Any, compare: Callable[[Any, Any], Any]) -> Any:
+        """Entry by entry; `other` is a collection or mapping of the same keys, a tensor over the batch, or a number."""
+        from flambeau.data.tensordict._td import make_td
+
+        paired = isinstance(other, (TensorCollection, Mapping))
+        if paired and set(names_of(other)) != set(self._key_names()):
+            raise mismatch(self, other)
+        data: dict[str, Any] = {}
+        for key, value in self._items():
+            if not paired:
+                opposite = other
+            else:
+                opposite = other._get_str(key) if isinstance(other, TensorCollection) else other[key]
+            if isinstance(value, TensorCollection):
+                ordered = value._is_non_tensor and compare not in (operator.eq, operator.ne)
+                data[key] = value if ordered else value._compare(opposite, compare)  # values have no order
+            else:
+                if isinstance(opposite, Tensor) and not paired and opposite.ndim:
+                    opposite = spread_over(opposite, self.batch_size, value)
+                data[key] = compare(value, opposite)
+        return make_td(data, self.batch_size, self.device, self._names_or_none())
+
+    def __eq__(self, other: object) -> Any:
+        return self._compare(other, operator.eq)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compare(other, operator.ne)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compare(other, operator.lt)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compare(other, operator.le)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compare(other, operator.gt)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compare(other, operator.ge)
+
+    def all(self, dim: int | None = None) -> Any:
+        """Whether all elements are true: of everything (a bool), or along a batch dimension (a tensordict)."""
+        return self._logic("all", dim)
+
+    def any(self, dim: int | None = None) -> Any:
+        """Whether any element is true: of everything (a bool), or along a batch dimension (a tensordict)."""
+        return self._logic("any", dim)
+
+    def _logic(self, name: str, dim: int | None) -> Any:
+        if dim is None:
+            combine = all if name == "all" else any
+            return combine(
+                bool(getattr(value, name)())
+                for _, value in self._items()
+                if isinstance(value, Tensor) or not value._is_non_tensor
+            )
+        size = self.batch_size
+        if not -len(size) <= dim < len(size):
+            raise RuntimeError(f"{name}: dimension {dim} is out of range for batch size {list(size)}.")
+        where = dim % len(size)
+        names = self._names_or_none()
+        return self._each(
+            lambda value: getattr(value, name)(dim=where),
+            torch.Size((*size[:where], *size[where + 1 :])),
+            None if names is None else [*names[:where], *names[where + 1 :]],
+        )

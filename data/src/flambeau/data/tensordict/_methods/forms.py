@@ -1,0 +1,118 @@
+"""Other forms of the same tensordict: dense, lazy, padded, described."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from flambeau.data.tensordict._layout.keys import key_path
+from flambeau.data.tensordict._non_tensor.shapes import resized
+from flambeau.data.tensordict._tensorcollection import TensorCollection
+
+
+class FormMethods:
+    """densify, to_lazystack, to_padded_tensor, as_tensor, attrs."""
+
+    def as_tensor(self) -> Self:
+        """With memory-mapped tensors as plain ones that share their memory."""
+        return self._rebuild(
+            iter([leaf.as_tensor() if hasattr(leaf, "as_tensor") else leaf for leaf in self._leaves()])
+        )
+
+    def densify(self, layout: torch.layout = torch.strided) -> Self:
+        """With lazy stacks, here and below, made dense; entries of different shapes become nested tensors.
+
+        Args:
+            layout: of these nested tensors.
+        """
+        from flambeau.data.tensordict._td import make_td
+
+        data = {key: value.densify(layout=layout) if _is_tree(value) else value for key, value in self._items()}
+        return make_td(data, self.batch_size, self.device, self._names_or_none())
+
+    def to_lazystack(self, dim: int = 0) -> Any:
+        """A lazy stack of the elements along a batch dimension, which are views."""
+        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
+
+        where = self._dim(dim)
+        return LazyStackedTensorDict(*self.unbind(where), stack_dim=where)
+
+    def to_padded_tensor(self, padding: float = 0.0, mask_key: Any = None) -> Self:
+        """With nested tensors filled up to common shapes.
+
+        Args:
+            padding: to fill with.
+            mask_key: put a bool entry there that is True where an element is no filling; the ragged dimension
+                must be one of the batch.
+
+        Raises:
+            RuntimeError: `mask_key`, and the ragged dimension is none of the batch.
+        """
+        from flambeau.data.tensordict._td import make_td
+
+        data: dict[str, Any] = {}
+        mask = None
+        size = self.batch_size
+        for key, value in self._items():
+            if _is_tree(value):
+                data[key] = value.to_padded_tensor(padding)
+            elif isinstance(value, Tensor) and value.is_nested:
+                data[key] = torch.nested.to_padded_tensor(value, padding)
+                mask = _mask(value, data[key]) if mask is None else mask
+            else:
+                data[key] = value
+        if len(size) > 1 and mask is not None:
+            size = torch.Size((*size[:1], mask.shape[1], *size[2:]))
+        elif mask_key is not None:
+            raise RuntimeError("mask_key: the ragged dimension is none of the batch, so no mask of the batch exists.")
+        result = make_td(data, size, self.device)
+        if mask_key is not None:
+            result._set_path(key_path(mask_key), mask)
+        return result
+
+    def attrs(self, *, fields: Sequence[str] = ("device", "dtype", "shape"), num_threads: int | None = None) -> Any:
+        """A tensordict that describes each tensor by a `TensorAttrs`, without batch dimensions.
+
+        Args:
+            fields: which of "device", "dtype" and "shape".
+            num_threads: taken for compatibility; describing needs none.
+
+        Raises:
+            ValueError: an unknown field.
+        """
+        from flambeau.data.tensordict._td import make_td
+        from flambeau.data.tensordict.tensorclass import NonTensorData, TensorAttrs
+
+        unknown = set(fields) - {"device", "dtype", "shape"}
+        if unknown:
+            raise ValueError(f'attrs: no fields {sorted(unknown)}; there are "device", "dtype" and "shape".')
+        data: dict[str, Any] = {}
+        for key, value in self._items():
+            if _is_tree(value):
+                data[key] = value.attrs(fields=fields)
+            elif isinstance(value, TensorCollection):
+                data[key] = resized(value, torch.Size(()))
+            else:
+                data[key] = TensorAttrs(**{f"tgt_{field}": NonTensorData(getattr(value, field)) for field in fields})
+        return make_td(data, torch.Size(()))
+
+    def clear_refs_for_compile_(self) -> Self:
+        """Drop what a compiled function need not return: caches, and what `with` would undo."""
+        self._cache = None
+        self._last_op = None
+        for value in self._collections():
+            if not value._is_non_tensor:
+                value.clear_refs_for_compile_()
+        return self
+
+
+def _is_tree(value: Any) -> bool:
+    return isinstance(value, TensorCollection) and not value._is_non_tensor
+
+
+def _mask(ragged: Tensor, padded: Tensor) -> Tensor:
+    lengths = torch.tensor([len(part) for part in ragged.unbind(0)], device=padded.device)
+    return torch.arange(padded.shape[1], device=padded.device) < lengths.unsqueeze(-1)

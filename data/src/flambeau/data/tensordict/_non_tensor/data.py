@@ -1,0 +1,461 @@
+"""Non-tensor data: one Python value for all positions of a batch.
+
+A wrapper of the value has a batch size, and takes part in every shape operation: it does the operation on an empty
+tensordict of its batch size and takes over what comes out. Values that differ between positions are a `NonTensorStack`.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from flambeau.data.tensordict._tensorclass.base import TensorClass
+from flambeau.data.tensordict._utils_options import capture_non_tensor_stack, list_to_stack
+from flambeau.data.tensordict.base import TensorDictBase
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether two values are equal: of one type, and `==` says so in one truth value."""
+    if first is second:
+        return True
+    if type(first) is not type(second):
+        return False
+    try:
+        return bool(first == second)
+    except (ValueError, TypeError, RuntimeError):  # arrays and the like, whose comparison is no truth value
+        return False
+
+
+class NonTensorDataBase(TensorClass):
+    """A value with a batch size.
+
+    Args:
+        data: the value; a wrapper is unwrapped first.
+        batch_size: the positions that it stands for; by default one, without dimensions.
+        device: what the tensordict around it has; nothing is moved.
+        names: of the batch dimensions.
+
+    Example:
+        >>> NonTensorData("left", batch_size=[2]).tolist()
+        ['left', 'left']
+    """
+
+    _is_template = True
+    _is_non_tensor: ClassVar[bool] = True
+    _field_names: ClassVar[tuple[str, ...]] = ("data",)
+    _combine_rank: ClassVar[int] = 20
+    _is_locked = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        cls._is_template = True  # no fields to make of annotations
+        super().__init_subclass__(**kwargs)
+
+    def __init__(
+        self,
+        data: Any,
+        _metadata: dict[str, Any] | None = None,
+        _is_non_tensor: bool = True,
+        *,
+        batch_size: Sequence[int] | torch.Size | int | None = None,
+        device: Any = None,
+        names: Sequence[str | None] | None = None,
+    ) -> None:
+        from flambeau.data.tensordict._td import as_device, as_size
+
+        if isinstance(data, NonTensorDataBase):
+            batch_size = data.batch_size if batch_size is None else batch_size
+            data = data.data
+        own = self.__dict__
+        own["_value"], own["_metadata"] = data, _metadata
+        own["_size"] = as_size(batch_size)
+        own["_where"] = None if device is None else as_device(device)
+        own["_dim_names"] = None if names is None else list(names)
+
+    @classmethod
+    def _from_value(cls, value: Any, batch_size: torch.Size, device: torch.device | None) -> Any:
+        """The entry for a value that makes no tensor: lists spread over the batch, see `set_list_to_stack`."""
+        if type(value) is list and value and list_to_stack():
+            from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
+
+            stack = NonTensorStack._from_nested(value, device)
+            if stack.batch_size[: len(batch_size)] == batch_size:
+                return stack
+            raise RuntimeError(
+                f"a list of {len(value)} values does not fit batch size {list(batch_size)}; wrap it to make it one "
+                "value for all positions: NonTensorData(value)."
+            )
+        return NonTensorData._make(value, batch_size, device)
+
+    @classmethod
+    def _make(cls, value: Any, size: torch.Size, device: Any = None, names: Any = None) -> Self:
+        made = cls.__new__(cls)
+        own = made.__dict__
+        own["_value"], own["_metadata"], own["_size"], own["_where"], own["_dim_names"] = (
+            value,
+            None,
+            size,
+            device,
+            names,
+        )
+        return made
+
+    # --- the value
+
+    @property
+    def data(self) -> Any:
+        """The value."""
+        return self._value
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self.__dict__["_value"] = value
+
+    def _unwrap(self) -> Any:
+        return self._value
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the value."""
+        return self._value(*args, **kwargs)
+
+    def tolist(self, *, convert_tensors: Any = False, tolist_first: bool = False, as_linked_list: bool = False) -> Any:
+        """The value once for each position, in nested lists; the value itself without batch dimensions."""
+        value = self._value
+        if (convert_tensors or tolist_first) and hasattr(value, "tolist"):
+            value = value.tolist()
+        for size in reversed(self._size):
+            value = [value] * size
+        return value
+
+    def to_dict(self, *, retain_none: bool = True, convert_tensors: Any = False, tolist_first: bool = False) -> Any:
+        """The value."""
+        return self._value
+
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Self:
+        """A copy of the wrapper."""
+        return self.clone()
+
+    def maybe_to_stack(self) -> Any:
+        """A `NonTensorStack` with the value at each position; without batch dimensions the wrapper itself."""
+        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
+
+        return NonTensorStack.from_nontensordata(self) if self._size else self
+
+    def _with_item(self, index: Any, value: Any) -> Any:
+        """What this becomes when positions are given another value: itself where it is the same."""
+        if isinstance(value, NonTensorDataBase) and same(value._value, self._value):
+            return self
+        if not getattr(value, "_is_non_tensor", False) and same(value, self._value):
+            return self
+        if not self._size:
+            return value if getattr(value, "_is_non_tensor", False) else self._make(value, self._size, self._where)
+        return self.maybe_to_stack()._with_item(index, value)
+
+    # --- a batch without entries
+
+    @property
+    def _tensordict(self) -> Any:
+        from flambeau.data.tensordict._td import make_td
+
+        names = self._dim_names
+        return make_td({}, self._size, self._where, None if names is None else list(names))
+
+    def _wrap(self, inner: Any) -> Self:
+        return self._make(self._value, inner.batch_size, inner.device, inner._names_or_none())
+
+    def _holds_fields(self, inner: Any) -> bool:
+        return True
+
+    @property
+    def batch_size(self) -> torch.Size:
+        """The positions that the value stands for."""
+        return self._size
+
+    @batch_size.setter
+    def batch_size(self, size: Sequence[int]) -> None:
+        self.__dict__["_size"] = torch.Size(size)
+
+    @property
+    def shape(self) -> torch.Size:
+        """The batch size."""
+        return self._size
+
+    @property
+    def device(self) -> torch.device | None:
+        """What the tensordict around has."""
+        return self._where
+
+    @property
+    def names(self) -> list[str | None]:
+        """Of the batch dimensions."""
+        return self._dim_names or [None] * len(self._size)
+
+    @names.setter
+    def names(self, names: Sequence[str | None] | None) -> None:
+        self.__dict__["_dim_names"] = None if names is None else list(names)
+
+    def _names_or_none(self) -> list[str | None] | None:
+        return self._dim_names
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether a locked tensordict holds it."""
+        return self._is_locked
+
+    @is_locked.setter
+    def is_locked(self, value: bool) -> None:
+        self.__dict__["_is_locked"] = bool(value)
+
+    def lock_(self) -> Self:
+        """Mark as locked."""
+        self.is_locked = True
+        return self
+
+    def unlock_(self) -> Self:
+        """Mark as unlocked."""
+        self.is_locked = False
+        return self
+
+    def _lock_below(self, parent: weakref.ref[Any] | None) -> None:
+        self.is_locked = True
+
+    def _check_unlock(self, parent: Any) -> None:
+        """Nothing here can be held by another locked parent: values are not written."""
+
+    def _unlock_below(self, parent: Any) -> None:
+        self.is_locked = False
+
+    def is_empty(self) -> bool:
+        """Never: there is a value."""
+        return False
+
+    def is_shared(self) -> bool:
+        """Always False: values are not in shared memory."""
+        return False
+
+    def is_memmap(self) -> bool:
+        """Always False: the value lies in this process."""
+        return False
+
+    def share_memory_(self) -> Self:
+        """Nothing to share."""
+        return self
+
+    def _apply_nest(self, call: Any, others: Any, prefix: tuple[str, ...] = ()) -> Self:
+        return self
+
+    def _collect(self, leaves: list[Any]) -> None:
+        """There are no tensors."""
+
+    def _rebuild(self, leaves: Any, device: Any = None) -> Self:
+        return self
+
+    def clone(self, recurse: bool = True, **kwargs: Any) -> Self:
+        """Another wrapper of the same value."""
+        return self._make(self._value, self._size, self._where, self._dim_names)
+
+    def copy(self) -> Self:
+        """Another wrapper of the same value."""
+        return self.clone()
+
+    def copy_(self, src: Any, non_blocking: bool = False) -> Self:
+        """Take over another wrapper's value.
+
+        Raises:
+            RuntimeError: it has several values.
+        """
+        if not isinstance(src, NonTensorDataBase):
+            raise RuntimeError("a NonTensorStack has several values; use maybe_to_stack() on both sides.")
+        self.data = src.data
+        return self
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """The same value, as if on another device; dtypes concern it not."""
+        inner = self._tensordict.to(*args, **kwargs)
+        return self._make(self._value, self._size, inner.device, self._dim_names)
+
+    def empty(self, recurse: bool = False, *, device: Any = None, batch_size: Any = None, names: Any = None) -> Self:
+        """The wrapper with its value, which is no entry."""
+        return self._make(self._value, self._size if batch_size is None else torch.Size(batch_size), self._where)
+
+    def select(self, *keys: Any, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Self:
+        """The wrapper: it has no entries to select from."""
+        return self
+
+    def get(self, key: Any, *args: Any, **kwargs: Any) -> Any:
+        """The value for "data"; otherwise the default."""
+        if key in ("data", ("data",)):
+            return self._value
+        return args[0] if args else kwargs.get("default")
+
+    def update(
+        self,
+        input_dict_or_td: Any = None,
+        clone: bool = False,
+        inplace: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Any = None,
+        is_leaf: Any = None,
+        update_batch_size: bool = False,
+        ignore_lock: bool = False,
+        **kwargs: Any,
+    ) -> Self:
+        """Take over another value: a wrapper's, or that of {"data": value}."""
+        if input_dict_or_td is None:
+            return self
+        if getattr(input_dict_or_td, "_is_non_tensor", False):
+            self.data = input_dict_or_td.data
+        elif isinstance(input_dict_or_td, dict) and "data" in input_dict_or_td:
+            self.data = input_dict_or_td["data"]
+        else:
+            self.data = input_dict_or_td
+        return self
+
+    def update_(
+        self,
+        input_dict_or_td: Any = None,
+        clone: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """As `update`."""
+        return self.update(input_dict_or_td)
+
+    def update_at_(self, input_dict_or_td: Any, index: Any, clone: bool = False, *, non_blocking: bool = False) -> Any:
+        """What this becomes when the positions of an index get another value; see `maybe_to_stack`."""
+        return self._with_item(index, input_dict_or_td)
+
+    # --- indexing, combining, comparing
+
+    def __getitem__(self, index: Any) -> Any:
+        if type(index) is int and self._size and -self._size[0] <= index < self._size[0]:
+            return self._make(self._value, self._size[1:], self._where, self._dim_names and self._dim_names[1:])
+        if isinstance(index, str) and index == "data":
+            return self._value
+        inner = self._tensordict[index]
+        return self._wrap(inner) if isinstance(inner, TensorDictBase) else inner
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        changed = self._with_item(index, value)
+        if changed is not self:
+            raise RuntimeError(
+                "a NonTensorData has one value for all positions; set parts of `maybe_to_stack()`, or of the "
+                "tensordict that holds it: td[index] = other."
+            )
+
+    def __eq__(self, other: object) -> Any:
+        value = other.data if isinstance(other, NonTensorDataBase) else other
+        if getattr(other, "_is_non_tensor", False) and not isinstance(other, NonTensorDataBase):
+            return other == self
+        return torch.full(tuple(self._size), same(self._value, value), dtype=torch.bool)
+
+    def __ne__(self, other: object) -> Any:
+        return ~(self == other)
+
+    def _compare(self, other: Any, compare: Callable[[Any, Any], Any]) -> Any:
+        return compared(self, other, compare)
+
+    __hash__ = object.__hash__
+
+    @classmethod
+    def _stack_of(cls, tensors: list[Any], dim: int, out: Any) -> Any:
+        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack, combine
+
+        first = tensors[0]
+        if _all_same(tensors) and (isinstance(first, MetaData) or capture_non_tensor_stack()):
+            return _with_size_of(first, torch.stack([item._tensordict for item in tensors], dim))
+        result = combine(torch.stack, tensors, dim)
+        return out._take(result) if isinstance(out, NonTensorStack) else result
+
+    @classmethod
+    def _cat_of(cls, tensors: list[Any], dim: int, out: Any) -> Any:
+        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack, combine
+
+        if _all_same(tensors):
+            return _with_size_of(tensors[0], torch.cat([item._tensordict for item in tensors], dim))
+        result = combine(torch.cat, tensors, dim)
+        return out._take(result) if isinstance(out, NonTensorStack) else result
+
+    def __reduce__(self) -> Any:
+        return _rebuild, (type(self), self._value, self._size, self._where, self._dim_names)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        import copy
+
+        return self._make(copy.deepcopy(self._value, memo), self._size, self._where, self._dim_names)
+
+    def __len__(self) -> int:
+        return self._size[0] if self._size else 0
+
+    def __bool__(self) -> bool:
+        if self._size:
+            raise RuntimeError("a NonTensorData with batch dimensions has no truth value; use its `data`.")
+        return bool(self._value)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(data={self._value}, batch_size={self._size}, device={self._where})"
+
+
+class NonTensorData(NonTensorDataBase):
+    """A value that is the same at all positions of a batch, as an entry of a tensordict.
+
+    `td["key"]` gives the value, `td.get("key")` the wrapper. A stack of them has a value for each: `NonTensorStack`.
+    """
+
+    _is_template = True
+
+
+class MetaData(NonTensorDataBase):
+    """A value about the whole batch: equal ones stay one value when they are stacked."""
+
+    _is_template = True
+
+
+def _all_same(tensors: list[Any]) -> bool:
+    first = tensors[0]
+    return all(type(item) is type(first) and isinstance(item, NonTensorDataBase) for item in tensors) and all(
+        same(item._value, first._value) for item in tensors[1:]
+    )
+
+
+def _with_size_of(wrapper: Any, inner: Any) -> Any:
+    return type(wrapper)._make(wrapper._value, inner.batch_size, inner.device)
+
+
+def _rebuild(cls: type[NonTensorDataBase], value: Any, size: torch.Size, where: Any, names: Any) -> NonTensorDataBase:
+    return cls._make(value, size, where, names)
+
+
+def compared(wrapper: Any, other: Any, compare: Callable[[Any, Any], Any]) -> Tensor:
+    """Where the values equal those of another wrapper, or where they do not.
+
+    Raises:
+        TypeError: another comparison; values of whatever type have no order.
+    """
+    if compare not in (operator.eq, operator.ne):
+        raise TypeError(f"non-tensor data can be compared with == and != alone, not with {compare.__name__}.")
+    equal = wrapper == other
+    return equal if compare is operator.eq else ~equal
+
+
+def add_order(cls: type) -> None:
+    """Let `<` and its relatives raise: values of whatever type have no order, and an empty tensordict would say yes."""
+    for compare in (operator.lt, operator.le, operator.gt, operator.ge):
+        setattr(cls, f"__{compare.__name__}__", lambda self, other, compare=compare: self._compare(other, compare))
+
+
+add_order(NonTensorDataBase)
+
+
+def values_and_positions(wrapper: Any) -> tuple[list[Any], Tensor]:
+    """The distinct values of a wrapper, and the number of the one at each position."""
+    if isinstance(wrapper, NonTensorDataBase):
+        return [wrapper._value], torch.zeros(tuple(wrapper._size), dtype=torch.int64)
+    return wrapper._values, wrapper._positions

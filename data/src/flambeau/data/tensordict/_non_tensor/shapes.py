@@ -1,0 +1,55 @@
+"""What becomes of non-tensor entries where new elements appear, others are chosen, or the batch size is another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def refit(value: Any, size: torch.Size) -> Any:
+    """The entry in a result of this batch size: one value goes along, a stack of values only if it fits, else None."""
+    if value.batch_size[: len(size)] == size:
+        return value
+    return resized(value, size) if hasattr(value, "_make") else None
+
+
+def resized(value: Any, size: torch.Size) -> Any:
+    """The entry of new elements: one value stays it, in place of several stands None."""
+    from flambeau.data.tensordict.tensorclass import NonTensorData
+
+    if hasattr(value, "_make"):
+        return type(value)._make(value.data, size, value.device)
+    return NonTensorData(None, batch_size=size)
+
+
+def padded(value: Any, pairs: Sequence[Sequence[int]]) -> Any:
+    """With None before and after along the first dimensions: (before, after) for each of them."""
+    from flambeau.data.tensordict.tensorclass import NonTensorData
+
+    for dim, (before, after) in enumerate(pairs):
+        fillers = []
+        for count in (before, after):
+            size = list(value.batch_size)
+            size[dim] = count
+            fillers.append([NonTensorData(None, batch_size=size)] if count else [])
+        if before or after:
+            value = torch.cat([*fillers[0], value, *fillers[1]], dim)
+    return value
+
+
+def choose(value: Any, condition: Tensor, other: Any) -> Any:
+    """The elements of one entry where a condition holds, else those of another."""
+    from flambeau.data.tensordict._non_tensor.data import same
+
+    size = value.batch_size
+    if hasattr(value, "_make") and hasattr(other, "_make") and same(value.data, other.data):
+        return value
+    flags = condition.reshape(condition.shape + (1,) * (len(size) - condition.ndim)).expand(size)
+    if not size:
+        return value if flags else other
+    mine, theirs = value.reshape(-1).unbind(0), other.expand(size).reshape(-1).unbind(0)
+    chosen = [one if flag else two for one, two, flag in zip(mine, theirs, flags.flatten().tolist(), strict=True)]
+    return torch.stack(chosen).reshape(size) if chosen else value

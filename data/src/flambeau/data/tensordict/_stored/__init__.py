@@ -1,0 +1,1 @@
+"""Tensordicts whose entries lie in a file or on a server."""

@@ -1,0 +1,1 @@
+"""Dataclasses whose fields are the entries of a tensordict."""

@@ -1,0 +1,65 @@
+"""Values of a tensorclass's fields, converted to the types that they are annotated with."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+import types
+import typing
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flambeau.data.tensordict._tensorcollection import TensorCollection, is_tensorclass
+
+
+def cast_to_annotation(value: Any, kind: Any, batch_size: torch.Size, device: torch.device | None) -> Any:
+    """A value as an entry of an annotated type.
+
+    Args:
+        value: anything but None.
+        kind: the annotation; unions are tried in order, names that could not be resolved cast nothing.
+        batch_size: of the tensorclass.
+        device: of the tensorclass.
+    """
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        kinds = [part for part in typing.get_args(kind) if part is not type(None)]
+        fitting = [part for part in kinds if isinstance(part, type) and isinstance(value, part)]
+        kind = fitting[0] if fitting else kinds[0] if len(kinds) == 1 else Any
+    kind = typing.get_origin(kind) or kind
+    if not isinstance(kind, type) or kind is object:
+        return value
+    if issubclass(kind, Tensor):
+        return value if isinstance(value, Tensor) else torch.as_tensor(value, device=device)
+    if issubclass(kind, TensorCollection):
+        return _collection(value, kind, batch_size, device)
+    if isinstance(value, TensorCollection):
+        return value
+    if not isinstance(value, kind):
+        value = kind(value.item() if isinstance(value, Tensor) and value.numel() == 1 else value)
+    return _bare(value, batch_size, device)
+
+
+def _collection(value: Any, kind: type, batch_size: torch.Size, device: torch.device | None) -> Any:
+    from flambeau.data.tensordict._td import TensorDict
+
+    if isinstance(value, kind):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, TensorCollection):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if is_tensorclass(kind) and isinstance(value, dict):
+        return kind(**value, batch_size=batch_size, device=device)  # type: ignore[call-arg]
+    inner = TensorDict(value, batch_size=batch_size, device=device) if isinstance(value, dict) else value
+    return kind.from_tensordict(inner) if is_tensorclass(kind) else inner  # type: ignore[attr-defined]
+
+
+def keep_number(value: Any, batch_size: torch.Size, device: torch.device | None) -> Any:
+    """Numbers, dicts and tuples as the Python objects that they are; all else is converted as in any tensordict."""
+    return _bare(value, batch_size, device) if isinstance(value, (numbers.Number, dict, tuple)) else value
+
+
+def _bare(value: Any, batch_size: torch.Size, device: torch.device | None) -> Any:
+    from flambeau.data.tensordict._non_tensor.data import NonTensorData
+
+    return NonTensorData(value, batch_size=batch_size, device=device)
