@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ def soundfile() -> ModuleType:
         MissingFFmpegError: it, or the libsndfile that it needs, is not installed.
     """
     try:
-        import soundfile as module
+        module: ModuleType = importlib.import_module("soundfile")
     except (ImportError, OSError) as error:
         raise MissingFFmpegError(f"soundfile cannot be used ({error}). Run: pip install soundfile") from error
     return module

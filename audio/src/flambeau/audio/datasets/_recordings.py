@@ -143,7 +143,8 @@ def read_sample_rate(path: str | Path) -> int:
     """The sample rate of a recording, of which the header alone is read."""
     from flambeau.audio import info
 
-    return info(str(path)).sample_rate
+    sample_rate: int = info(str(path)).sample_rate
+    return sample_rate
 
 
 def read_waveform(path: str | Path, sample_rate: int) -> Tensor:

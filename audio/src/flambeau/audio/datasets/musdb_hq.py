@@ -109,7 +109,7 @@ class MUSDB_HQ(Recordings):
     def __getitem__(self, n: int) -> tuple[Tensor, int, int, str]:
         """(waveforms, sample rate, number of frames, song) number `n`."""
         name = self.names[n]
-        waveforms = []
+        waveforms: list[Tensor] = []
         for source in self.sources:
             waveform, sample_rate = read_recording(self._path / self.subset / name / f"{source}.wav")
             if sample_rate != 44_100:

@@ -170,7 +170,7 @@ class _Detector:
         if rows.shape[-1] <= self.window:
             return
         frames = rows[:, : rows.shape[-1] - 1].unfold(-1, self.window, self.period)
-        for some in frames.split(_CHUNK, dim=1):  # type: ignore[no-untyped-call]
+        for some in frames.split(_CHUNK, dim=1):
             spectra = torch.fft.rfft(some * window, n=size)[..., first:end].abs()
             clean = torch.stack([tracker.clean(spectrum) for spectrum in spectra.unbind(1)], dim=1)
             padded = torch.nn.functional.pad(clean * cepstrum_window, (first, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +71,7 @@ class AvEngine:
         elif start is None and remote and "mp4" in container.format.name:
             # FFmpeg's MP4 reader drops the packets before the first key frame of an address that it has not sought in.
             self._seek(Start((container.start_time or 0) / MICROSECONDS - 1.0, "key"))
-        self._blocks = self._run()
+        self._blocks: Generator[Block, None, None] = self._run()
 
     def _seek(self, start: Start) -> None:
         av = libav()
@@ -117,7 +117,7 @@ class AvEngine:
         self._blocks.close()
         self._chains.clear()
 
-    def _run(self) -> Iterator[Block]:
+    def _run(self) -> Generator[Block, None, None]:
         streams = [self._container.streams[index] for index in sorted(self._chains)]
         for packet in self._packets(streams):
             for frame in self._decode(packet):

@@ -21,7 +21,7 @@ MICROSECONDS = 1_000_000
 
 def probe_container(container: InputContainer, offset_s: int = 0) -> Probe:
     """What PyAV sees in an open container, whose times are `offset_s` ahead of the source's."""
-    best = {}
+    best: dict[str, int] = {}
     for kind in ("audio", "video"):
         if (stream := container.streams.best(kind)) is not None:
             best[kind] = stream.index
@@ -207,7 +207,7 @@ def _ask_ffmpeg(source: Source, words: list[str]) -> Probe:
             tags, indent = streams[-1].metadata, 6
         elif pair := re.match(rf"\s{{{indent}}}(\w[^:]*?)\s*: (.*)", line):
             tags[pair[1]] = pair[2]
-    best = {}
+    best: dict[str, int] = {}
     for index, stream in enumerate(streams):
         best.setdefault(stream.media_type, index)
     times = re.search(r"Duration: (?:(\d+):(\d+):([\d.]+)|N/A)(?:, start: (-?[\d.]+))?", text)

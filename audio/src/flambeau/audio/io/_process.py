@@ -9,7 +9,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from typing import IO
+from typing import IO, Any
 
 from flambeau.audio.io._errors import MediaError
 from flambeau.audio.io._program import LOG
@@ -67,7 +67,9 @@ class Child:
         self.command = list(command)
         self.messages = Messages()
         # A group of its own: Ctrl-C in a terminal then reaches us alone, and we decide how the child ends.
-        group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP} if os.name == "nt" else {"process_group": 0}
+        group: dict[str, Any] = {"process_group": 0}
+        if sys.platform == "win32":
+            group = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
         try:
             self.process = subprocess.Popen(
                 self.command,
@@ -76,7 +78,7 @@ class Child:
                 stderr=subprocess.PIPE,
                 pass_fds=tuple(pass_fds),
                 bufsize=0,
-                **group,  # type: ignore[call-overload]
+                **group,
             )
         except OSError as error:
             raise MediaError(f"{self.command[0]} cannot be started: {error}. Check the file and its rights.") from error

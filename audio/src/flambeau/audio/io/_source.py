@@ -210,7 +210,7 @@ def as_source(src: Any, format: str | None, option: dict[str, str] | None, buffe
         MediaFileNotFoundError: there is no such file.
         MediaValueError: it is nothing that can be read from.
     """
-    about = {"format": format, "option": {key: str(value) for key, value in (option or {}).items()}}
+    about: dict[str, Any] = {"format": format, "option": {key: str(value) for key, value in (option or {}).items()}}
     if buffer_size <= 0:
         raise MediaValueError(f"buffer_size is {buffer_size}; expected a number of bytes above 0.")
     if (content := as_memory(src)) is not None:

@@ -26,7 +26,7 @@ def key_mask(padding: Tensor | None) -> Tensor | None:
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
     """(batch, time, channels) -> (batch, heads, time, channels / heads)."""
-    return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+    return x.unflatten(-1, (num_heads, -1)).transpose(1, 2)  # type: ignore[no-any-return]
 
 
 def projected_self_attention(layer: nn.MultiheadAttention, x: Tensor, mask: Tensor | None) -> Tensor:

@@ -143,7 +143,7 @@ class HDemucs(nn.Module):
         x, xt = self._decoded(*self._encoded(x, xt))
         x = x.unflatten(1, (len(self.sources), -1)) * std[:, None] + mean[:, None]
         xt = xt.unflatten(1, (len(self.sources), -1)) * std_t[:, None] + mean_t[:, None]
-        return xt + self._waveform(x, length)
+        return xt + self._waveform(x, length)  # type: ignore[no-any-return]
 
     def _encoded(self, x: Tensor, xt: Tensor) -> tuple[list[Tensor], list[Tensor], list[int], list[int]]:
         """Outputs of the layers of both branches, and how many frames went into each."""

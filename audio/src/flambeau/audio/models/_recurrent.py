@@ -30,7 +30,7 @@ class Recurrent(nn.RNNBase):
         options: further arguments of `torch.nn.LSTM`; the input is batched.
     """
 
-    def forward(self, input: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+    def forward(self, input: Tensor) -> tuple[Tensor, Tensor]:
         """Run from a state of zeros.
 
         Args:

@@ -129,7 +129,7 @@ class _EmformerAttention(nn.Module):
 
     def _heads(self, x: Tensor) -> Tensor:
         """(length, batch, channels) -> (batch, heads, length, channels / heads)."""
-        return x.unflatten(2, (self.num_heads, -1)).permute(1, 2, 0, 3)
+        return x.unflatten(2, (self.num_heads, -1)).permute(1, 2, 0, 3)  # type: ignore[no-any-return]
 
     def _bias(self, masked: Tensor, dtype: torch.dtype) -> Tensor:
         # Finite, so that a row that nothing counts for (padding behind padding) gives numbers and not NaN.

@@ -146,7 +146,8 @@ class _EmformerEncoder(_Transcriber):
         self, input: Tensor, lengths: Tensor, states: list[list[Tensor]] | None
     ) -> tuple[Tensor, Tensor, list[list[Tensor]]]:
         """See `RNNT.transcribe_streaming`."""
-        x, lengths, states = self.transformer.infer(*self.time_reduction(self.input_linear(input), lengths), states)
+        x, lengths = self.time_reduction(self.input_linear(input), lengths)
+        x, lengths, states = self.transformer.infer(x, lengths, states)
         return self.layer_norm(self.output_linear(x)), lengths, states
 
 

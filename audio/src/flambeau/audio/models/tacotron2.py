@@ -254,7 +254,7 @@ class _Decoder(nn.Module):
     def _frames(self, steps: list[Tensor]) -> Tensor:
         """One (batch, n_mels x frames per step) per step -> (batch, n_mels, frames)."""
         stacked = torch.stack(steps, dim=1)
-        return stacked.unflatten(2, (self.n_frames_per_step, self.n_mels)).flatten(1, 2).transpose(1, 2)
+        return stacked.unflatten(2, (self.n_frames_per_step, self.n_mels)).flatten(1, 2).transpose(1, 2)  # type: ignore[no-any-return]
 
     def forward(
         self, memory: Tensor, mel_specgram_truth: Tensor, memory_lengths: Tensor

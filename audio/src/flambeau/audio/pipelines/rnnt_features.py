@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from flambeau.audio.pipelines.rnnt_pipeline import FeatureExtractor
+
 __all__ = ["Features", "FrameFeatures", "log_mel"]
 
 # From full scale 1 to that of 16 bits, as power.
@@ -34,7 +36,7 @@ def log_mel(mel: Tensor) -> Tensor:
     return _piecewise_log(mel.transpose(-1, -2) * _GAIN)
 
 
-class Features(nn.Module):
+class Features(nn.Module, FeatureExtractor):
     """Mel spectrogram, piecewise logarithm, normalization, padding for the right context.
 
     Args:
@@ -45,6 +47,9 @@ class Features(nn.Module):
         n_mels: bands.
         hop_length: samples from one frame to the next.
     """
+
+    mean: Tensor
+    invstddev: Tensor
 
     def __init__(
         self,
@@ -92,6 +97,9 @@ class FrameFeatures(Features):
         n_mels: bands.
         hop_length: samples from one frame to the next.
     """
+
+    mean: Tensor
+    invstddev: Tensor
 
     def __init__(
         self,

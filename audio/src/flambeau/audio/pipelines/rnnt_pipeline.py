@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from flambeau.audio.pipelines._files import BASE_URL, asset
 from flambeau.audio.weights.rnnt import Emformer_RNNT_Base_Weights
@@ -53,6 +53,11 @@ class _SentencePieceTokenProcessor(TokenProcessor):
         text = "".join(self.pieces.pieces[token] for token in tokens[1:] if token not in self.silent)
         text = text.replace("\u2581", " ")
         return text.lstrip() if lstrip else text
+
+
+# Inside the class these names are its attributes, which type checkers do not take for types.
+_FeatureExtractor: TypeAlias = FeatureExtractor
+_TokenProcessor: TypeAlias = TokenProcessor
 
 
 @dataclass
@@ -145,15 +150,15 @@ class RNNTBundle:
 
         return RNNTBeamSearch(self._get_model(), self._blank)
 
-    def get_feature_extractor(self) -> FeatureExtractor:
+    def get_feature_extractor(self) -> _FeatureExtractor:
         """Features of whole recordings, padded for the last segment's right context."""
         return self._features(self._right_padding)
 
-    def get_streaming_feature_extractor(self) -> FeatureExtractor:
+    def get_streaming_feature_extractor(self) -> _FeatureExtractor:
         """Features of a piece of a stream, not padded."""
         return self._features(0)
 
-    def _features(self, right_padding: int) -> Any:
+    def _features(self, right_padding: int) -> _FeatureExtractor:
         from flambeau.audio.pipelines.rnnt_features import Features
 
         return Features(
@@ -165,7 +170,7 @@ class RNNTBundle:
             hop_length=self._hop_length,
         )
 
-    def get_token_processor(self) -> TokenProcessor:
+    def get_token_processor(self) -> _TokenProcessor:
         """Makes text of tokens; its argument `lstrip` keeps the first space where it is False."""
         return _SentencePieceTokenProcessor(asset(self._sp_model_path))
 

@@ -48,7 +48,7 @@ def read_pieces(path: str | os.PathLike[str]) -> Pieces:
         for field, value in _fields(data):
             if field == 1 and isinstance(value, bytes):
                 text = next(part for number, part in _fields(value) if number == 1)
-                pieces.append(bytes(text).decode("utf-8"))  # type: ignore[arg-type]
+                pieces.append(bytes(text).decode("utf-8"))
             elif field == 2 and isinstance(value, bytes):
                 for number, part in _fields(value):
                     if number in _SPECIAL and isinstance(part, int):

@@ -53,13 +53,15 @@ class SourceSeparationBundle:
 def _conv_tasnet(num_sources: int) -> nn.Module:
     from flambeau.audio.models import conv_tasnet_base
 
-    return conv_tasnet_base(num_sources)
+    model: nn.Module = conv_tasnet_base(num_sources)
+    return model
 
 
 def _hdemucs(sources: list[str]) -> nn.Module:
     from flambeau.audio.models import hdemucs_high
 
-    return hdemucs_high(sources)
+    model: nn.Module = hdemucs_high(sources)
+    return model
 
 
 def _music(member: HDemucs_High_Weights) -> SourceSeparationBundle:

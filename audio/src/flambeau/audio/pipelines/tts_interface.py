@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,6 +39,11 @@ class Vocoder(ABC):
         """(batch, bands, frames) and (batch,) valid frames -> (batch, time) and (batch,) valid samples."""
 
 
+# Inside the class these names are its attributes, which type checkers do not take for types.
+_TextProcessor: TypeAlias = TextProcessor
+_Vocoder: TypeAlias = Vocoder
+
+
 class Tacotron2TTSBundle(ABC):
     """Text processing, a network that makes spectrograms of symbols, and one that makes waveforms of these.
 
@@ -52,7 +57,7 @@ class Tacotron2TTSBundle(ABC):
     Vocoder = Vocoder
 
     @abstractmethod
-    def get_text_processor(self, *, dl_kwargs: dict[str, Any] | None = None) -> TextProcessor:
+    def get_text_processor(self, *, dl_kwargs: dict[str, Any] | None = None) -> _TextProcessor:
         """What makes symbols of texts.
 
         Args:
@@ -68,7 +73,7 @@ class Tacotron2TTSBundle(ABC):
         """
 
     @abstractmethod
-    def get_vocoder(self, *, dl_kwargs: dict[str, Any] | None = None) -> Vocoder:
+    def get_vocoder(self, *, dl_kwargs: dict[str, Any] | None = None) -> _Vocoder:
         """What makes waveforms of spectrograms.
 
         Args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from flambeau.audio.models.wav2vec2.architectures import arguments
 from flambeau.audio.pipelines._files import checkpoint
@@ -152,7 +152,7 @@ class _Aligner(Aligner):
     def __call__(self, emission: Tensor, tokens: list[list[int]]) -> list[list[TokenSpan]]:
         import torch
 
-        from flambeau.audio.functional import forced_align, merge_tokens
+        from flambeau.audio.functional.forced_align import forced_align, merge_tokens
 
         if emission.ndim != 2:
             raise ValueError(f"The input emission must be 2D (frames, labels). Found: {tuple(emission.shape)}.")
@@ -160,6 +160,11 @@ class _Aligner(Aligner):
         path, scores = forced_align(emission.unsqueeze(0), flat, blank=self.blank)
         spans = iter(merge_tokens(path[0], scores[0].exp(), blank=self.blank))
         return [[next(spans) for _ in word] for word in tokens]
+
+
+# Inside the class these names are its attributes, which type checkers do not take for types.
+_AnyTokenizer: TypeAlias = Tokenizer
+_AnyAligner: TypeAlias = Aligner
 
 
 @dataclass
@@ -175,7 +180,7 @@ class Wav2Vec2FABundle(Wav2Vec2ASRBundle):
     Tokenizer = Tokenizer
     Aligner = Aligner
 
-    def get_labels(self, star: str | None = "*", blank: str = "-") -> tuple[str, ...]:  # type: ignore[override]
+    def get_labels(self, star: str | None = "*", blank: str = "-") -> tuple[str, ...]:
         """What the network's outputs stand for.
 
         Args:
@@ -185,7 +190,7 @@ class Wav2Vec2FABundle(Wav2Vec2ASRBundle):
         labels = super().get_labels(blank=blank)
         return labels if star is None else (*labels, star)
 
-    def get_model(self, with_star: bool = True, *, dl_kwargs: dict[str, Any] | None = None) -> nn.Module:  # type: ignore[override]
+    def get_model(self, with_star: bool = True, *, dl_kwargs: dict[str, Any] | None = None) -> nn.Module:
         """Build the network with its weights.
 
         Args:
@@ -202,11 +207,11 @@ class Wav2Vec2FABundle(Wav2Vec2ASRBundle):
         """The index of each label; arguments as of `get_labels`."""
         return {label: index for index, label in enumerate(self.get_labels(star=star, blank=blank))}
 
-    def get_tokenizer(self) -> Tokenizer:
+    def get_tokenizer(self) -> _AnyTokenizer:
         """Makes labels of words; what it is called with: a list of words."""
         return _Tokenizer(self.get_dict())
 
-    def get_aligner(self) -> Aligner:
+    def get_aligner(self) -> _AnyAligner:
         """Finds where labels are spoken; what it is called with: log-probabilities, and the labels of each word."""
         return _Aligner(blank=0)
 

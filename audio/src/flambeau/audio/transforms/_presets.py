@@ -11,7 +11,7 @@ __all__ = ["Music", "Speech"]
 def _resampled(waveform: Tensor, rate: int | float, wanted: int) -> Tensor:
     if int(rate) == wanted:
         return waveform
-    from flambeau.audio.functional import resample
+    from flambeau.audio.functional.resampling import resample
 
     return resample(waveform, int(rate), wanted)
 

@@ -136,7 +136,7 @@ def _some_of(boxes: Tensor) -> Tensor:
     if statically_known_true(boxes.shape[0] == 0):
         return boxes.new_empty(0, dtype=torch.int64)
     kept = torch.library.get_ctx().new_dynamic_size()
-    torch._check(kept <= boxes.shape[0])  # type: ignore[no-untyped-call]
+    torch._check(kept <= boxes.shape[0])
     return boxes.new_empty(kept, dtype=torch.int64)
 
 

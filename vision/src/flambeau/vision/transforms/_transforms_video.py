@@ -57,7 +57,7 @@ class RandomResizedCropVideo(RandomResizedCrop):
         interpolation_mode: str = "bilinear",
     ) -> None:
         super().__init__(_pair(size), scale, ratio)
-        self.size: tuple[int, int] = _pair(size)
+        self.size: tuple[int, int] = _pair(size)  # type: ignore[assignment]
         self.interpolation_mode = interpolation_mode
 
     def forward(self, clip: Tensor) -> Tensor:

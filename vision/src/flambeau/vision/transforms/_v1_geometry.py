@@ -22,7 +22,7 @@ Fill = float | Sequence[float] | None
 class Resize(Shown, nn.Module):
     """Resize an image; arguments as `functional.resize`."""
 
-    _shown = ("size", "interpolation", "max_size", "antialias")
+    _shown: tuple[str, ...] = ("size", "interpolation", "max_size", "antialias")
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class TenCrop(CenterCrop):
 class Pad(Shown, nn.Module):
     """Add pixels around an image; arguments as `functional.pad`."""
 
-    _shown = ("padding", "fill", "padding_mode")
+    _shown: tuple[str, ...] = ("padding", "fill", "padding_mode")
 
     def __init__(
         self, padding: int | Sequence[int], fill: float | Sequence[float] = 0, padding_mode: str = "constant"
@@ -104,7 +104,7 @@ class Pad(Shown, nn.Module):
 class RandomCrop(Shown, nn.Module):
     """Cut out a part of given size from anywhere; arguments as `v2.RandomCrop`."""
 
-    _shown = ("size", "padding")
+    _shown: tuple[str, ...] = ("size", "padding")
     get_params = staticmethod(_random_parameters.crop)
 
     def __init__(
@@ -137,7 +137,7 @@ class RandomCrop(Shown, nn.Module):
 class RandomResizedCrop(Shown, nn.Module):
     """Cut out a part of random area and aspect ratio, and resize it; arguments as `v2.RandomResizedCrop`."""
 
-    _shown = ("size", "scale", "ratio", "interpolation", "antialias")
+    _shown: tuple[str, ...] = ("size", "scale", "ratio", "interpolation", "antialias")
     get_params = staticmethod(_random_parameters.resized_crop)
 
     def __init__(
@@ -206,7 +206,7 @@ class RandomPerspective(RandomlyApplied):
 class RandomRotation(Shown, nn.Module):
     """Rotate by a random angle; arguments as `v2.RandomRotation`."""
 
-    _shown = ("degrees", "interpolation", "expand", "center", "fill")
+    _shown: tuple[str, ...] = ("degrees", "interpolation", "expand", "center", "fill")
     get_params = staticmethod(_random_parameters.angle)
 
     def __init__(
@@ -235,7 +235,7 @@ class RandomRotation(Shown, nn.Module):
 class RandomAffine(Shown, nn.Module):
     """Rotate, move, scale and shear at random; arguments as `v2.RandomAffine`."""
 
-    _shown = ("degrees", "translate", "scale", "shear", "interpolation", "fill", "center")
+    _shown: tuple[str, ...] = ("degrees", "translate", "scale", "shear", "interpolation", "fill", "center")
     get_params = staticmethod(_random_parameters.affine)
 
     def __init__(
@@ -275,7 +275,7 @@ class RandomAffine(Shown, nn.Module):
 class ElasticTransform(Shown, nn.Module):
     """Move pixels by smooth random displacements; arguments as `v2.ElasticTransform`."""
 
-    _shown = ("alpha", "sigma", "interpolation", "fill")
+    _shown: tuple[str, ...] = ("alpha", "sigma", "interpolation", "fill")
     get_params = staticmethod(_random_parameters.displacement)
 
     def __init__(

@@ -40,7 +40,7 @@ class BoundingBoxFormat(Enum):
 _ROTATED = (BoundingBoxFormat.XYWHR, BoundingBoxFormat.CXCYWHR, BoundingBoxFormat.XYXYXYXY)
 
 
-def bounding_box_format(value: BoundingBoxFormat | str) -> BoundingBoxFormat:
+def bounding_box_format(value: Any) -> BoundingBoxFormat:
     """The format that a member or its name, in capitals or not, stands for.
 
     Raises:

@@ -78,5 +78,6 @@ def size_of_canvas(owner: str, canvas_size: Any) -> tuple[int, int]:
     """
     if not isinstance(canvas_size, (tuple, list)) or len(canvas_size) != 2:
         raise ValueError(f"{owner}: canvas_size={canvas_size!r}, expected (height, width), two integers.")
+    # Sizes stay symbolic while a model is exported.
     height, width = (side if isinstance(side, (int, torch.SymInt)) else int(side) for side in canvas_size)
-    return height, width
+    return height, width  # type: ignore[return-value]

@@ -38,5 +38,6 @@ def linear(file: str, **facts: Any) -> Weights:
 
 
 def _swag(file: str, size: int, **facts: Any) -> Weights:
+    facts = {**SWAG_LICENSE, **facts}
     preset = {"crop_size": size, "resize_size": size, "interpolation": InterpolationMode.BICUBIC}
-    return imagenet(file, preset=preset, **SWAG_LICENSE, **facts)
+    return imagenet(file, preset=preset, **facts)

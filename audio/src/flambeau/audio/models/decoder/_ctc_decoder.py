@@ -192,7 +192,7 @@ class CTCDecoder:
 
     def _units(self) -> np.ndarray[Any, Any]:
         """The language model's word for each unit of the search."""
-        if not hasattr(self.lm, "words"):
+        if self.lm is None or isinstance(self.lm, CTCDecoderLM):
             return np.empty(0, np.uint32)
         return self.lm.words(list(self.word_dict if self.word_dict is not None else self.tokens_dict))
 
@@ -279,7 +279,7 @@ def ctc_decoder(
     if lm_dict is not None and not isinstance(lm_dict, str | os.PathLike):
         raise ValueError(f"lm_dict must be None or str type, got {type(lm_dict).__name__}.")
     tokens_dict = Dictionary.of(tokens if isinstance(tokens, list) else os.fspath(tokens))
-    spelled = None if lexicon is None else {**read_lexicon(lexicon), UNKNOWN: []}
+    spelled = None if lexicon is None else {**read_lexicon(os.fspath(lexicon)), UNKNOWN: []}
     word_dict = None
     if lm_dict is not None:
         word_dict = Dictionary.of(lm_dict)

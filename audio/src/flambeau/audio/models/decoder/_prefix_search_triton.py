@@ -24,7 +24,7 @@ def _log_add(a, b):  # type: ignore[no-untyped-def]
     return tl.where(most == float("-inf"), most, safe + tl.log(tl.exp(a - safe) + tl.exp(b - safe)))
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _advance(  # type: ignore[no-untyped-def]
     blank_ptr, token_ptr, last_ptr, identity_ptr, parent_ptr, frame_ptr, new_blank_ptr, new_token_ptr, grown_ptr,
     beam, symbols, BEAM: tl.constexpr, BLOCK: tl.constexpr,

@@ -46,7 +46,7 @@ class _Trace(NamedTuple):
 
 class _Hypothesis(NamedTuple):
     score: float
-    state: Hashable
+    state: Any
     node: _Node | None
     token: int
     blank: bool

@@ -115,7 +115,7 @@ class DPRNN(nn.Module):
         """(batch, channels, chunk_size, chunks) -> (batch, channels, frames): overlapping chunks are added."""
         pairs = x.transpose(2, 3).unflatten(2, (-1, 2))
         first, second = pairs[:, :, :, 0].flatten(2), pairs[:, :, :, 1].flatten(2)
-        return (first[..., self.chunk_stride :] + second[..., : -self.chunk_stride])[..., :frames]
+        return (first[..., self.chunk_stride :] + second[..., : -self.chunk_stride])[..., :frames]  # type: ignore[no-any-return]
 
 
 class AutoPool(nn.Module):

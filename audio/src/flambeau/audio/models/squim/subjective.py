@@ -5,6 +5,7 @@ The network is NORESQA-MOS (Manocha and Kumar 2022, arXiv:2206.12285).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,12 +13,13 @@ from torch import Tensor, nn
 
 from flambeau.audio.models._api import register_model
 from flambeau.audio.models.wav2vec2.builders import wav2vec2_base, wav2vec2_large
+from flambeau.audio.models.wav2vec2.model import Wav2Vec2Model
 from flambeau.audio.weights.squim import Squim_Subjective_Weights
 from flambeau.core.weights import build_with_weights
 
 __all__ = ["SquimSubjective", "squim_subjective_base", "squim_subjective_model"]
 
-_BACKBONES = {"wav2vec2_base": wav2vec2_base, "wav2vec2_large": wav2vec2_large}
+_BACKBONES: dict[str, Callable[[], Wav2Vec2Model]] = {"wav2vec2_base": wav2vec2_base, "wav2vec2_large": wav2vec2_large}
 
 
 class AttPool(nn.Module):
@@ -45,7 +47,8 @@ class Predictor(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(batch, frames, input_dim) -> (batch,)."""
         bins = torch.linspace(0, 4, steps=self.att_dim, device=x.device, dtype=x.dtype)
-        return (self.att_pool_layer(x).softmax(dim=1) * bins).sum(dim=1)
+        scores: Tensor = (self.att_pool_layer(x).softmax(dim=1) * bins).sum(dim=1)
+        return scores
 
 
 class SquimSubjective(nn.Module):
@@ -111,5 +114,5 @@ def squim_subjective_base(
         kwargs: `device`, `dtype` and the like, for `flambeau.core.weights.build_with_weights`.
     """
     member = Squim_Subjective_Weights.verify(weights)
-    sizes = {"ssl_type": "wav2vec2_base", "feat_dim": 768, "proj_dim": 32, "att_dim": 5}
+    sizes: dict[str, Any] = {"ssl_type": "wav2vec2_base", "feat_dim": 768, "proj_dim": 32, "att_dim": 5}
     return build_with_weights(squim_subjective_model, member, progress=progress, **kwargs, **sizes)

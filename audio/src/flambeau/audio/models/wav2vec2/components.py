@@ -94,7 +94,7 @@ class ConvolutionalPositionalEmbedding(nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         parameters = state.pop("conv_parameters")
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         with torch.device("meta"):
             self.conv = self._convolution().train(self.training)
         for name, parameter in parameters.items():
@@ -106,7 +106,7 @@ class ConvolutionalPositionalEmbedding(nn.Module):
         conv = nn.Conv1d(width, width, taps, padding=taps // 2, groups=self.groups)
         nn.init.normal_(conv.weight, std=(4.0 / (taps * width)) ** 0.5)
         nn.init.zeros_(conv.bias)  # type: ignore[arg-type]
-        return weight_norm(conv, name="weight", dim=2)
+        return weight_norm(conv, name="weight", dim=2)  # type: ignore[no-any-return]
 
 
 class SelfAttention(nn.Module):
@@ -225,7 +225,7 @@ class Transformer(nn.Module):
     ) -> None:
         super().__init__()
         self.pos_conv_embed = pos_conv_embed
-        self.layer_norm = nn.LayerNorm(pos_conv_embed.embed_dim)  # type: ignore[arg-type]
+        self.layer_norm = nn.LayerNorm(pos_conv_embed.embed_dim)
         self.layer_norm_first = layer_norm_first
         self.layer_drop = layer_drop
         self.dropout = nn.Dropout(dropout)

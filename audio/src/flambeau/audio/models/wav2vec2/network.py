@@ -122,7 +122,7 @@ class HuBERTPretrainModel(nn.Module):
         """
         x, lengths = self.wav2vec2.feature_extractor(waveforms, audio_lengths)
         if self.feature_grad_mult is not None and self.feature_grad_mult < 1.0:
-            x = GradMultiply.apply(x, self.feature_grad_mult)
+            x = GradMultiply.apply(x, self.feature_grad_mult)  # type: ignore[no-untyped-call]
         penalty = x.to(torch.promote_types(x.dtype, torch.float32)).pow(2).mean()
         padding = None if lengths is None else padding_mask(lengths, x.shape[1])
         encoder: Any = self.wav2vec2.encoder

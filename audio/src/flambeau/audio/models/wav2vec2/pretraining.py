@@ -82,7 +82,8 @@ def _anywhere(size: int, spans: list[int], min_space: int) -> Tensor:
 
 def _apart(size: int, spans: list[int], min_space: int) -> Tensor:
     """Masked frames of one item, whose spans lie at least `min_space` apart; spans for which no room is left go."""
-    free, taken = [(0, size)], []
+    free = [(0, size)]
+    taken: list[int] = []
     for length in sorted(spans, reverse=True):
         room = torch.tensor([max(end - begin - length + 1, 0) for begin, end in free], dtype=torch.float)
         if not len(room) or room.sum() == 0:

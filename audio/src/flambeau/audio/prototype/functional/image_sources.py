@@ -122,7 +122,7 @@ def _band_filters(name: str, centers: Tensor | None, bands: int, sample_rate: fl
     falling = torch.where((centers <= frequency) & (frequency < above), 0.5 * (1 - torch.cos(turn / above)), 0.0)
     last = torch.where(frequency >= centers[-1:], 1.0, rising[-1:])
     response = torch.cat([(rising + falling)[:-1], last])
-    taps = torch.fft.fftshift(torch.fft.irfft(response, _BAND_TAPS), -1)
+    taps: Tensor = torch.fft.fftshift(torch.fft.irfft(response, _BAND_TAPS), -1)
     return taps[:, 1:].to(like.dtype)
 
 

@@ -178,7 +178,7 @@ def frequency_impulse_response(magnitudes: Tensor) -> Tensor:
     if not torch.compiler.is_compiling() and bool((magnitudes < 0).any()):
         message = "frequency_impulse_response: magnitudes below 0 turn the phase; take their absolute."
         warnings.warn(message, stacklevel=2)
-    taps = torch.fft.fftshift(torch.fft.irfft(magnitudes), -1)
+    taps: Tensor = torch.fft.fftshift(torch.fft.irfft(magnitudes), -1)
     return taps * torch.hann_window(taps.shape[-1], periodic=False, dtype=taps.dtype, device=taps.device)
 
 

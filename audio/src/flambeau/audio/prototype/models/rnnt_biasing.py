@@ -264,7 +264,7 @@ class RNNTBiasing(RNNT):
                     impossible[item, position, list(resettrie[0])] = 0
         return impossible, torch.zeros(yseqs.shape, dtype=torch.uint8, device=yseqs.device)
 
-    def join(  # type: ignore[override]
+    def join(
         self,
         source_encodings: Tensor,
         source_lengths: Tensor,

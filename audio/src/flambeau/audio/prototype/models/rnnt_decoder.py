@@ -100,7 +100,7 @@ class _BiasedSearch(Search):
         one = torch.ones(1, dtype=torch.int64, device=self.device)
         outputs = self.predictions.outputs(prefixes)
         joined, _, hidden = model.join(frame, one, outputs, one.expand(len(prefixes)), hptr=pointed)
-        joined = joined / self.decoder.temperature
+        joined = torch.div(joined, self.decoder.temperature)
         if pointing is None:
             return joined.log_softmax(-1)[:, 0, 0]
         gate = model.pointer_gate(torch.cat([hidden, pointed], dim=-1)).sigmoid().masked_fill(outside, 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -80,7 +80,7 @@ class VGGishInputProcessor:
             raise ValueError(f"The waveform has {len(input)} samples, expected at least {shortest}; pad it with zeros.")
         windows = input.unfold(0, _WINDOW, _HOP) * torch.hann_window(_WINDOW, device=input.device, dtype=input.dtype)
         amplitudes = torch.fft.rfft(windows, _FFT).abs()
-        log_mel = (amplitudes @ _mel_bands().to(amplitudes) + _OFFSET).log()
+        log_mel: Tensor = (amplitudes @ _mel_bands().to(amplitudes) + _OFFSET).log()
         return log_mel.unfold(0, _FRAMES, _FRAMES).transpose(1, 2).unsqueeze(1)
 
 
@@ -112,6 +112,11 @@ def vggish(*, weights: VGGish_Weights | None = None, progress: bool = True, **kw
     return build_with_weights(VGGish, VGGish_Weights.verify(weights), progress=progress, **kwargs)
 
 
+# Inside the class these names are its attributes, which type checkers do not take for types.
+_VGGish: TypeAlias = VGGish
+_VGGishInputProcessor: TypeAlias = VGGishInputProcessor
+
+
 @dataclass
 class VGGishBundle:
     """VGGish with its input processing."""
@@ -126,7 +131,7 @@ class VGGishBundle:
         """Hz, of the waveforms that the input processor takes."""
         return _SAMPLE_RATE
 
-    def get_model(self) -> VGGish:
+    def get_model(self) -> _VGGish:
         """Build the network with its weights, in eval mode.
 
         Raises:
@@ -137,7 +142,7 @@ class VGGishBundle:
         load_into(model, self._state_dict_func(), assign=True)
         return model.eval()
 
-    def get_input_processor(self) -> VGGishInputProcessor:
+    def get_input_processor(self) -> _VGGishInputProcessor:
         """Makes examples of a waveform."""
         return VGGishInputProcessor()
 

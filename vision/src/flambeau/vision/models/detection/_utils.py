@@ -337,4 +337,4 @@ def _topk_min(input: Tensor, orig_kval: int, axis: int) -> int:
 
 def min_size(limit: int, size: Any) -> int:
     """The smaller of a limit and a size, which may be symbolic."""
-    return torch.sym_min(limit, size)  # type: ignore[no-untyped-call,no-any-return]
+    return torch.sym_min(limit, size)  # type: ignore[no-any-return]

@@ -135,8 +135,8 @@ class GeneralizedRCNNTransform(nn.Module):
             return self.fixed_size[1], self.fixed_size[0]
         height, width = size
         # Sizes may be symbolic while a model is exported.
-        shortest, longest = torch.sym_min(height, width), torch.sym_max(height, width)  # type: ignore[no-untyped-call]
-        scale = torch.sym_min(shorter / shortest, self.max_size / longest)  # type: ignore[no-untyped-call]
+        shortest, longest = torch.sym_min(height, width), torch.sym_max(height, width)
+        scale = torch.sym_min(shorter / shortest, self.max_size / longest)
         return math.floor(height * scale), math.floor(width * scale)
 
     def max_by_axis(self, the_list: list[list[int]]) -> list[int]:

@@ -57,7 +57,7 @@ def _convert_bounding_boxes(
             f"convert_bounding_box_format: BoundingBoxes know their format ({format.name}); leave out old_format."
         )
     result = _converted(inpt, format, new_format, inplace)
-    return result, {"format": bounding_box_format(new_format)}  # type: ignore[arg-type]  # None was refused
+    return result, {"format": bounding_box_format(new_format)}
 
 
 def _converted(
