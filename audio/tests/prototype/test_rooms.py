@@ -10,8 +10,7 @@ import sys
 import pytest
 import torch
 
-from flambeau.audio.prototype.functional import image_sources, ray_tracing, simulate_rir_ism
-from flambeau.audio.prototype.functional import _ray_tracing
+from flambeau.audio.prototype.functional import _ray_tracing, image_sources, ray_tracing, simulate_rir_ism
 
 ROOM, SOURCE = torch.tensor([5.0, 4.0, 3.0]), torch.tensor([1.0, 2.0, 1.5])
 MICS = torch.tensor([[2.0, 1.0, 1.0], [4.0, 3.0, 1.0]])
