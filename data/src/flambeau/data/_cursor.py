@@ -60,6 +60,7 @@ class SamplerCursor:
         self._seed = state["seed"]
         if self._random is not None and self._random.generator is not None and state["generator"] is not None:
             self._random.generator.set_state(decode_tensor(state["generator"]))
+        candidate: Any
         for candidate in (self._sampler, getattr(self._sampler, "sampler", None)):
             if state["epoch"] is not None and hasattr(candidate, "set_epoch"):
                 candidate.set_epoch(state["epoch"])
@@ -126,7 +127,7 @@ class SamplerCursor:
     def _first(self) -> Any:
         """The first item of a pass: torch's samplers draw their order, or their seed, when it is asked for."""
         self._fresh = False
-        if self._random is None or self._random.generator is not None:
+        if self._random is None or self._random.generator is not None or self._seed is None:
             return next(self._iterator)
         self._random.generator = torch.Generator().manual_seed(self._seed)
         try:

@@ -7,7 +7,7 @@ least that fulfils it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Any, Protocol, TYPE_CHECKING, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -142,9 +142,9 @@ class JaggedValues:
         result[inside] = self._values[place < length]
         return result
 
-    def to(self, *args: object, **kwargs: object) -> Self:
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """The same rows on another device, or with values of another type; see `torch.Tensor.to`."""
-        values = self._values.to(*args, **kwargs)  # type: ignore[arg-type]  # torch checks
+        values = self._values.to(*args, **kwargs)
         weights = None if self._weights is None else self._weights.to(values.device)
         return type(self)(
             values, lengths=self._lengths.to(values.device), offsets=self._offsets.to(values.device), weights=weights

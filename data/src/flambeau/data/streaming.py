@@ -63,11 +63,12 @@ def _built(name: Any, config: dict[str, Any]) -> Any:
 
 
 def _by_index(dataset: Any, shuffle: bool, seed: int | None, shard: bool) -> IterDataPipe[Any]:
-    indices = SequenceWrapper(range(len(dataset)))
+    indices: Any = SequenceWrapper(range(len(dataset)))
     pipe: Any = indices.shuffle() if shuffle else indices.to_iter_datapipe()
     if shuffle and seed is not None:
         pipe.set_seed(seed)
-    return (pipe.sharding_filter() if shard else pipe).map(_Item(dataset))
+    samples: IterDataPipe[Any] = (pipe.sharding_filter() if shard else pipe).map(_Item(dataset))
+    return samples
 
 
 def _arranged(pipe: Any, shuffle: bool, seed: int | None, shard: bool, buffer_size: int) -> IterDataPipe[Any]:

@@ -50,7 +50,7 @@ class DataLoader2Iterator(Iterator[T_co], Generic[T_co]):
             loader._finish_pass()
             raise
         loader._yielded += 1
-        return sample
+        return sample  # type: ignore[no-any-return]
 
     def limit(self, num_batches: int | None) -> None:
         """Stop after so many samples from now on, until `resume()`; None for no limit."""

@@ -175,7 +175,7 @@ def serialize_datapipe(datapipe: Any) -> bytes:
                 "or install cloudpickle."
             ) from error
         try:
-            return b"C" + cloudpickle.dumps(datapipe)
+            return b"C" + bytes(cloudpickle.dumps(datapipe))
         except (pickle.PicklingError, AttributeError, TypeError) as second:
             raise RuntimeError(f"the pipeline cannot be pickled: {second}") from second
 

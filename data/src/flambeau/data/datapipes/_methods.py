@@ -99,5 +99,6 @@ class functional_datapipe:
             raise TypeError(
                 f"functional_datapipe decorates classes of pipes, got {cls!r}; derive it from IterDataPipe."
             )
-        owner.register_datapipe_as_function(self.name, cls, self.enable_df_api_tracing)
+        pipes: Any = owner
+        pipes.register_datapipe_as_function(self.name, cls, self.enable_df_api_tracing)
         return cls

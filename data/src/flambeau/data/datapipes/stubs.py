@@ -138,7 +138,8 @@ def _method(name: str, function: Callable[..., Any], result: str) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    prefix = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    kinds: dict[Any, str] = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}
+    prefix = kinds.get(parameter.kind, "")
     kind = parameter.annotation if isinstance(parameter.annotation, str) else "Any"
     kind = re.sub(rf"\b({_OPAQUE})\b(\.\w+|\[[^\]]*\])*", "Any", kind).replace("'", '"')
     known = parameter.default is parameter.empty or isinstance(parameter.default, (int, float, str, bool, type(None)))

@@ -90,7 +90,7 @@ class SharedMemory(Buffers):
         """As `Buffers.empty`."""
         key = (shape, dtype, next(self._turn))
         if key not in self._made:
-            self._made[key] = torch.empty(shape, dtype=dtype).share_memory_()  # type: ignore[no-untyped-call]
+            self._made[key] = torch.empty(shape, dtype=dtype).share_memory_()
         return self._made[key]
 
     def number(self, tensor: Tensor) -> int | None:

@@ -62,7 +62,7 @@ class Loader(Generic[T]):
                 "Loader.load_state_dict: an iterator made before is still in use and would not take up the state; load "
                 "the state before iter(loader), or delete that iterator first."
             )
-        if not isinstance(state_dict, dict) or state_dict.get("schema") != SCHEMA:
+        if not isinstance(state_dict, dict) or state_dict.get("schema") != SCHEMA:  # type: ignore[redundant-expr]
             raise ValueError(
                 f"Loader.load_state_dict: expected what Loader.state_dict() gave, with schema {SCHEMA}, got "
                 f"{repr(state_dict)[:200]}."

@@ -43,4 +43,4 @@ class _Pin:
     def __call__(self, item: Any) -> Any:
         if torch.accelerator.current_device_index() != self._index:  # a thread starts on the first device
             torch.accelerator.set_device_index(self._index)
-        return pin_memory(item, self._device)  # type: ignore[no-untyped-call]
+        return pin_memory(item, self._device)

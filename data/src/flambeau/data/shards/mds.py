@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import os
@@ -19,6 +20,12 @@ from flambeau.data.shards.index import _zstd
 from flambeau.data.shards.shard import Shard
 
 _SCALARS = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
+
+
+def _scalar(dtype: str, content: bytes) -> Any:
+    return np.frombuffer(content, dtype)[0].item()
+
+
 _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "bytes": bytes,
     "jpeg": bytes,  # as stored; a decoder makes pictures of them
@@ -28,7 +35,7 @@ _DECODERS: dict[str, Callable[[bytes], Any]] = {
     "str_int": lambda content: int(content),
     "str_float": lambda content: float(content),
     "json": json.loads,
-    **{name: (lambda content, name=name: np.frombuffer(content, name)[0].item()) for name in _SCALARS},
+    **{name: functools.partial(_scalar, name) for name in _SCALARS},
 }
 
 

@@ -27,7 +27,7 @@ class Traced:
 
     def pin_memory(self, device: str | None = None) -> Traced:
         """What DataLoader's pinning thread calls."""
-        pinned = pin_memory(self.batch, device)  # type: ignore[no-untyped-call]
+        pinned = pin_memory(self.batch, device)
         return Traced(pinned, self.origin, self.message)
 
 

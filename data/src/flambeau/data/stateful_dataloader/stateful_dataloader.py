@@ -147,7 +147,8 @@ class StatefulDataLoader(DataLoader[_T_co]):
                 "state; load the state before iter(loader), or delete that iterator first."
             )
         kind = "map" if self._map_style else "iterable"
-        if not isinstance(state_dict, dict) or (state_dict.get("schema"), state_dict.get("kind")) != (SCHEMA, kind):
+        found: Any = state_dict
+        if not isinstance(found, dict) or (found.get("schema"), found.get("kind")) != (SCHEMA, kind):
             raise ValueError(
                 f"StatefulDataLoader.load_state_dict: expected a state of schema {SCHEMA} of a loader over a data set "
                 f"of kind {kind!r}, got {repr(state_dict)[:200]}."
@@ -238,16 +239,16 @@ class _Iteration(Iterator[Any]):
             loader._finished = isinstance(error, StopIteration)
             loader._broken = not loader._finished
             raise
-        progress = loader._progress
+        progress: Any = loader._progress
         # Not an attribute of the loader: DataLoader watches over the setting of its own, at some cost.
-        progress.num_yielded += 1  # type: ignore[union-attr]
+        progress.num_yielded += 1
         if type(found) is not Traced:
-            progress.given(None)  # type: ignore[union-attr, call-arg]
+            progress.given(None)
             return found
         if isinstance(progress, ShardProgress):
             progress.given(found.origin, found.message)
         else:
-            progress.given(found.origin)  # type: ignore[union-attr]
+            progress.given(found.origin)
         return found.batch
 
     def __len__(self) -> int:

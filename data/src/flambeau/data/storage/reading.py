@@ -333,11 +333,12 @@ def read_object(url: str, **settings: Any) -> bytes:
         return file.read()
 
 
-def _by_fsspec(url: str) -> Any:
+def _by_fsspec(url: str) -> io.BufferedIOBase:
     try:
         import fsspec
     except ImportError as error:
         raise StorageError(
             f"{url}: this scheme is read by fsspec, which is not installed. Run: pip install fsspec", url=url
         ) from error
-    return fsspec.open(url, "rb").open()
+    opened: io.BufferedIOBase = fsspec.open(url, "rb").open()
+    return opened

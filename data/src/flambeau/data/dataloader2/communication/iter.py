@@ -121,7 +121,7 @@ class WorkersIterDataPipe(IterDataPipe[Any]):
         self._plans = [
             ShardPlan(
                 number, [tuple(group) for group in shard["groups"]], shard["state"], shard["skip"], shard["seeds"]
-            )  # type: ignore[misc]
+            )
             for number, shard in enumerate(state["shards"])
         ]
         self._shard_count = len(self._plans)
@@ -169,7 +169,7 @@ class WorkersIterDataPipe(IterDataPipe[Any]):
         self._plans = None
 
     def _start_dispatcher(self, plans: list[ShardPlan]) -> None:
-        central = self._running().central
+        central: Any = self._running().central
         seeds = self._dispatch_seeds if self._origin is None else None
         start = {plan.number: _received(plan) for plan in plans}
         self._tell(central, Dispatch(self.epoch, self._shard_count, start, self._origin, seeds, self._reset_fn))

@@ -218,9 +218,10 @@ class _Worker:
             seed_libraries(seeds)
             set_graph_random_seed(pipe, seeds)
             info = WorkerInfo(message.shard_count, plan.number)
-            for function in (self.reset_fn, message.reset_fn):
-                if function is not None:
-                    pipe = function(pipe, info, seeds) if function is self.reset_fn else function(pipe)
+            if self.reset_fn is not None:
+                pipe = self.reset_fn(pipe, info, seeds)
+            if message.reset_fn is not None:
+                pipe = message.reset_fn(pipe)
         if plan.state is not None:
             pipe.load_state_dict(plan.state)
         return pipe

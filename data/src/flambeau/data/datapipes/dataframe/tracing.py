@@ -120,6 +120,10 @@ class DataFrameTracer(DFIterDataPipe[Any]):
         """The pipe of frames without the operators of one."""
         return _Applied(self)
 
+    def _rows(self) -> Any:
+        rows: Any = self.as_datapipe()._dataframes_per_row()
+        return rows.as_datapipe()
+
     def raw_iterator(self) -> Iterator[Any]:
         """The frames."""
         yield from self.as_datapipe()
@@ -128,20 +132,20 @@ class DataFrameTracer(DFIterDataPipe[Any]):
         self, batch_size: int = 10, drop_last: bool = False, wrapper_class: Callable[..., Any] = DataChunk
     ) -> Any:
         """Batches of one frame each, of `batch_size` rows."""
-        frames = self.as_datapipe()._dataframes_per_row().as_datapipe()._dataframes_concat(batch_size).as_datapipe()
+        frames = self._rows()._dataframes_concat(batch_size).as_datapipe()
         if drop_last:
             frames = frames.filter(_HasRows(batch_size))
         return frames.batch(1, wrapper_class=wrapper_class)
 
     def groupby(self, group_key_fn: Callable[[Any], Any], **options: Any) -> Any:
         """Groups of single-row frames by a key; options as for `groupby` of any pipe."""
-        return self.as_datapipe()._dataframes_per_row().as_datapipe().groupby(group_key_fn, **options)
+        return self._rows().groupby(group_key_fn, **options)
 
     def shuffle(self, *args: Any, **kwargs: Any) -> Any:
         """The rows of all frames in random order."""
         return self.as_datapipe()._dataframes_shuffle(*args, **kwargs)
 
-    def filter(self, filter_fn: Callable[[Any], bool]) -> Any:
+    def filter(self, filter_fn: Callable[[Any], bool]) -> Any:  # type: ignore[override]
         """The rows for which a function says True."""
         return self.as_datapipe()._dataframes_filter(filter_fn)
 

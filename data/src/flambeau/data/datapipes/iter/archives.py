@@ -8,7 +8,7 @@ import importlib.util
 import lzma
 import tarfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from pathlib import PurePath
 from typing import Any
@@ -77,7 +77,8 @@ class TarArchiveLoaderIterDataPipe(_Archive):
                 name = _joined(path, member.name)
                 yield name, StreamWrapper(stream, archive, name=name, recipe=how)
                 if _streamed(archive, self.mode):
-                    tar.members.clear()  # a stream may be endless, and tarfile would keep every header  # type: ignore[attr-defined]
+                    # A stream may be endless, and tarfile would keep every header.
+                    tar.members.clear()  # type: ignore[attr-defined]
 
 
 def _streamed(archive: StreamWrapper, mode: str) -> bool:
@@ -223,7 +224,7 @@ def _zstd(stream: Any) -> Any:
     return zstd.ZstdFile(stream)
 
 
-_OPENERS = {
+_OPENERS: dict[CompressionType, Callable[[Any], Any]] = {
     CompressionType.GZIP: lambda stream: gzip.GzipFile(fileobj=stream),
     CompressionType.LZMA: lzma.LZMAFile,
     CompressionType.BZIP2: bz2.BZ2File,

@@ -47,7 +47,7 @@ class ConcaterIterDataPipe(IterDataPipe[T_co]):
             yield from self.datapipes[number]
 
     def __len__(self) -> int:
-        return sum(len(pipe) for pipe in self.datapipes)  # type: ignore[arg-type]
+        return sum(len(pipe) for pipe in self.datapipes)
 
 
 @functional_datapipe("zip")
@@ -67,7 +67,7 @@ class ZipperIterDataPipe(IterDataPipe[tuple[Any, ...]]):
         return zip(*self.datapipes, strict=False)
 
     def __len__(self) -> int:
-        return min(len(pipe) for pipe in self.datapipes)  # type: ignore[arg-type]
+        return min(len(pipe) for pipe in self.datapipes)
 
 
 @functional_datapipe("zip_longest")
@@ -89,7 +89,7 @@ class ZipperLongestIterDataPipe(IterDataPipe[tuple[Any, ...]]):
         return itertools.zip_longest(*self.datapipes, fillvalue=self.fill_value)
 
     def __len__(self) -> int:
-        return max(len(pipe) for pipe in self.datapipes)  # type: ignore[arg-type]
+        return max(len(pipe) for pipe in self.datapipes)
 
 
 @functional_datapipe("mux")
@@ -120,7 +120,7 @@ class MultiplexerIterDataPipe(IterDataPipe[T_co]):
                 yield self._round.pop(0)
 
     def __len__(self) -> int:
-        return len(self.datapipes) * min(len(pipe) for pipe in self.datapipes)  # type: ignore[arg-type]
+        return len(self.datapipes) * min(len(pipe) for pipe in self.datapipes)
 
 
 @functional_datapipe("mux_longest")
@@ -156,7 +156,7 @@ class MultiplexerLongestIterDataPipe(IterDataPipe[T_co]):
             yield sample
 
     def __len__(self) -> int:
-        return sum(len(pipe) for pipe in self.datapipes)  # type: ignore[arg-type]
+        return sum(len(pipe) for pipe in self.datapipes)
 
 
 class SampleMultiplexerDataPipe(IterDataPipe[T_co]):
@@ -215,4 +215,5 @@ class SampleMultiplexerDataPipe(IterDataPipe[T_co]):
         return live[-1][0]
 
     def __len__(self) -> int:
-        return sum(len(pipe) for pipe, _ in self.pipes_and_weights)  # type: ignore[arg-type]
+        lengths: list[int] = [len(pipe) for pipe, _ in self.pipes_and_weights]  # type: ignore[arg-type]
+        return sum(lengths)

@@ -21,7 +21,7 @@ class _FrameOf:
         self.device = device
 
     def __call__(self, rows: Any) -> Any:
-        from flambeau.data.frame import dataframe
+        from flambeau.data.frame.construction import dataframe
 
         dtype = self.dtype_generator() if self.dtype_generator is not None else self.dtype
         return dataframe(list(rows), dtype=dtype, columns=self.columns, device=self.device)
@@ -40,7 +40,8 @@ class DataFrameMakerIterDataPipe(IterDataPipe[Any]):
         device: of the frames.
     """
 
-    def __new__(  # type: ignore[misc]  # upstream: calling the class gives the last pipe of what it built
+    # Upstream: calling the class gives the last pipe of what it built.
+    def __new__(
         cls,
         source_dp: IterDataPipe[Any],
         dataframe_size: int = 1000,
@@ -98,7 +99,7 @@ class ParquetDFLoaderIterDataPipe(Expanding[Any], DFIterDataPipe[Any]):
             from pyarrow import parquet
         except ModuleNotFoundError as error:
             raise ModuleNotFoundError("Parquet is read with pyarrow: pip install 'flambeau-data[frame]'") from error
-        from flambeau.data.frame import from_arrow
+        from flambeau.data.frame.construction import from_arrow
 
         with parquet.ParquetFile(item) as file:
             for number in range(file.num_row_groups):

@@ -24,7 +24,7 @@ def file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("fsspec is not installed: pip install 'flambeau-data[fsspec]'") from error
-    return url_to_fs(url, **options)  # type: ignore[no-any-return]
+    return url_to_fs(url, **options)
 
 
 @functional_datapipe("list_files_by_fsspec")

@@ -82,7 +82,7 @@ class HashCheckerIterDataPipe(IterDataPipe[tuple[str, Any]]):
             kept.seek(0)
             recipe = data.recipe if isinstance(data, StreamWrapper) else None
             data.close()
-            data = StreamWrapper(kept, recipe=recipe and tuple(recipe))
+            data = StreamWrapper(kept, recipe=tuple(recipe) if recipe else None)
         return sum_.hexdigest(), data
 
     def __len__(self) -> int:

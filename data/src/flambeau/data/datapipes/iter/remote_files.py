@@ -286,7 +286,7 @@ class HuggingFaceHubReaderIterDataPipe(IterDataPipe[Any]):
 
     def get_state(self) -> dict[str, Any]:
         """The data set's own state where it has one, and how many samples were read."""
-        data = self.__dict__.get("_data")
+        data: Any = self.__dict__.get("_data")
         inner = data.state_dict() if hasattr(data, "state_dict") and self._position else self._inner
         return {"_position": self._position, "_inner": inner}
 
@@ -313,7 +313,7 @@ class HuggingFaceHubReaderIterDataPipe(IterDataPipe[Any]):
             yield sample
 
     def __len__(self) -> int:
-        data = self.__dict__.get("_data")
+        data: Any = self.__dict__.get("_data")
         with contextlib.suppress(TypeError):
-            return len(data)  # type: ignore[arg-type]
+            return len(data)
         raise TypeError(f"the data set {self.dataset!r} is streamed, its length is not known.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import torch
 
@@ -23,7 +23,7 @@ class Seeded(IterDataPipe[T_co]):
     follows from the last, so that all ranks and workers go on with the same order.
     """
 
-    state_fields: tuple[str, ...] | None = ("_rng", "_seed", "_pass_seed", "_chained")
+    state_fields: ClassVar[tuple[str, ...] | None] = ("_rng", "_seed", "_pass_seed", "_chained")
 
     def __init__(self) -> None:
         self._rng = random.Random()

@@ -42,7 +42,7 @@ class IterableWrapperIterDataPipe(IterDataPipe[T_co]):
     @property
     def _graph_attributes(self) -> tuple[str, ...]:
         # Data is not looked through for pipes, unless it plainly is a collection of them.
-        first = self.iterable
+        first: Any = self.iterable
         if isinstance(first, (list, tuple)):
             first = first[0] if first else None
         elif isinstance(first, dict):
@@ -56,11 +56,12 @@ class IterableWrapperIterDataPipe(IterDataPipe[T_co]):
         self._iterator: Any = None
 
     def __iter__(self) -> Iterator[T_co]:
-        data = self._data()
+        data: Any = self._data()
         if isinstance(data, (list, tuple, range, str, bytes)):
             for index in range(self._position, len(data)):
                 self._position = index + 1
-                yield data[index]
+                item: Any = data[index]
+                yield item
             return
         self._iterator = self._resumed(data)
         for item in self._iterator:
@@ -69,7 +70,7 @@ class IterableWrapperIterDataPipe(IterDataPipe[T_co]):
 
     def get_state(self) -> dict[str, Any]:
         """The position, and the state of an iterator or iterable that has one."""
-        holder = next((one for one in (getattr(self, "_iterator", None), self.iterable) if _stateful(one)), None)
+        holder: Any = next((one for one in (getattr(self, "_iterator", None), self.iterable) if _stateful(one)), None)
         return {"_position": self._position, "_inner": None if holder is None else holder.state_dict()}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -97,8 +98,8 @@ class IterableWrapperIterDataPipe(IterDataPipe[T_co]):
         if hasattr(data, "load_state_dict"):
             data.load_state_dict(self._inner)
             return iter(data)
-        iterator = iter(data)
-        iterator.load_state_dict(self._inner)  # type: ignore[attr-defined]  # it gave the state
+        iterator: Any = iter(data)
+        iterator.load_state_dict(self._inner)  # it gave the state
         return iterator
 
     def _configuration(self) -> dict[str, Any]:

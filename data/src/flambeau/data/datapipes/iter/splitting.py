@@ -7,7 +7,7 @@ import random
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from flambeau.data.datapipes._columns import check_function
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
@@ -227,7 +227,7 @@ class ForkerIterDataPipe(IterDataPipe[Any]):
 
 
 class _DemultiplexerIterDataPipe(_Split):
-    state_fields = ("_waiting", "_ended", "_pass", "_joined")
+    state_fields: ClassVar[tuple[str, ...] | None] = ("_waiting", "_ended", "_pass", "_joined")
 
     def __init__(
         self,
@@ -316,7 +316,7 @@ class DemultiplexerIterDataPipe(IterDataPipe[Any]):
 
 
 class _RoundRobinDemultiplexerIterDataPipe(_DemultiplexerIterDataPipe):
-    state_fields = (*_DemultiplexerIterDataPipe.state_fields, "_next")
+    state_fields: ClassVar[tuple[str, ...] | None] = (*(_DemultiplexerIterDataPipe.state_fields or ()), "_next")
 
     def __init__(self, datapipe: IterDataPipe[Any], num_instances: int, buffer_size: int) -> None:
         super().__init__(datapipe, num_instances, len, False, buffer_size, "round_robin_demux")
@@ -488,7 +488,7 @@ class RandomSplitterIterDataPipe(IterDataPipe[Any]):
         KeyError: `target` is no key of `weights`.
     """
 
-    def __new__(  # type: ignore[misc]
+    def __new__(
         cls,
         source_datapipe: IterDataPipe[Any],
         weights: dict[K, int | float],

@@ -44,7 +44,7 @@ class SequenceWrapperMapDataPipe(MapDataPipe[T_co]):
         return ("sequence",) if is_pipe(self.sequence) else ()  # data is not looked through for pipes
 
     def __getitem__(self, index: Any) -> T_co:
-        return self.sequence[index]  # type: ignore[no-any-return]
+        return self.sequence[index]
 
     def __len__(self) -> int:
         return len(self.sequence)
