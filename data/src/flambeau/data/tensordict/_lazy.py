@@ -12,8 +12,11 @@ from typing import Any, NoReturn, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.keys import key_path, missing_key
+from flambeau.data.tensordict._layout.pytree import register_tensordict
+from flambeau.data.tensordict._lazy_stack import pytree
 from flambeau.data.tensordict._lazy_stack.combining import LazyCombining
 from flambeau.data.tensordict._lazy_stack.index import LazyIndexing
 from flambeau.data.tensordict._lazy_stack.reading import LazyReading
@@ -211,8 +214,6 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
     def _parts_of(self, key: str, value: Any) -> Sequence[Any]:
         """What each tensordict gets of an entry."""
         if not isinstance(value, (Tensor, TensorCollection)):
-            from flambeau.data.tensordict._conversion.entries import convert
-
             value = convert(value, self.batch_size, self.device)
         where, size = self.stack_dim, self.batch_size
         if isinstance(value, TensorCollection) and value.batch_size[: len(size)] != size and -1 not in size:
@@ -420,3 +421,6 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
 
     def _with_entries(self, kept: dict[str, Any], inplace: bool) -> Any:
         raise RuntimeError("entries of a lazy stack are chosen in its tensordicts.")  # select, exclude do so
+
+
+register_tensordict(LazyStackedTensorDict, pytree.flatten, pytree.unflatten)

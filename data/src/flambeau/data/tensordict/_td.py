@@ -12,15 +12,33 @@ from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.index import indexed_size, normal_index
 from flambeau.data.tensordict._layout.keys import _unravel_key_to_tuple, key_path, missing_key
+from flambeau.data.tensordict._layout.pytree import register_tensordict
+from flambeau.data.tensordict._layout.sizes import as_device, as_size, leading_shape
 from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._methods.names import indexed_names, name_list
 from flambeau.data.tensordict._nestedkey import NestedKey
+from flambeau.data.tensordict._td_functions import *  # noqa: F403  upstream's path of these functions
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._torch_func import cat_tensordicts, stack_tensordicts
 from flambeau.data.tensordict._unbatched import UnbatchedTensor
 from flambeau.data.tensordict.base import TensorDictBase
 
-_EMPTY = torch.Size(())
+
+def make_td(
+    data: dict[str, Any],
+    batch_size: torch.Size,
+    device: torch.device | None = None,
+    names: list[str | None] | None = None,
+) -> TensorDict:
+    """A TensorDict around a dict that fits and is given away; nothing is checked or copied."""
+    td = TensorDict.__new__(TensorDict)
+    td._tensordict = data
+    td._batch_size = batch_size
+    if device is not None:
+        td._device = device
+    if names is not None:
+        td._names = names
+    return td
 
 
 class TensorDict(TensorDictBase):
@@ -105,6 +123,8 @@ class TensorDict(TensorDictBase):
         if lock:
             td._lock_below(None)
         return td
+
+    _result = staticmethod(make_td)
 
     # --- primitives
 
@@ -297,7 +317,7 @@ class TensorDict(TensorDictBase):
             key: value._within(new_size) if isinstance(value, UnbatchedTensor) else value[index]
             for key, value in self._tensordict.items()
         }
-        return make_td(data, new_size, self._device, names)
+        return self._result(data, new_size, self._device, names)
 
     @classmethod
     def from_module(
@@ -368,50 +388,4 @@ def _shown(value: Tensor) -> str:
     return "[ragged]" if value.is_nested else str(list(value.shape))
 
 
-def make_td(
-    data: dict[str, Any],
-    batch_size: torch.Size,
-    device: torch.device | None = None,
-    names: list[str | None] | None = None,
-) -> TensorDict:
-    """A TensorDict around a dict that fits and is given away; nothing is checked or copied."""
-    td = TensorDict.__new__(TensorDict)
-    td._tensordict = data
-    td._batch_size = batch_size
-    if device is not None:
-        td._device = device
-    if names is not None:
-        td._names = names
-    return td
-
-
-def leading_shape(value: Any, dims: int) -> torch.Size:
-    """The first dimensions of an entry; of a nested tensor those that are not ragged."""
-    if isinstance(value, Tensor) and value.is_nested and value.layout is torch.strided:
-        return torch.Size([value.size(0)][:dims])
-    return value.shape[:dims]
-
-
-def as_size(batch_size: Any) -> torch.Size:
-    """A batch size as `torch.Size`; None is the empty one, an int is one dimension."""
-    if type(batch_size) is torch.Size:
-        return batch_size
-    if batch_size is None:
-        return _EMPTY
-    if isinstance(batch_size, int):
-        return torch.Size((batch_size,))
-    return torch.Size(batch_size)
-
-
-def as_device(device: Any) -> torch.device:
-    """A device, with its number where the kind has several."""
-    device = torch.device(device)
-    if device.index is None and device.type not in ("cpu", "meta"):
-        module = getattr(torch, device.type, None)
-        if module is not None and module.is_available():
-            return torch.device(device.type, module.current_device())
-    return device
-
-
-from flambeau.data.tensordict._layout import pytree  # noqa: E402, F401  makes the classes pytree nodes
-from flambeau.data.tensordict._td_functions import *  # noqa: E402, F403  upstream's path of these functions
+register_tensordict(TensorDict)

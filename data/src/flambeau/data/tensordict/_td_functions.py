@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._nestedkey import NestedKey
 
 __all__ = [
@@ -47,30 +48,22 @@ def cat(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
 
 def lazy_stack(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
     """A stack that keeps the tensordicts as they are, of whatever keys and shapes; see `LazyStackedTensorDict`."""
-    from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-
-    return LazyStackedTensorDict.lazy_stack(input, dim, out=out)
+    return classes.LazyStackedTensorDict.lazy_stack(input, dim, out=out)
 
 
 def maybe_dense_stack(input: Sequence[Any], dim: int = 0, *, out: Any = None, **kwargs: Any) -> Any:
     """A dense stack where keys and shapes agree, else a lazy one."""
-    from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-
-    return LazyStackedTensorDict.maybe_dense_stack(input, dim, out=out, **kwargs)
+    return classes.LazyStackedTensorDict.maybe_dense_stack(input, dim, out=out, **kwargs)
 
 
 def fromkeys(keys: list[NestedKey], value: Any = 0) -> Any:
     """A TensorDict without batch dimensions with the same value under every key."""
-    from flambeau.data.tensordict._td import TensorDict
-
-    return TensorDict(dict.fromkeys(keys, value))
+    return classes.TensorDict(dict.fromkeys(keys, value))
 
 
 def from_module(module: Any, as_module: bool = False, lock: bool = True, use_state_dict: bool = False) -> Any:
     """The parameters and buffers of a module; see `TensorDict.from_module`."""
-    from flambeau.data.tensordict._td import TensorDict
-
-    return TensorDict.from_module(module, as_module=as_module, lock=lock, use_state_dict=use_state_dict)
+    return classes.TensorDict.from_module(module, as_module=as_module, lock=lock, use_state_dict=use_state_dict)
 
 
 def from_modules(
@@ -82,9 +75,7 @@ def from_modules(
     expand_identical: bool = False,
 ) -> Any:
     """The stacked parameters of several modules of one kind; see `TensorDict.from_modules`."""
-    from flambeau.data.tensordict._td import TensorDict
-
-    return TensorDict.from_modules(
+    return classes.TensorDict.from_modules(
         *modules,
         as_module=as_module,
         lock=lock,
@@ -98,9 +89,9 @@ def from_pytree(
     pytree: Any, *, batch_size: torch.Size | None = None, auto_batch_size: bool = False, batch_dims: int | None = None
 ) -> Any:
     """A TensorDict of a nested Python structure; see `TensorDict.from_pytree`."""
-    from flambeau.data.tensordict._td import TensorDict
-
-    return TensorDict.from_pytree(pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims)
+    return classes.TensorDict.from_pytree(
+        pytree, batch_size=batch_size, auto_batch_size=auto_batch_size, batch_dims=batch_dims
+    )
 
 
 def save(
@@ -137,10 +128,8 @@ def load(
     allow_pickle: bool | None = None,
 ) -> Any:
     """Map what `save` wrote; see `TensorDict.load_memmap`."""
-    from flambeau.data.tensordict._td import TensorDict
-
     options = {} if allow_pickle is None else {"allow_pickle": allow_pickle}
-    return TensorDict.load_memmap(prefix, device, non_blocking, out=out, robust_key=robust_key, **options)
+    return classes.TensorDict.load_memmap(prefix, device, non_blocking, out=out, robust_key=robust_key, **options)
 
 
 load_memmap = load
@@ -148,6 +137,4 @@ load_memmap = load
 
 def from_consolidated(filename: str | Path) -> Any:
     """Map a file that `consolidate` wrote; see `TensorDict.from_consolidated`."""
-    from flambeau.data.tensordict._td import TensorDict
-
-    return TensorDict.from_consolidated(filename)
+    return classes.TensorDict.from_consolidated(filename)

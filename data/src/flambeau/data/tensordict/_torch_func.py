@@ -108,8 +108,6 @@ def _combiner(tensors: list[Any]) -> Any:
 
 def stack_tensordicts(tds: list[Any], dim: int, out: Any) -> Any:
     """A dense stack; keys and shapes must agree."""
-    from flambeau.data.tensordict._td import make_td
-
     first = tds[0]
     size = first.batch_size
     ndim = len(size) + 1
@@ -127,13 +125,11 @@ def stack_tensordicts(tds: list[Any], dim: int, out: Any) -> Any:
         for key, value in first._items()
     }
     names = first._names_or_none()
-    return make_td(data, new, first.device, None if names is None else [*names[:dim], None, *names[dim:]])
+    return first._result(data, new, first.device, None if names is None else [*names[:dim], None, *names[dim:]])
 
 
 def cat_tensordicts(tds: list[Any], dim: int, out: Any) -> Any:
     """A dense concatenation; keys, and shapes but for `dim`, must agree."""
-    from flambeau.data.tensordict._td import make_td
-
     first = tds[0]
     size = first.batch_size
     dim = first._dim(dim)
@@ -149,7 +145,7 @@ def cat_tensordicts(tds: list[Any], dim: int, out: Any) -> Any:
         for key, value in first._items()
     }
     names = first._names_or_none()
-    return make_td(data, new, first.device, None if names is None else list(names))
+    return first._result(data, new, first.device, None if names is None else list(names))
 
 
 def _into(out: Any, tds: list[Any], size: torch.Size, combine: Callable[[list[Any], Any], Any]) -> Any:

@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from flambeau.data.tensordict._base.factories import *  # noqa: F403  upstream's path of these functions
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.alignment import AlignmentMethods
 from flambeau.data.tensordict._layout.defaults import BEST_ATTEMPT_INPLACE as BEST_ATTEMPT_INPLACE
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT as NO_DEFAULT
@@ -93,6 +95,16 @@ class TensorDictBase(
         """Where all entries live; None where each may live anywhere. A concrete class says where."""
         raise AttributeError(f"{type(self).__name__} defines no device.")
 
+    def _result(
+        self,
+        entries: dict[str, Any],
+        batch_size: torch.Size,
+        device: torch.device | None = None,
+        names: list[str | None] | None = None,
+    ) -> Any:
+        """What an operation gives, around entries that fit and are given away: a TensorDict, unless a class differs."""
+        return classes.make_td(entries, batch_size, device, names)
+
     def __iter__(self) -> Iterator[Any]:
         """Over the first batch dimension, not over the keys.
 
@@ -134,5 +146,3 @@ def _is_leaf_nontensor(cls: type) -> bool:
 
 default_is_leaf = _default_is_leaf
 is_leaf_nontensor = _is_leaf_nontensor
-
-from flambeau.data.tensordict._base.factories import *  # noqa: E402, F403  upstream's path of these functions

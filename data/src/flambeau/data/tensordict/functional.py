@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad as pad_tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.keys import key_path
-from flambeau.data.tensordict._non_tensor.shapes import padded as pad_non_tensor
+from flambeau.data.tensordict._layout.non_tensor import padded as pad_non_tensor
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 __all__ = ["dense_stack_tds", "make_tensordict", "merge_tensordicts", "pad", "pad_sequence"]
@@ -54,8 +55,6 @@ def pad(tensordict: Any, pad_size: Sequence[int], value: float = 0.0, inplace: b
 
 
 def _padded_below(td: Any, padded: Callable[[Tensor], Tensor], size: torch.Size, pad_size: Any, value: Any) -> Any:
-    from flambeau.data.tensordict._td import make_td
-
     data = {}
     for key, entry in td._items():
         if not isinstance(entry, TensorCollection):
@@ -65,7 +64,7 @@ def _padded_below(td: Any, padded: Callable[[Tensor], Tensor], size: torch.Size,
             data[key] = pad_non_tensor(entry, pairs)
         else:
             data[key] = pad(entry, pad_size, value)
-    return make_td(data, size, td.device, td._names_or_none())
+    return classes.make_td(data, size, td.device, td._names_or_none())
 
 
 def pad_sequence(
@@ -158,15 +157,15 @@ def dense_stack_tds(td_list: Any, dim: int | None = None) -> Any:
     Raises:
         ValueError: a list, and no `dim`.
     """
-    from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-
-    if isinstance(td_list, LazyStackedTensorDict):
+    if isinstance(td_list, classes.LazyStackedTensorDict):
         if dim is None or dim == td_list.stack_dim:
             return td_list.contiguous()
         td_list = td_list.tensordicts
     elif dim is None:
         raise ValueError("dense_stack_tds: give `dim` with a list of tensordicts.")
-    return torch.stack([td.contiguous() if isinstance(td, LazyStackedTensorDict) else td for td in td_list], dim)
+    return torch.stack(
+        [td.contiguous() if isinstance(td, classes.LazyStackedTensorDict) else td for td in td_list], dim
+    )
 
 
 def make_tensordict(
@@ -185,9 +184,7 @@ def make_tensordict(
         auto_batch_size: take the longest batch size that all entries allow.
         kwargs: entries, in place of `input_dict`.
     """
-    from flambeau.data.tensordict._td import TensorDict
-
-    td = TensorDict(kwargs if input_dict is None else input_dict, batch_size=batch_size, device=device)
+    td = classes.TensorDict(kwargs if input_dict is None else input_dict, batch_size=batch_size, device=device)
     return td.auto_batch_size_() if auto_batch_size else td
 
 

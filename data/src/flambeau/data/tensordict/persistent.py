@@ -13,8 +13,11 @@ from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.index import indexed_size
+from flambeau.data.tensordict._non_tensor.data import NonTensorData
+from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 from flambeau.data.tensordict._stored.array_files import Group, H5Group, ZarrGroup, open_h5, open_zarr, size_text
 from flambeau.data.tensordict._stored.base import WHOLE, StoredTensorDict
+from flambeau.data.tensordict._td import TensorDict, as_device, as_size
 from flambeau.data.tensordict.memmap import jsonable, pickles
 from flambeau.data.tensordict.memmap.errors import ReadOnlyError
 from flambeau.data.tensordict.memmap.keys import decode_key, encode_key
@@ -66,8 +69,6 @@ class PersistentTensorDict(StoredTensorDict):
         validate_batch_size: bool = True,
         **kwargs: Any,
     ) -> None:
-        from flambeau.data.tensordict._td import as_device, as_size
-
         if (filename is None) == (group is None):
             raise ValueError("give either the `filename` of a file or an open `group`.")
         self._options, self._backend, self._mode = kwargs, backend, mode
@@ -140,8 +141,6 @@ class PersistentTensorDict(StoredTensorDict):
             backend: "h5" or "zarr".
             kwargs: for new datasets.
         """
-        from flambeau.data.tensordict._td import TensorDict
-
         source = input_dict
         if isinstance(input_dict, Mapping) and not hasattr(input_dict, "batch_size"):
             source = TensorDict.from_dict(input_dict, auto_batch_size=auto_batch_size, batch_size=batch_size)
@@ -180,9 +179,6 @@ class PersistentTensorDict(StoredTensorDict):
         return (decode_key(name) for name in self._group.names())
 
     def _kind(self, key: str) -> type | None:
-        from flambeau.data.tensordict._non_tensor.data import NonTensorData
-        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
-
         item = self._group.get(encode_key(key))
         if item is None:
             return None
@@ -213,9 +209,6 @@ class PersistentTensorDict(StoredTensorDict):
 
     def _value(self, item: Any, attributes: dict[str, Any]) -> Any:
         """A non-tensor entry."""
-        from flambeau.data.tensordict._non_tensor.data import NonTensorData
-        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
-
         raw = attributes.get("text", item[()])
         text = raw.decode() if isinstance(raw, bytes) else raw
         form = attributes.get(_VALUE)

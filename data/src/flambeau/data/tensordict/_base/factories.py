@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from flambeau.data.tensordict._layout import classes
+
 __all__ = [
     "from_any",
     "from_csv",
@@ -24,9 +26,7 @@ __all__ = [
 
 
 def _td() -> Any:
-    from flambeau.data.tensordict._td import TensorDict
-
-    return TensorDict
+    return classes.TensorDict
 
 
 def from_any(

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -30,15 +31,11 @@ def convert(value: Any, batch_size: torch.Size, device: torch.device | None) -> 
     if isinstance(value, (Tensor, TensorCollection)):
         return value
     if type(value) is dict:
-        from flambeau.data.tensordict._td import TensorDict
-
-        return TensorDict(value, batch_size=batch_size, device=device)
+        return classes.TensorDict(value, batch_size=batch_size, device=device)
     if isinstance(value, (bool, numbers.Real)) or (isinstance(value, np.generic) and _is_numeric(value.dtype)):
         return torch.as_tensor(value, device=device)
     if isinstance(value, dict):
-        from flambeau.data.tensordict._td import TensorDict
-
-        return TensorDict(value, batch_size=batch_size, device=device)
+        return classes.TensorDict(value, batch_size=batch_size, device=device)
     if isinstance(value, np.ndarray) and _is_numeric(value.dtype):
         return torch.as_tensor(value, device=device)
     if isinstance(value, (list, tuple)):
@@ -86,6 +83,4 @@ def _is_numeric(dtype: np.dtype) -> bool:
 
 def wrap_non_tensor(value: Any, batch_size: torch.Size, device: torch.device | None) -> TensorCollection:
     """Wrap a value that makes no tensor."""
-    from flambeau.data.tensordict.tensorclass import NonTensorData
-
-    return NonTensorData._from_value(value, batch_size, device)
+    return classes.NonTensorData._from_value(value, batch_size, device)

@@ -7,6 +7,9 @@ from typing import Any
 
 import torch
 
+from flambeau.data.tensordict._layout import classes
+from flambeau.data.tensordict._layout.sizes import as_size
+
 STORAGES = ("memmap", "shared", "h5", "zarr", "redis", "dragonfly", "keydb")
 
 
@@ -18,22 +21,18 @@ def from_schema(
     **kwargs: Any,
 ) -> Any:
     """See `TensorDict.from_schema`."""
-    from flambeau.data.tensordict._td import TensorDict, as_size
-
     size = as_size(batch_size)
     if storage in ("redis", "dragonfly", "keydb"):
-        from flambeau.data.tensordict.store import TensorDictStore
-
-        return TensorDictStore.from_schema(schema, batch_size=size, backend=storage, device=device, **kwargs)
+        return classes.TensorDictStore.from_schema(schema, batch_size=size, backend=storage, device=device, **kwargs)
     if storage in ("h5", "zarr"):
-        from flambeau.data.tensordict.persistent import PersistentTensorDict
-
-        return PersistentTensorDict.from_schema(schema, batch_size=size, backend=storage, device=device, **kwargs)
+        return classes.PersistentTensorDict.from_schema(
+            schema, batch_size=size, backend=storage, device=device, **kwargs
+        )
     if storage not in (None, "memmap", "shared"):
         raise ValueError(f"storage is {storage!r}; use None or one of {', '.join(map(repr, STORAGES))}.")
     # Zeros without memory of their own, where the memory comes with the storage.
     make = torch.zeros if storage is None else _expanded
-    td = TensorDict({}, batch_size=size, device=device)
+    td = classes.TensorDict({}, batch_size=size, device=device)
     for key, (shape, dtype) in schema.items():
         td.set(key, make((*size, *shape), dtype=dtype, device=device))
     if storage == "memmap":

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
+
 
 def from_struct_array(array: np.ndarray, device: Any = None) -> Any:
     """A TensorDict of the fields, its batch size the array's shape. Text and objects become non-tensor data.
@@ -15,12 +17,9 @@ def from_struct_array(array: np.ndarray, device: Any = None) -> Any:
     Raises:
         TypeError: the array has no fields.
     """
-    from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
-    from flambeau.data.tensordict._td import TensorDict
-
     if array.dtype.names is None:
         raise TypeError(f"expected a structured array; dtype {array.dtype} has no fields.")
-    td = TensorDict({}, batch_size=array.shape, device=device)
+    td = classes.TensorDict({}, batch_size=array.shape, device=device)
     for name in array.dtype.names:
         column = array[name]
         if column.dtype.names is not None:
@@ -30,7 +29,7 @@ def from_struct_array(array: np.ndarray, device: Any = None) -> Any:
             td.set(name, torch.from_numpy(np.ascontiguousarray(column, dtype=native).copy()))
         else:
             value = column.tolist()
-            td.set(name, NonTensorStack.from_list(value) if isinstance(value, list) else value)
+            td.set(name, classes.NonTensorStack.from_list(value) if isinstance(value, list) else value)
     return td
 
 

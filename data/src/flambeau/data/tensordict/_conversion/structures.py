@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 PYTREE_KEY = "_pytree_type"
@@ -50,9 +51,7 @@ def is_namedtuple(value: Any) -> bool:
 
 def from_dict(source: Mapping[Any, Any], size: Size) -> Any:
     """A TensorDict of a dict; nested dicts become TensorDicts."""
-    from flambeau.data.tensordict._td import TensorDict
-
-    td = TensorDict({}, device=size.device)
+    td = classes.TensorDict({}, device=size.device)
     for key, value in source.items():
         td.set(key, from_dict(value, Size(device=size.device)) if isinstance(value, Mapping) else value)
     return size.given_to(td)
@@ -68,8 +67,6 @@ def from_any(obj: Any, size: Size) -> Any:
 
 def _collection(obj: Any, device: Any) -> Any:
     """The collection for a structure, None for anything else."""
-    from flambeau.data.tensordict._td import TensorDict
-
     if isinstance(obj, Mapping):
         items = list(obj.items())
     elif is_namedtuple(obj):
@@ -85,12 +82,10 @@ def _collection(obj: Any, device: Any) -> Any:
     elif isinstance(obj, list) and obj and all(isinstance(item, (Mapping, TensorCollection)) for item in obj):
         return from_list(obj, Size(device=device))
     elif type(obj).__module__.startswith("h5py"):
-        from flambeau.data.tensordict.persistent import PersistentTensorDict
-
-        return PersistentTensorDict(group=obj)
+        return classes.PersistentTensorDict(group=obj)
     else:
         return None
-    td = TensorDict({}, device=device)
+    td = classes.TensorDict({}, device=device)
     for key, value in items:
         below = None if isinstance(value, (TensorCollection, Tensor)) else _collection(value, device)
         td.set(key, value if below is None else below)
@@ -104,26 +99,22 @@ def from_tuple(obj: tuple[Any, ...], size: Size) -> Any:
 
 def from_list(items: Sequence[Any], size: Size, *, lazy: bool | None = None) -> Any:
     """A stack of a tensordict for each item: dense where they agree, or lazy."""
-    from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-
     parts = [
         item if isinstance(item, TensorCollection) else from_dict(item, Size(device=size.device)) for item in items
     ]
     if lazy is None:
-        made = LazyStackedTensorDict.maybe_dense_stack(parts, 0)
+        made = classes.LazyStackedTensorDict.maybe_dense_stack(parts, 0)
     else:
-        made = LazyStackedTensorDict.lazy_stack(parts, 0) if lazy else torch.stack(parts, 0)
+        made = classes.LazyStackedTensorDict.lazy_stack(parts, 0) if lazy else torch.stack(parts, 0)
     return size._replace(auto_batch_size=bool(size.auto_batch_size)).given_to(made)
 
 
 def from_dataclass(obj: Any, size: Size, dest_cls: Any = None, as_tensorclass: bool = False) -> Any:
     """A TensorDict of a dataclass's fields, or a tensorclass."""
-    from flambeau.data.tensordict._tensorclass import decorator as _tensorclass_decorator
-
     if not dataclasses.is_dataclass(obj):
         raise TypeError(f"expected a dataclass or an instance of one, got {type(obj).__name__}.")
     if isinstance(obj, type) or as_tensorclass or dest_cls is not None:
-        made = _tensorclass_decorator.from_dataclass(obj, dest_cls=dest_cls, device=size.device)
+        made = classes.from_dataclass(obj, dest_cls=dest_cls, device=size.device)
         return made if isinstance(obj, type) else size.given_to(made)
     return from_any(obj, size)
 
@@ -212,8 +203,6 @@ def from_pytree(tree: Any, size: Size) -> Any:
 
 
 def _from_node(tree: Any) -> Any:
-    from flambeau.data.tensordict._td import TensorDict
-
     if isinstance(tree, (Tensor, TensorCollection)):
         return tree
     if isinstance(tree, Mapping):
@@ -224,7 +213,7 @@ def _from_node(tree: Any) -> Any:
         items = [(str(index), item) for index, item in enumerate(tree)]
     else:
         return tree
-    td = TensorDict()
+    td = classes.TensorDict()
     for key, value in items:
         td.set(key, _from_node(value))
     td.set_non_tensor(PYTREE_KEY, type(tree))

@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
+
 _MISSING = ("", None)
 
 
@@ -31,9 +33,7 @@ def td_of_columns(
         dtype: of all numeric columns.
         device: of the result.
     """
-    from flambeau.data.tensordict._td import TensorDict
-
-    td = TensorDict({}, batch_size=[rows], device=device)
+    td = classes.TensorDict({}, batch_size=[rows], device=device)
     for name, values in columns.items():
         key = tuple(str(name).split(separator)) if separator else str(name)
         td.set(key, _entry(values, separator, dtype, device))
@@ -42,8 +42,6 @@ def td_of_columns(
 
 def _entry(values: Any, separator: str | None, dtype: torch.dtype | None, device: Any) -> Any:
     """The entry for a column: a tensor where all values make one, a nested tensordict for dicts of the same keys."""
-    from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
-
     if isinstance(values, np.ndarray) and values.dtype.kind not in "biufc":
         values = [item.tolist() if isinstance(item, np.ndarray) else item for item in values.tolist()]
     if isinstance(values, np.ndarray) and not values.flags.writeable:
@@ -57,7 +55,7 @@ def _entry(values: Any, separator: str | None, dtype: torch.dtype | None, device
     tensor = _numbers(values)
     if tensor is not None:
         return tensor if dtype is None or tensor.dtype is torch.bool else tensor.to(dtype)
-    return NonTensorStack._from_nested(list(values), None, 1)
+    return classes.NonTensorStack._from_nested(list(values), None, 1)
 
 
 def _numbers(values: Sequence[Any]) -> Tensor | None:

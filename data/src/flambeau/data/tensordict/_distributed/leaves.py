@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict.memmap import consolidated, jsonable
 
@@ -243,12 +244,10 @@ def _filled(td: Any, values: dict[tuple[int, str], Tensor]) -> Any:
     parts = getattr(td, "tensordicts", None)
     if parts is not None:
         return type(td)(*[_filled(part, values) for part in parts], stack_dim=td.stack_dim)
-    from flambeau.data.tensordict._td import make_td
-
     data = {
         key: values[id(td), key] if isinstance(value, Tensor) else _filled(value, values) for key, value in td.items()
     }
-    return make_td(data, td.batch_size, td.device, td._names_or_none())
+    return classes.make_td(data, td.batch_size, td.device, td._names_or_none())
 
 
 def reduce_(td: Any, dst: int | None, op: Any, group: Any, async_op: bool) -> list[Any]:

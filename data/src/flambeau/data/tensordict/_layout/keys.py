@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flambeau.data.tensordict._nestedkey import NestedKey
 from flambeau.data.tensordict._tensorcollection import TensorCollection
-
-if TYPE_CHECKING:
-    from flambeau.data.tensordict.base import TensorDictBase
 
 
 def _unravel_key_to_tuple(key: Any) -> tuple[str, ...]:
@@ -100,7 +97,7 @@ def missing_key(key: Any, keys: Iterable[Any]) -> KeyError:
 
 
 def walk(
-    td: TensorDictBase,
+    td: Any,
     include_nested: bool,
     leaves_only: bool,
     is_leaf: Callable[[type], bool] | None,
@@ -132,7 +129,7 @@ class _TensorDictKeysView(AbstractSet):
 
     def __init__(
         self,
-        tensordict: TensorDictBase,
+        tensordict: Any,
         include_nested: bool = False,
         leaves_only: bool = False,
         is_leaf: Callable[[type], bool] | None = None,

@@ -2,6 +2,8 @@
 
 Functions such as `torch.vmap` change the rank of all leaves between taking a tree apart and putting it together. The
 structure notes the rank of the first tensor: where it has one dimension less or more, so has the batch.
+
+A class is made a node where it is defined, unless `EXCLUDE_TD_FROM_PYTREE` is set.
 """
 
 from __future__ import annotations
@@ -14,15 +16,13 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-from flambeau.data.tensordict._lazy_stack.combining import alike
-from flambeau.data.tensordict._non_tensor.shapes import resized
-from flambeau.data.tensordict._td import TensorDict, make_td
+from flambeau.data.tensordict._layout import classes
+from flambeau.data.tensordict._layout.non_tensor import resized
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._utils_options import strtobool
 
 
-class _Structure(NamedTuple):
+class Structure(NamedTuple):
     """What a TensorDict is besides its tensors."""
 
     keys: tuple[str, ...]
@@ -35,11 +35,12 @@ class _Structure(NamedTuple):
     stack_dim: int | None  # of a lazy stack
 
 
-def _flatten(td: TensorDict) -> tuple[list[Any], _Structure]:
-    return _split(td, None)
+def _flatten(td: Any) -> tuple[list[Any], Structure]:
+    return take_apart(td, None)
 
 
-def _split(td: Any, stack_dim: int | None) -> tuple[list[Any], _Structure]:
+def take_apart(td: Any, stack_dim: int | None) -> tuple[list[Any], Structure]:
+    """The entries with tensors, and the rest."""
     keys, values, fixed, rank = [], [], [], None
     for key, value in td._items():
         if isinstance(value, TensorCollection) and value._is_non_tensor:
@@ -51,23 +52,24 @@ def _split(td: Any, stack_dim: int | None) -> tuple[list[Any], _Structure]:
             rank = value.ndim
     names = td._names_or_none()
     order = tuple(td._key_names()) if fixed else tuple(keys)
-    return values, _Structure(
+    return values, Structure(
         tuple(keys), td.batch_size, td.device, None if names is None else tuple(names), tuple(fixed), order, rank,
         stack_dim,
     )  # fmt: skip
 
 
-def _unflatten(values: Any, structure: _Structure) -> TensorDict:
+def put_together(values: Any, structure: Structure) -> Any:
+    """The TensorDict of entries and the rest."""
     data = dict(zip(structure.keys, values, strict=True))
     size, change = _batch_of(data, structure)
     if structure.fixed:
         fixed = dict(structure.fixed)
         data = {key: data[key] if key in data else _refit(fixed[key], size) for key in structure.order}
     names = structure.names if change == 0 else None
-    return make_td(data, size, structure.device, None if names is None else list(names))
+    return classes.make_td(data, size, structure.device, None if names is None else list(names))
 
 
-def _batch_of(data: dict[str, Any], structure: _Structure) -> tuple[torch.Size, int]:
+def _batch_of(data: dict[str, Any], structure: Structure) -> tuple[torch.Size, int]:
     """The batch size of what came back, and how many dimensions it has more."""
     width = len(structure.batch_size)
     for value in data.values():
@@ -84,29 +86,9 @@ def _refit(value: Any, size: torch.Size) -> Any:
     return value if value.batch_size == size else resized(value, size)
 
 
-def _flatten_with_keys(td: TensorDict) -> tuple[list[tuple[Any, Any]], _Structure]:
+def _flatten_with_keys(td: Any) -> tuple[list[tuple[Any, Any]], Structure]:
     values, structure = _flatten(td)
     return [(pytree.MappingKey(key), value) for key, value in zip(structure.keys, values, strict=True)], structure
-
-
-def _flatten_lazy(td: LazyStackedTensorDict) -> tuple[list[Any], _Structure]:
-    """A stack of alike tensordicts gives its stacked entries, so that `vmap` cuts them where it means to."""
-    tds = td.tensordicts
-    if tds and all(alike(tds[0], other) for other in tds[1:]):
-        return _split(td, td.stack_dim)
-    structure = _Structure((), td.batch_size, None, None, (), (), None, td.stack_dim)
-    return list(tds), structure
-
-
-def _unflatten_lazy(values: Any, structure: _Structure) -> Any:
-    if not structure.keys and not structure.fixed:
-        return LazyStackedTensorDict(*values, stack_dim=structure.stack_dim)
-    dense = _unflatten(values, structure)
-    if not all(isinstance(value, (Tensor, TensorCollection)) for value in values):
-        return dense  # a tree of something else, which has no dimensions to be cut along
-    if len(dense.batch_size) != len(structure.batch_size):
-        return dense
-    return LazyStackedTensorDict(*dense.unbind(structure.stack_dim), stack_dim=structure.stack_dim)
 
 
 def register_tensorclass(cls: type) -> None:
@@ -137,24 +119,20 @@ def _excluded() -> bool:
     return strtobool(os.environ.get("EXCLUDE_TD_FROM_PYTREE", "0"))
 
 
-def register() -> None:
-    """Make TensorDict and LazyStackedTensorDict pytree nodes, unless `EXCLUDE_TD_FROM_PYTREE` is set."""
+def register_tensordict(cls: type, flatten: Any = None, unflatten: Any = None) -> None:
+    """Make a kind of tensordict a pytree node, unless `EXCLUDE_TD_FROM_PYTREE` is set.
+
+    Args:
+        cls: the class.
+        flatten: takes one apart into values and a `Structure`; by default its entries are the values.
+        unflatten: undoes it.
+    """
     if _excluded():
         return
     pytree.register_pytree_node(
-        TensorDict,
-        _flatten,
-        _unflatten,
-        serialized_type_name="flambeau.data.tensordict.TensorDict",
-        flatten_with_keys_fn=_flatten_with_keys,
+        cls,
+        flatten or _flatten,
+        unflatten or put_together,
+        serialized_type_name=f"flambeau.data.tensordict.{cls.__name__}",
+        flatten_with_keys_fn=_flatten_with_keys if flatten is None else None,
     )
-    pytree.register_pytree_node(
-        LazyStackedTensorDict,
-        _flatten_lazy,
-        _unflatten_lazy,
-        serialized_type_name="flambeau.data.tensordict.LazyStackedTensorDict",
-    )
-
-
-# Here, and not where the classes are: whichever of the two modules is imported first, both are complete by now.
-register()

@@ -13,6 +13,8 @@ import torch
 from torch import nn
 from torch._C._functorch import is_batchedtensor as is_batchedtensor
 
+from flambeau.data.tensordict._layout import classes
+
 T = TypeVar("T", bound="Any")
 
 
@@ -174,8 +176,6 @@ def parse_tensor_dict_string(s: str) -> Any:
     """
     import re
 
-    from flambeau.data.tensordict._td import TensorDict
-
     entry = re.compile(
         r"(?P<key>[^\s:{]+): \w+\(shape=torch\.Size\(\[(?P<shape>[\d, ]*)\]\), "
         r"device=(?P<device>[\w:]+), dtype=torch\.(?P<dtype>\w+)"
@@ -197,7 +197,7 @@ def parse_tensor_dict_string(s: str) -> Any:
         elif "fields={" in line and current is None:
             current = {}
         elif (found := size.search(line)) and current is not None:
-            made = TensorDict(current, batch_size=_numbers(found["size"]))
+            made = classes.TensorDict(current, batch_size=_numbers(found["size"]))
             if not stack:
                 result = made
                 break

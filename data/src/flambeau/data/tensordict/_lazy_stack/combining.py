@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._lazy_stack.reading import padded
 from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._torch_func import stack_tensordicts
 
 
 class LazyCombining:
@@ -41,8 +43,6 @@ class LazyCombining:
             kwargs: `as_list`, `as_padded_tensor`, `as_nested_tensor`, `padding_side`, `padding_value`, `layout`, for
                 tensors of different shapes.
         """
-        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-
         items = list(items)
         if not items:
             raise RuntimeError("lazy_stack: the list of tensordicts is empty.")
@@ -59,9 +59,7 @@ class LazyCombining:
             return type(first)._lazy_stack_of(items, dim)
         if first._is_non_tensor:
             return torch.stack(items, dim)
-        return LazyStackedTensorDict(
-            *items, stack_dim=dim, device=device, stack_dim_name=stack_dim_name, strict_shape=strict_shape
-        )
+        return cls(*items, stack_dim=dim, device=device, stack_dim_name=stack_dim_name, strict_shape=strict_shape)
 
     @classmethod
     def maybe_dense_stack(cls, items: Sequence[Any], dim: int = 0, out: Any = None, strict: bool = False) -> Any:
@@ -81,9 +79,6 @@ class LazyCombining:
     @classmethod
     def _stack_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
         """`torch.stack` with lazy stacks among the items: stacks side by side stay lazy along their own dimension."""
-        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-        from flambeau.data.tensordict._torch_func import stack_tensordicts
-
         ndim = len(tds[0].batch_size) + 1
         if not -ndim <= dim < ndim:
             raise IndexError(f"stack: dimension {dim} is out of range for batch size {list(tds[0].batch_size)}.")
@@ -91,19 +86,17 @@ class LazyCombining:
         if out is not None:
             return stack_into(out, tds, dim)
         first = tds[0]
-        if not all(isinstance(td, LazyStackedTensorDict) and td.stack_dim == first.stack_dim for td in tds):
+        if not all(isinstance(td, LazyCombining) and td.stack_dim == first.stack_dim for td in tds):
             return stack_tensordicts([td.contiguous() for td in tds], dim, None)
         rows = zip(*[td.tensordicts for td in tds], strict=True)
         place = first.stack_dim + (dim <= first.stack_dim)
         below = dim if dim <= first.stack_dim else dim - 1
-        return first._like([LazyStackedTensorDict.maybe_dense_stack(list(row), below) for row in rows], place)
+        return first._like([cls.maybe_dense_stack(list(row), below) for row in rows], place)
 
     @classmethod
     def _cat_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
         """`torch.cat` with lazy stacks among the items; along the stack dimension their lists are put together."""
-        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-
-        lazy = next(td for td in tds if isinstance(td, LazyStackedTensorDict))
+        lazy = next(td for td in tds if isinstance(td, LazyCombining))
         where = lazy._dim(dim)
         if out is not None:
             parts = out.split([td.batch_size[where] for td in tds], where)
@@ -124,12 +117,10 @@ class LazyCombining:
         Raises:
             RuntimeError: shapes differ.
         """
-        from flambeau.data.tensordict._td import make_td
-
         data = {}
         for key, value in self._items():
             data[key] = value._dense() if isinstance(value, LazyCombining) else value
-        return make_td(data, self.batch_size, self.device, self._names_or_none())
+        return self._result(data, self.batch_size, self.device, self._names_or_none())
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Any:
         """A dense TensorDict with contiguous tensors.
@@ -141,8 +132,6 @@ class LazyCombining:
 
     def densify(self, *, layout: torch.layout = torch.strided) -> Any:
         """A TensorDict with the entries stacked; those of different shapes become nested tensors of this layout."""
-        from flambeau.data.tensordict._td import make_td
-
         data = {}
         for key in self._key_names():
             values = [td._get_str(key) for td in self.tensordicts]
@@ -153,7 +142,7 @@ class LazyCombining:
                 data[key] = torch.stack(values, self.stack_dim)
             else:
                 data[key] = self._nested_tensor(key, values, layout)
-        return make_td(data, self.batch_size, self.device, self._names_or_none())
+        return self._result(data, self.batch_size, self.device, self._names_or_none())
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
         """A dense TensorDict with copies of all tensors.
@@ -193,8 +182,6 @@ def alike(one: Any, other: Any) -> bool:
 
 
 def _stack_tensors(items: list[Tensor], dim: int, how: dict[str, Any]) -> Any:
-    from flambeau.data.tensordict._lazy_stack.reading import padded
-
     if how.get("as_list"):
         return items
     if how.get("as_padded_tensor"):

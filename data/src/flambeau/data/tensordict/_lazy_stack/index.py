@@ -9,6 +9,8 @@ from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.index import indexed_size, normal_index
+from flambeau.data.tensordict._methods.access import AccessMethods
+from flambeau.data.tensordict._td import make_td
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -219,14 +221,10 @@ class LazyIndexing:
     def _set_at_str(self, key: str, value: Any, index: Any) -> None:
         """Write a part of one entry: through a stack of that entry's holders."""
         if self._get_first(key) is None:
-            from flambeau.data.tensordict._methods.access import AccessMethods
-
             AccessMethods._set_at_str(self, key, value, index)
             return
         only = self._like([td.select(key) for td in self.tensordicts])
         if isinstance(value, (Tensor, TensorCollection)) and len(value.shape):
-            from flambeau.data.tensordict._td import make_td
-
             value = make_td({key: value}, indexed_size(self.batch_size, normal_index(index, len(self.batch_size))))
         only._set_index(index, value)
         for td, changed in zip(self.tensordicts, only.tensordicts, strict=True):

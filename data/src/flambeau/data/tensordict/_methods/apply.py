@@ -10,7 +10,7 @@ from torch import Tensor
 
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.keys import missing_key
-from flambeau.data.tensordict._non_tensor.shapes import refit
+from flambeau.data.tensordict._layout.non_tensor import refit
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -151,14 +151,12 @@ class ApplyMethods:
         return self._apply_result(call, results, self.batch_size if call.batch_size is None else call.batch_size)
 
     def _apply_result(self, call: ApplyCall, results: dict[str, Any], size: torch.Size) -> Any:
-        from flambeau.data.tensordict._td import make_td
-
         device = self.device if call.device is NO_DEFAULT else call.device
         if call.names is not NO_DEFAULT:
             names = None if call.names is None else list(call.names)
         else:
             names = self._names_or_none() if call.batch_size is None else None
-        result = make_td(results, size, torch.device(device) if isinstance(device, str) else device, names)
+        result = self._result(results, size, torch.device(device) if isinstance(device, str) else device, names)
         if not call.checked:
             width = len(size)
             for key, value in results.items():

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.alignment import mismatch, names_of, spread_over
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
@@ -18,8 +19,6 @@ class ComparisonMethods:
 
     def _compare(self, other: Any, compare: Callable[[Any, Any], Any]) -> Any:
         """Entry by entry; `other` is a collection or mapping of the same keys, a tensor over the batch, or a number."""
-        from flambeau.data.tensordict._td import make_td
-
         paired = isinstance(other, (TensorCollection, Mapping))
         if paired and set(names_of(other)) != set(self._key_names()):
             raise mismatch(self, other)
@@ -36,7 +35,7 @@ class ComparisonMethods:
                 if isinstance(opposite, Tensor) and not paired and opposite.ndim:
                     opposite = spread_over(opposite, self.batch_size, value)
                 data[key] = compare(value, opposite)
-        return make_td(data, self.batch_size, self.device, self._names_or_none())
+        return classes.make_td(data, self.batch_size, self.device, self._names_or_none())
 
     def __eq__(self, other: object) -> Any:
         return self._compare(other, operator.eq)

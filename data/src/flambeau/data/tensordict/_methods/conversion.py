@@ -11,6 +11,7 @@ import torch
 
 from flambeau.data.tensordict._conversion import structures as conversions
 from flambeau.data.tensordict._conversion.structures import Size
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._nestedkey import NestedKey
 
 
@@ -175,9 +176,7 @@ class ConversionMethods:
     @classmethod
     def fromkeys(cls, keys: list[NestedKey], value: Any = 0) -> Any:
         """A TensorDict without batch dimensions with the same value under every key."""
-        from flambeau.data.tensordict._td import TensorDict
-
-        return TensorDict(dict.fromkeys(keys, value))
+        return classes.TensorDict(dict.fromkeys(keys, value))
 
     def to_dict(
         self,
@@ -464,16 +463,12 @@ class ConversionMethods:
         batch_size: torch.Size | None = None,
     ) -> Any:
         """A `PersistentTensorDict` over an HDF5 file, whose data are read when they are used."""
-        from flambeau.data.tensordict.persistent import PersistentTensorDict
-
-        made = PersistentTensorDict.from_h5(filename, mode=mode, batch_size=batch_size)
+        made = classes.PersistentTensorDict.from_h5(filename, mode=mode, batch_size=batch_size)
         return Size(auto_batch_size, batch_dims).given_to(made)
 
     def to_h5(self, filename: Any, **kwargs: Any) -> Any:
         """Write an HDF5 file; returns the `PersistentTensorDict` over it. `kwargs` are of h5py's `create_dataset`."""
-        from flambeau.data.tensordict.persistent import PersistentTensorDict
-
-        return PersistentTensorDict.from_dict(self, filename=filename, **kwargs)
+        return classes.PersistentTensorDict.from_dict(self, filename=filename, **kwargs)
 
     @classmethod
     def from_zarr(
@@ -486,16 +481,12 @@ class ConversionMethods:
         batch_size: torch.Size | None = None,
     ) -> Any:
         """A `PersistentTensorDict` over a Zarr group, whose data are read when they are used."""
-        from flambeau.data.tensordict.persistent import PersistentTensorDict
-
-        made = PersistentTensorDict.from_zarr(filename, mode=mode, batch_size=batch_size)
+        made = classes.PersistentTensorDict.from_zarr(filename, mode=mode, batch_size=batch_size)
         return Size(auto_batch_size, batch_dims).given_to(made)
 
     def to_zarr(self, filename: Any, **kwargs: Any) -> Any:
         """Write a Zarr group; returns the `PersistentTensorDict` over it."""
-        from flambeau.data.tensordict.persistent import PersistentTensorDict
-
-        return PersistentTensorDict.from_dict(self, filename=filename, backend="zarr", **kwargs)
+        return classes.PersistentTensorDict.from_dict(self, filename=filename, backend="zarr", **kwargs)
 
     def to_store(
         self,
@@ -510,9 +501,7 @@ class ConversionMethods:
         **kwargs: Any,
     ) -> Any:
         """Copy into a key-value server; returns the `TensorDictStore` there."""
-        from flambeau.data.tensordict.store import TensorDictStore
-
-        return TensorDictStore.from_tensordict(
+        return classes.TensorDictStore.from_tensordict(
             self,
             backend=backend,
             host=host,

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import torch
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.foreach import fusible
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
@@ -25,8 +26,6 @@ class CopyMethods:
 
     def _rebuild(self, leaves: Iterator[Any], device: torch.device | None = None) -> Any:
         """A collection of this structure around other tensors of the same batch size, taken from an iterator."""
-        from flambeau.data.tensordict._td import make_td
-
         data = {
             key: next(leaves)
             if not isinstance(value, TensorCollection)
@@ -35,7 +34,7 @@ class CopyMethods:
             else value._rebuild(leaves)
             for key, value in self._items()
         }
-        return make_td(data, self.batch_size, self.device, self._names_or_none())
+        return self._result(data, self.batch_size, self.device, self._names_or_none())
 
     def _leaves(self) -> list[Any]:
         """Every tensor; cached while locked."""
@@ -53,8 +52,6 @@ class CopyMethods:
             recurse: copy the tensors too; otherwise the copy holds the same ones, in structures of its own.
             kwargs: of `torch.clone`.
         """
-        from flambeau.data.tensordict._td import make_td
-
         if recurse:
             values = [value for _, value in self._items()]
             if not kwargs and len(values) > 8 and fusible(values):
@@ -66,7 +63,7 @@ class CopyMethods:
                 key: value.clone(recurse=False) if isinstance(value, TensorCollection) else value
                 for key, value in self._items()
             }
-        return make_td(data, self.batch_size, self.device, self._names_or_none())
+        return self._result(data, self.batch_size, self.device, self._names_or_none())
 
     def copy(self) -> Self:
         """A shallow copy: other structures, the same tensors."""
@@ -74,10 +71,8 @@ class CopyMethods:
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
         """A `TensorDict` with copies of all tensors, whatever kind of collection this and its entries are."""
-        from flambeau.data.tensordict._td import make_td
-
         data = {}
         for key, value in self._items():
             nested = isinstance(value, TensorCollection) and not value._is_non_tensor
             data[key] = value.to_tensordict(retain_none=retain_none) if nested else value.clone()
-        return make_td(data, self.batch_size, self.device, self._names_or_none())
+        return classes.make_td(data, self.batch_size, self.device, self._names_or_none())

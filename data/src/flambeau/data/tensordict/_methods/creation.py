@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
-from flambeau.data.tensordict._non_tensor.shapes import resized
+from flambeau.data.tensordict._layout.non_tensor import resized
+from flambeau.data.tensordict._layout.sizes import as_device
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -17,8 +18,6 @@ class NewMethods:
     """`new_zeros` and its relatives: the sizes given are batch sizes."""
 
     def _new(self, make: Callable[..., Tensor], size: Any, device: Any, empty_lazy: bool, options: Any) -> Any:
-        from flambeau.data.tensordict._td import as_device, make_td
-
         new = torch.Size(size[0]) if len(size) == 1 and not isinstance(size[0], int) else torch.Size(size)
         width = len(self.batch_size)
         device = self.device if device is NO_DEFAULT else None if device is None else as_device(device)
@@ -34,7 +33,7 @@ class NewMethods:
                 data[key] = resized(value, torch.Size(shape))
             else:
                 data[key] = value._new(make, (shape,), NO_DEFAULT if device is None else device, empty_lazy, options)
-        return make_td(data, new, device, self._names_or_none() if len(new) == width else None)
+        return self._result(data, new, device, self._names_or_none() if len(new) == width else None)
 
     def new_zeros(
         self, *size: Any, dtype: Any = None, device: Any = NO_DEFAULT, requires_grad: bool = False,

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout.sizes import as_device, as_size
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 # name of the method -> dtype
@@ -185,8 +186,6 @@ class DeviceMethods:
 
 
 def _request(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    from flambeau.data.tensordict._td import as_device, as_size
-
     request: dict[str, Any] = {
         "device": None, "dtype": None, "batch_size": None, "non_blocking": None, "non_blocking_pin": False,
         "num_threads": None, "inplace": False, "other": None,

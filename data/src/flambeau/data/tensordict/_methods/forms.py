@@ -8,8 +8,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.keys import key_path
-from flambeau.data.tensordict._non_tensor.shapes import resized
+from flambeau.data.tensordict._layout.non_tensor import resized
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -28,17 +29,13 @@ class FormMethods:
         Args:
             layout: of these nested tensors.
         """
-        from flambeau.data.tensordict._td import make_td
-
         data = {key: value.densify(layout=layout) if _is_tree(value) else value for key, value in self._items()}
-        return make_td(data, self.batch_size, self.device, self._names_or_none())
+        return self._result(data, self.batch_size, self.device, self._names_or_none())
 
     def to_lazystack(self, dim: int = 0) -> Any:
         """A lazy stack of the elements along a batch dimension, which are views."""
-        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-
         where = self._dim(dim)
-        return LazyStackedTensorDict(*self.unbind(where), stack_dim=where)
+        return classes.LazyStackedTensorDict(*self.unbind(where), stack_dim=where)
 
     def to_padded_tensor(self, padding: float = 0.0, mask_key: Any = None) -> Self:
         """With nested tensors filled up to common shapes.
@@ -51,8 +48,6 @@ class FormMethods:
         Raises:
             RuntimeError: `mask_key`, and the ragged dimension is none of the batch.
         """
-        from flambeau.data.tensordict._td import make_td
-
         data: dict[str, Any] = {}
         mask = None
         size = self.batch_size
@@ -68,7 +63,7 @@ class FormMethods:
             size = torch.Size((*size[:1], mask.shape[1], *size[2:]))
         elif mask_key is not None:
             raise RuntimeError("mask_key: the ragged dimension is none of the batch, so no mask of the batch exists.")
-        result = make_td(data, size, self.device)
+        result = self._result(data, size, self.device)
         if mask_key is not None:
             result._set_path(key_path(mask_key), mask)
         return result
@@ -83,9 +78,6 @@ class FormMethods:
         Raises:
             ValueError: an unknown field.
         """
-        from flambeau.data.tensordict._td import make_td
-        from flambeau.data.tensordict.tensorclass import NonTensorData, TensorAttrs
-
         unknown = set(fields) - {"device", "dtype", "shape"}
         if unknown:
             raise ValueError(f'attrs: no fields {sorted(unknown)}; there are "device", "dtype" and "shape".')
@@ -96,8 +88,10 @@ class FormMethods:
             elif isinstance(value, TensorCollection):
                 data[key] = resized(value, torch.Size(()))
             else:
-                data[key] = TensorAttrs(**{f"tgt_{field}": NonTensorData(getattr(value, field)) for field in fields})
-        return make_td(data, torch.Size(()))
+                data[key] = classes.TensorAttrs(
+                    **{f"tgt_{field}": classes.NonTensorData(getattr(value, field)) for field in fields}
+                )
+        return classes.make_td(data, torch.Size(()))
 
     def clear_refs_for_compile_(self) -> Self:
         """Drop what a compiled function need not return: caches, and what `with` would undo."""

@@ -8,8 +8,9 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.keys import listing
-from flambeau.data.tensordict._non_tensor.shapes import choose
+from flambeau.data.tensordict._layout.non_tensor import choose
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -93,8 +94,6 @@ def _right(mask: Tensor, leaf: Tensor) -> Tensor:
 
 
 def _where(td: Any, condition: Tensor, other: Any, pad: Any) -> Any:
-    from flambeau.data.tensordict._td import make_td
-
     paired = isinstance(other, TensorCollection)
     theirs = list(other._key_names()) if paired else []
     extra = [key for key in theirs if td._get_str(key) is None]
@@ -114,7 +113,7 @@ def _where(td: Any, condition: Tensor, other: Any, pad: Any) -> Any:
     size = td.batch_size
     if condition.ndim >= len(size):
         size = torch.broadcast_shapes(size, condition.shape)
-    return make_td(data, size, td.device, td._names_or_none() if len(size) == len(td.batch_size) else None)
+    return classes.make_td(data, size, td.device, td._names_or_none() if len(size) == len(td.batch_size) else None)
 
 
 def _filled(value: Any, pad: Any) -> Any:

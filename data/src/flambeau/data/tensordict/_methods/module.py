@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.keys import listing
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
@@ -45,9 +46,7 @@ class ModuleMethods:
         else:
             result = _tree(module, filter_empty, {})
         if as_module:
-            from flambeau.data.tensordict.nn.params import TensorDictParams
-
-            return TensorDictParams(result, no_convert="skip", lock=lock)
+            return classes.TensorDictParams(result, no_convert="skip", lock=lock)
         return result.lock_() if lock else result
 
     @classmethod
@@ -92,9 +91,7 @@ class ModuleMethods:
             lambda *leaves: _stacked_leaf(leaves, expand_identical), *rest, batch_size=[len(parts)], filter_empty=False
         )
         if as_module:
-            from flambeau.data.tensordict.nn.params import TensorDictParams
-
-            return TensorDictParams(result, no_convert=True, lock=lock)
+            return classes.TensorDictParams(result, no_convert=True, lock=lock)
         return result.lock_() if lock else result
 
     def to_module(
@@ -145,11 +142,9 @@ class ModuleMethods:
         known = memo.get(id(module))
         if known is not None:
             return known
-        from flambeau.data.tensordict._td import make_td
-
         parameters, buffers, children = module._parameters, module._buffers, module._modules
         before: dict[str, Any] = {}
-        memo[id(module)] = result = make_td(before, _NO_SIZE)
+        memo[id(module)] = result = classes.make_td(before, _NO_SIZE)
         for key, value in self._items():
             if isinstance(value, TensorCollection):
                 child = children.get(key)
@@ -189,8 +184,6 @@ class ModuleMethods:
 
 
 def _tree(module: nn.Module, filter_empty: bool, memo: dict[int, Any]) -> Any:
-    from flambeau.data.tensordict._td import make_td
-
     known = memo.get(id(module))
     if known is not None:
         return known
@@ -205,14 +198,12 @@ def _tree(module: nn.Module, filter_empty: bool, memo: dict[int, Any]) -> Any:
         below = child if isinstance(child, TensorCollection) else _tree(child, filter_empty, memo)
         if not filter_empty or len(below._key_names()):
             data[key] = below
-    memo[id(module)] = result = make_td(data, _NO_SIZE)
+    memo[id(module)] = result = classes.make_td(data, _NO_SIZE)
     return result
 
 
 def _from_state_dict(module: nn.Module) -> Any:
-    from flambeau.data.tensordict._td import TensorDict
-
-    return TensorDict(dict(module.state_dict(keep_vars=True)), []).unflatten_keys(".")
+    return classes.TensorDict(dict(module.state_dict(keep_vars=True)), []).unflatten_keys(".")
 
 
 def _stacked_leaf(leaves: tuple[Tensor, ...], expand_identical: bool) -> Tensor:

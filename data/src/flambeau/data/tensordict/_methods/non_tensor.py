@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.keys import key_path, missing_key
 from flambeau.data.tensordict._nestedkey import NestedKey
@@ -19,13 +20,11 @@ class NonTensorMethods:
         Raises:
             RuntimeError: the tensordict is locked.
         """
-        from flambeau.data.tensordict._non_tensor.data import NonTensorData
-
         path = key_path(key)
         holder = self._get_path(path[:-1]) if len(path) > 1 else self
         size = self.batch_size if holder is None else holder.batch_size
         if not (isinstance(value, TensorCollection) and value._is_non_tensor):
-            value = NonTensorData(value, batch_size=size, device=self.device)
+            value = classes.NonTensorData(value, batch_size=size, device=self.device)
         self._set_path(path, value)
         return self
 

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import torch
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.printing import describe
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
@@ -103,8 +104,6 @@ class PropertyMethods:
 
     def data_ptr(self, *, storage: bool = False) -> Any:
         """A tensordict of the tensors' addresses, of their storage where asked for."""
-        from flambeau.data.tensordict._td import make_td
-
         data: dict[str, Any] = {}
         for key, value in self._items():
             if not isinstance(value, TensorCollection):
@@ -112,7 +111,7 @@ class PropertyMethods:
                 data[key] = torch.tensor(pointer, dtype=torch.int64)
             elif not value._is_non_tensor:
                 data[key] = value.data_ptr(storage=storage)
-        return make_td(data, torch.Size(()))
+        return classes.make_td(data, torch.Size(()))
 
     def auto_batch_size_(self, batch_dims: int | None = None, keep_compliant_size: bool = False) -> Self:
         """Set the batch size to the longest run of leading dimensions that all entries share, here and below.

@@ -23,13 +23,11 @@ class ShapeMethods:
 
     def _each(self, function: Callable[[Any], Any], batch_size: torch.Size, names: Names = None) -> Any:
         """A tensordict with a function of each entry."""
-        from flambeau.data.tensordict._td import make_td
-
         data = {
             key: value._within(batch_size) if isinstance(value, UnbatchedTensor) else function(value)
             for key, value in self._items()
         }
-        result = make_td(data, batch_size, self.device, names)
+        result = self._result(data, batch_size, self.device, names)
         if self.is_locked:
             result._lock_below(None)
         return result

@@ -10,6 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._unbatched import UnbatchedTensor
 
 
@@ -88,30 +89,24 @@ class SplitMethods:
             gc.enable()
 
     def _cut_now(self, cut: Any, sizes: Sequence[torch.Size], names: Any) -> tuple[Any, ...]:
-        from flambeau.data.tensordict._td import make_td
-
         rows: list[dict[str, Any]] = [{} for _ in sizes]
         for key, value in self._items():
             column = [value._within(size) for size in sizes] if isinstance(value, UnbatchedTensor) else cut(value)
             for row, part in zip(rows, column, strict=True):
                 row[key] = part
-        device = self.device
+        device, make = self.device, self._result
         if names is None:
-            return tuple([make_td(row, size, device) for row, size in zip(rows, sizes, strict=True)])
-        return tuple([make_td(row, size, device, list(names)) for row, size in zip(rows, sizes, strict=True)])
+            return tuple([make(row, size, device) for row, size in zip(rows, sizes, strict=True)])
+        return tuple([make(row, size, device, list(names)) for row, size in zip(rows, sizes, strict=True)])
 
     @classmethod
     def fromkeys(cls, keys: Any, value: Any = 0) -> Any:
         """A TensorDict without batch dimensions with the same value under every key."""
-        from flambeau.data.tensordict._td import TensorDict
-
-        return TensorDict(dict.fromkeys(keys, value))
+        return classes.TensorDict(dict.fromkeys(keys, value))
 
     def _get_sub_tensordict(self, idx: Any) -> Any:
         """The part that an index selects; writes to it reach this tensordict, whatever the index."""
-        from flambeau.data.tensordict._sub import _SubTensorDict
-
-        return _SubTensorDict(self, idx)
+        return classes._SubTensorDict(self, idx)
 
     @classmethod
     def stack(cls, input: Any, dim: int = 0, *, out: Any = None) -> Any:
@@ -126,16 +121,12 @@ class SplitMethods:
     @classmethod
     def lazy_stack(cls, input: Any, dim: int = 0, *, out: Any = None, **kwargs: Any) -> Any:
         """A `LazyStackedTensorDict` of tensordicts; see `LazyStackedTensorDict.lazy_stack`."""
-        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-
-        return LazyStackedTensorDict.lazy_stack(input, dim, out=out, **kwargs)
+        return classes.LazyStackedTensorDict.lazy_stack(input, dim, out=out, **kwargs)
 
     @classmethod
     def maybe_dense_stack(cls, input: Any, dim: int = 0, *, out: Any = None, **kwargs: Any) -> Any:
         """A dense stack where shapes and keys agree, else a lazy one."""
-        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-
-        return LazyStackedTensorDict.maybe_dense_stack(input, dim, out=out, **kwargs)
+        return classes.LazyStackedTensorDict.maybe_dense_stack(input, dim, out=out, **kwargs)
 
 
 def split_entry(value: Any, split_size: Any, dim: int, parts: int) -> Any:

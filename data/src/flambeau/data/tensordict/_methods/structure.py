@@ -9,6 +9,7 @@ import torch
 
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.keys import key_path, missing_key
+from flambeau.data.tensordict._layout.sizes import as_device, as_size
 from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._nestedkey import NestedKey
 from flambeau.data.tensordict._tensorcollection import TensorCollection
@@ -28,8 +29,6 @@ class StructureMethods:
             device: another one, None for any.
             names: of the batch dimensions; by default the same where the batch size is.
         """
-        from flambeau.data.tensordict._td import as_device, as_size, make_td
-
         size = self.batch_size if batch_size is None else as_size(batch_size)
         if names is None or names is NO_DEFAULT:
             names = self._names_or_none() if batch_size is None else None
@@ -41,7 +40,7 @@ class StructureMethods:
                 for key, value in self._items()
                 if isinstance(value, TensorCollection) and not value._is_non_tensor
             }
-        return make_td(data, size, device, None if names is None else list(names))
+        return self._result(data, size, device, None if names is None else list(names))
 
     def is_empty(self) -> bool:
         """Whether there is no tensor and no non-tensor value, however deep."""
@@ -116,10 +115,8 @@ class StructureMethods:
         return self._with_entries(kept, inplace)
 
     def _with_entries(self, kept: dict[str, Any], inplace: bool) -> Any:
-        from flambeau.data.tensordict._td import make_td
-
         if not inplace:
-            return make_td(kept, self.batch_size, self.device, self._names_or_none())
+            return self._result(kept, self.batch_size, self.device, self._names_or_none())
         if self.is_locked:
             raise RuntimeError(LOCKED)
         for key in [key for key in self._key_names() if key not in kept]:

@@ -14,21 +14,13 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
+from flambeau.data.tensordict._layout.non_tensor import same
+from flambeau.data.tensordict._layout.sizes import as_device, as_size
+from flambeau.data.tensordict._td import make_td
 from flambeau.data.tensordict._tensorclass.base import TensorClass
 from flambeau.data.tensordict._utils_options import capture_non_tensor_stack, list_to_stack
 from flambeau.data.tensordict.base import TensorDictBase
-
-
-def same(first: Any, second: Any) -> bool:
-    """Whether two values are equal: of one type, and `==` says so in one truth value."""
-    if first is second:
-        return True
-    if type(first) is not type(second):
-        return False
-    try:
-        return bool(first == second)
-    except (ValueError, TypeError, RuntimeError):  # arrays and the like, whose comparison is no truth value
-        return False
 
 
 class NonTensorDataBase(TensorClass):
@@ -65,8 +57,6 @@ class NonTensorDataBase(TensorClass):
         device: Any = None,
         names: Sequence[str | None] | None = None,
     ) -> None:
-        from flambeau.data.tensordict._td import as_device, as_size
-
         if isinstance(data, NonTensorDataBase):
             batch_size = data.batch_size if batch_size is None else batch_size
             data = data.data
@@ -80,9 +70,7 @@ class NonTensorDataBase(TensorClass):
     def _from_value(cls, value: Any, batch_size: torch.Size, device: torch.device | None) -> Any:
         """The entry for a value that makes no tensor: lists spread over the batch, see `set_list_to_stack`."""
         if type(value) is list and value and list_to_stack():
-            from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
-
-            stack = NonTensorStack._from_nested(value, device)
+            stack = classes.NonTensorStack._from_nested(value, device)
             if stack.batch_size[: len(batch_size)] == batch_size:
                 return stack
             raise RuntimeError(
@@ -141,9 +129,7 @@ class NonTensorDataBase(TensorClass):
 
     def maybe_to_stack(self) -> Any:
         """A `NonTensorStack` with the value at each position; without batch dimensions the wrapper itself."""
-        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
-
-        return NonTensorStack.from_nontensordata(self) if self._size else self
+        return classes.NonTensorStack.from_nontensordata(self) if self._size else self
 
     def _with_item(self, index: Any, value: Any) -> Any:
         """What this becomes when positions are given another value: itself where it is the same."""
@@ -159,8 +145,6 @@ class NonTensorDataBase(TensorClass):
 
     @property
     def _tensordict(self) -> Any:
-        from flambeau.data.tensordict._td import make_td
-
         names = self._dim_names
         return make_td({}, self._size, self._where, None if names is None else list(names))
 
@@ -366,22 +350,18 @@ class NonTensorDataBase(TensorClass):
 
     @classmethod
     def _stack_of(cls, tensors: list[Any], dim: int, out: Any) -> Any:
-        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack, combine
-
         first = tensors[0]
         if _all_same(tensors) and (isinstance(first, MetaData) or capture_non_tensor_stack()):
             return _with_size_of(first, torch.stack([item._tensordict for item in tensors], dim))
-        result = combine(torch.stack, tensors, dim)
-        return out._take(result) if isinstance(out, NonTensorStack) else result
+        result = classes.NonTensorStack._combine(torch.stack, tensors, dim)
+        return out._take(result) if isinstance(out, classes.NonTensorStack) else result
 
     @classmethod
     def _cat_of(cls, tensors: list[Any], dim: int, out: Any) -> Any:
-        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack, combine
-
         if _all_same(tensors):
             return _with_size_of(tensors[0], torch.cat([item._tensordict for item in tensors], dim))
-        result = combine(torch.cat, tensors, dim)
-        return out._take(result) if isinstance(out, NonTensorStack) else result
+        result = classes.NonTensorStack._combine(torch.cat, tensors, dim)
+        return out._take(result) if isinstance(out, classes.NonTensorStack) else result
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self._value, self._size, self._where, self._dim_names)

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout.non_tensor import same
 from flambeau.data.tensordict._methods.pointwise import PointwiseMethods
 from flambeau.data.tensordict._methods.reduction import ReductionMethods
 from flambeau.data.tensordict._non_tensor.data import (
@@ -21,9 +22,9 @@ from flambeau.data.tensordict._non_tensor.data import (
     NonTensorDataBase,
     add_order,
     compared,
-    same,
     values_and_positions,
 )
+from flambeau.data.tensordict._td import make_td
 from flambeau.data.tensordict._tensorclass.base import TensorClass
 from flambeau.data.tensordict.base import TensorDictBase
 
@@ -75,6 +76,12 @@ class NonTensorStack(TensorClass):
         return made
 
     @classmethod
+    def _combine(cls, function: Callable[..., Any], wrappers: list[Any], dim: int) -> Any:
+        """Stack or concatenate wrappers of whatever kind; the result is a stack."""
+        values, inner = _combined(function, wrappers, dim)
+        return cls._of(values, inner, dim % len(inner.batch_size) if function is torch.stack else 0)
+
+    @classmethod
     def from_list(cls, non_tensors: list[Any]) -> Any:
         """A stack of nested lists; a list is a dimension as long as all at its depth are lists of one length.
 
@@ -119,7 +126,7 @@ class NonTensorStack(TensorClass):
         **kwargs: Any,
     ) -> Any:
         """A stack of wrappers of one batch size, written to `out` where it is given."""
-        made = combine(torch.stack, list(items), dim)
+        made = NonTensorStack._combine(torch.stack, list(items), dim)
         if stack_dim_name is not None:
             made.names = [stack_dim_name if at == made.stack_dim else name for at, name in enumerate(made.names)]
         made = made if device is None else made.to(device)
@@ -364,12 +371,12 @@ class NonTensorStack(TensorClass):
 
     @classmethod
     def _stack_of(cls, tensors: list[Any], dim: int, out: Any) -> Any:
-        result = combine(torch.stack, tensors, dim)
+        result = NonTensorStack._combine(torch.stack, tensors, dim)
         return out._take(result) if isinstance(out, NonTensorStack) else result
 
     @classmethod
     def _cat_of(cls, tensors: list[Any], dim: int, out: Any) -> Any:
-        result = combine(torch.cat, tensors, dim)
+        result = NonTensorStack._combine(torch.cat, tensors, dim)
         return out._take(result) if isinstance(out, NonTensorStack) else result
 
     def __eq__(self, other: object) -> Any:
@@ -463,12 +470,6 @@ def _below(items: list[Any], td: Any, at: tuple[int, ...]) -> LinkedList:
     return made
 
 
-def combine(function: Callable[..., Any], wrappers: list[Any], dim: int) -> Any:
-    """Stack or concatenate wrappers of whatever kind; the result is a stack."""
-    values, inner = _combined(function, wrappers, dim)
-    return NonTensorStack._of(values, inner, dim % len(inner.batch_size) if function is torch.stack else 0)
-
-
 def _combined(function: Callable[..., Any], wrappers: list[Any], dim: int) -> tuple[list[Any], TensorDictBase]:
     first = wrappers[0]
     if function is torch.stack and all(
@@ -504,8 +505,6 @@ def _stacked(wrappers: list[Any], first: Any, dim: int) -> tuple[list[Any], Tens
 
 
 def _positions_td(positions: Tensor, like: Any = None) -> Any:
-    from flambeau.data.tensordict._td import make_td
-
     if like is None:
         return make_td({_KEY: positions}, positions.shape)
     return make_td({_KEY: positions}, positions.shape, like.device, like._names_or_none())

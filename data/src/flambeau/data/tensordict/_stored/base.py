@@ -24,7 +24,9 @@ from flambeau.data.tensordict._layout.keys import (
     missing_key,
 )
 from flambeau.data.tensordict._methods.locking import LOCKED
+from flambeau.data.tensordict._methods.names import indexed_names
 from flambeau.data.tensordict._nestedkey import NestedKey
+from flambeau.data.tensordict._td import as_size, make_td
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict.base import TensorDictBase
 
@@ -160,9 +162,6 @@ class StoredTensorDict(TensorDictBase):
 
     def _index(self, index: Any) -> Any:
         """A `TensorDict` of the parts that an index selects, and of nothing more."""
-        from flambeau.data.tensordict._methods.names import indexed_names
-        from flambeau.data.tensordict._td import make_td
-
         index = normal_index(index, len(self._batch_size))
         data: dict[str, Any] = {}
         for key in self._key_names():
@@ -260,8 +259,6 @@ class StoredTensorDict(TensorDictBase):
 
     @batch_size.setter
     def batch_size(self, size: Any) -> None:
-        from flambeau.data.tensordict._td import as_size
-
         new = as_size(size)
         self._check_size(new)
         self._batch_size = new

@@ -14,7 +14,12 @@ import torch
 from torch import Tensor
 
 from flambeau.core.errors import close_names
+from flambeau.data.tensordict._layout.printing import _entry
+from flambeau.data.tensordict._layout.pytree import register_tensorclass
+from flambeau.data.tensordict._td import TensorDict
+from flambeau.data.tensordict._td_functions import lazy_stack
 from flambeau.data.tensordict._tensorclass.casting import cast_to_annotation, keep_number
+from flambeau.data.tensordict._tensorclass.fields import OPTIONS, TENSORCLASS_NAMES, Options, make_fields
 from flambeau.data.tensordict._tensorclass.forwarding import add_forwards
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._torch_func import call_torch_function
@@ -23,36 +28,6 @@ from flambeau.data.tensordict.base import TensorDictBase
 T = TypeVar("T")
 
 _JOIN = ",\n"
-
-OPTIONS = ("autocast", "frozen", "nocast", "shadow", "tensor_only")
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """How a tensorclass treats its fields; see `tensorclass`."""
-
-    autocast: bool = False
-    frozen: bool = False
-    nocast: bool = False
-    shadow: bool = False
-    tensor_only: bool = False
-
-
-class FieldAccess:
-    """A field as an attribute: reads and writes the entry of its name."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        if instance is None:
-            raise AttributeError(f"type object {owner.__name__!r} has no attribute {self.name!r}")  # type: ignore[union-attr]
-        return instance._get_field(self.name)
-
-    def __set__(self, instance: Any, value: Any) -> None:
-        if instance._options.frozen:
-            raise dataclasses.FrozenInstanceError(f"cannot assign to field {self.name!r} of {type(instance).__name__}.")
-        instance._set_field(self.name, value)
 
 
 class TensorClassMeta(type):
@@ -102,11 +77,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         if "_is_template" in vars(cls) and vars(cls)["_is_template"]:
             return
         cls._is_template = False
-        from flambeau.data.tensordict._tensorclass.fields import make_fields
-
-        make_fields(cls)
-        from flambeau.data.tensordict._layout.pytree import register_tensorclass
-
+        make_fields(cls, TensorClass)
         register_tensorclass(cls)
 
     def __init__(
@@ -119,8 +90,6 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         lock: bool = False,
         **kwargs: Any,
     ) -> None:
-        from flambeau.data.tensordict._td import TensorDict
-
         values = self._bind(args, kwargs)
         inner = TensorDict({}, batch_size=batch_size, device=device, names=names)
         object.__setattr__(self, "_tensordict", inner)
@@ -364,8 +333,6 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
 
     @classmethod
     def _lazy_stack_of(cls, tensors: list[Any], dim: int) -> Any:
-        from flambeau.data.tensordict._td_functions import lazy_stack
-
         return cls._combined(lazy_stack, tensors, dim, None)
 
     @classmethod
@@ -386,8 +353,6 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         return self._wrap(copy.deepcopy(self._tensordict, memo))
 
     def __repr__(self) -> str:
-        from flambeau.data.tensordict._layout.printing import _entry
-
         inner = self._tensordict
         lines = [
             f"{name}={'None' if (value := inner._get_str(name)) is None else _entry(value)}"
@@ -395,10 +360,6 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         ]
         lines += [f"batch_size={inner.batch_size}", f"device={inner.device}", f"is_shared={inner.is_shared()}"]
         return f"{type(self).__name__}(\n{textwrap.indent(_JOIN.join(lines), '    ')})"
-
-
-# Names that annotations of tensorclasses may use although their modules do not import them.
-TENSORCLASS_NAMES: dict[str, Any] = {"Tensor": Tensor, "torch": torch, "TensorDictBase": TensorDictBase}
 
 
 def _inner(value: Any) -> Any:

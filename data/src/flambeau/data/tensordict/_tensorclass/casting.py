@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._tensorcollection import TensorCollection, is_tensorclass
 
 
@@ -42,15 +43,13 @@ def cast_to_annotation(value: Any, kind: Any, batch_size: torch.Size, device: to
 
 
 def _collection(value: Any, kind: type, batch_size: torch.Size, device: torch.device | None) -> Any:
-    from flambeau.data.tensordict._td import TensorDict
-
     if isinstance(value, kind):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, TensorCollection):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if is_tensorclass(kind) and isinstance(value, dict):
         return kind(**value, batch_size=batch_size, device=device)  # type: ignore[call-arg]
-    inner = TensorDict(value, batch_size=batch_size, device=device) if isinstance(value, dict) else value
+    inner = classes.TensorDict(value, batch_size=batch_size, device=device) if isinstance(value, dict) else value
     return kind.from_tensordict(inner) if is_tensorclass(kind) else inner  # type: ignore[attr-defined]
 
 
@@ -60,6 +59,4 @@ def keep_number(value: Any, batch_size: torch.Size, device: torch.device | None)
 
 
 def _bare(value: Any, batch_size: torch.Size, device: torch.device | None) -> Any:
-    from flambeau.data.tensordict._non_tensor.data import NonTensorData
-
-    return NonTensorData(value, batch_size=batch_size, device=device)
+    return classes.NonTensorData(value, batch_size=batch_size, device=device)

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from flambeau.data.tensordict._tensorclass.base import OPTIONS, Options, TensorClass, TensorClassMeta
-from flambeau.data.tensordict._tensorclass.fields import check_tensor_only
+from flambeau.data.tensordict._tensorclass.base import TensorClass, TensorClassMeta
+from flambeau.data.tensordict._tensorclass.fields import OPTIONS, Options, check_tensor_only
 from flambeau.data.tensordict.memmap.layout import TENSORCLASSES
 
 T = TypeVar("T")

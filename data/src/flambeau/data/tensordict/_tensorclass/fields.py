@@ -1,4 +1,4 @@
-"""Annotations of a class body as fields of a tensorclass."""
+"""Fields of a tensorclass: made of the annotations of a class body, read and written as attributes, with options."""
 
 from __future__ import annotations
 
@@ -7,15 +7,54 @@ import inspect
 import typing
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._tensorclass.base import TENSORCLASS_NAMES, FieldAccess, TensorClass
 from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict.base import TensorDictBase
 from flambeau.data.tensordict.memmap.layout import TENSORCLASSES
 
+# Names that annotations of tensorclasses may use although their modules do not import them.
+TENSORCLASS_NAMES: dict[str, Any] = {"Tensor": Tensor, "torch": torch, "TensorDictBase": TensorDictBase}
 
-def make_fields(cls: type[TensorClass]) -> None:
+
+OPTIONS = ("autocast", "frozen", "nocast", "shadow", "tensor_only")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """How a tensorclass treats its fields; see `tensorclass`."""
+
+    autocast: bool = False
+    frozen: bool = False
+    nocast: bool = False
+    shadow: bool = False
+    tensor_only: bool = False
+
+
+class FieldAccess:
+    """A field as an attribute: reads and writes the entry of its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            raise AttributeError(f"type object {owner.__name__!r} has no attribute {self.name!r}")  # type: ignore[union-attr]
+        return instance._get_field(self.name)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        if instance._options.frozen:
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {self.name!r} of {type(instance).__name__}.")
+        instance._set_field(self.name, value)
+
+
+def make_fields(cls: Any, root: type) -> None:
     """Turn the annotations of a class body into fields.
+
+    Args:
+        cls: the class.
+        root: `TensorClass`, whose attributes no field hides unless the class shadows.
 
     Raises:
         AttributeError: a field has the name of a method or property, and the class does not shadow.
@@ -23,7 +62,7 @@ def make_fields(cls: type[TensorClass]) -> None:
     """
     own = [name for name, kind in vars(cls).get("__annotations__", {}).items() if not _is_class_var(kind)]
     for name in own:
-        if not cls._options.shadow and hasattr(TensorClass, name):
+        if not cls._options.shadow and hasattr(root, name):
             raise AttributeError(
                 f"field {name!r} of {cls.__name__} would hide an attribute of tensordicts; rename it, or use "
                 "shadow=True."
@@ -45,7 +84,7 @@ def _is_class_var(kind: Any) -> bool:
     return typing.get_origin(kind) is ClassVar or kind is ClassVar or text.startswith(("ClassVar", "typing.ClassVar"))
 
 
-def check_tensor_only(cls: type[TensorClass]) -> None:
+def check_tensor_only(cls: Any) -> None:
     """Raise TypeError where a field of a `tensor_only` class is annotated as something else."""
     for name, kind in cls._annotations().items():
         if name not in cls._field_names:

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.data.tensordict._td import TensorDict
 from flambeau.data.tensordict.base import TensorDictBase
 
 # Methods whose result is an entry, or another structure, and stays what it is.
@@ -106,8 +107,6 @@ def _method(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _class_method(name: str, original: Callable[..., Any]) -> Any:
     def call(cls: Any, *args: Any, **kwargs: Any) -> Any:
-        from flambeau.data.tensordict._td import TensorDict
-
         result = getattr(TensorDict, name)(*args, **kwargs)
         return cls._from_class_method(result)
 

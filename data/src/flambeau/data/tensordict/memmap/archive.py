@@ -22,6 +22,7 @@ from torch import Tensor
 from flambeau.core.errors import UnsafeArchiveError
 from flambeau.core.files import replace
 from flambeau.data.tensordict.memmap import jsonable, nested
+from flambeau.data.tensordict.memmap.commit import recover
 from flambeau.data.tensordict.memmap.errors import LayoutError, MissingLayoutError, ReadOnlyError, TruncatedFileError
 from flambeau.data.tensordict.memmap.files import room_for
 from flambeau.data.tensordict.memmap.layout import META
@@ -238,8 +239,6 @@ def pack_memmap(
         MissingLayoutError: the folder holds no complete TensorDict.
         ValueError: the archive would lie in the folder.
     """
-    from flambeau.data.tensordict.memmap.commit import recover
-
     root, target = Path(prefix), Path(archive_path)
     recover(root)
     if not (root / META).is_file():

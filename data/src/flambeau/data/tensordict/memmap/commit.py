@@ -25,6 +25,7 @@ from flambeau.data.tensordict.memmap import jsonable
 from flambeau.data.tensordict.memmap.errors import LayoutError
 from flambeau.data.tensordict.memmap.files import create, room_for, sync
 from flambeau.data.tensordict.memmap.journal import JOURNAL, Journal
+from flambeau.data.tensordict.memmap.keys import candidates
 from flambeau.data.tensordict.memmap.layout import META, split_meta
 from flambeau.data.tensordict.memmap.parallel import pwrite_all, write_leaves
 from flambeau.data.tensordict.memmap.saving import Plan, join
@@ -126,7 +127,7 @@ def _replace_whole(plan: Plan, root: Path, num_threads: int, fsync: bool) -> Non
     except BaseException:
         shutil.rmtree(stage, ignore_errors=True)
         raise
-    with Journal.publish(root, jsonable.dumps(journal), fsync) as journal_text:
+    with Journal.publish(root, jsonable.dumps(journal), fsync, recover) as journal_text:
         _finish(root, journal_text)
     _sweep(root)
     if fsync:
@@ -207,8 +208,6 @@ def _move(source: Path, target: Path) -> None:
 
 def _listed(root: Path, folder: str) -> set[str]:
     """The files that the saved version in a folder consists of, as far as its records name them."""
-    from flambeau.data.tensordict.memmap.keys import candidates
-
     try:
         meta = json.loads((root / folder / META).read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError, ValueError):

@@ -21,13 +21,16 @@ import torch
 from torch import Tensor
 
 from flambeau.core.files import replace
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict.memmap import jsonable, nested, pickles
 from flambeau.data.tensordict.memmap.errors import LayoutError, MissingLayoutError
 from flambeau.data.tensordict.memmap.files import allocate, create, room_for
 from flambeau.data.tensordict.memmap.future import in_background
 from flambeau.data.tensordict.memmap.layout import dtype_named, kind_of
 from flambeau.data.tensordict.memmap.parallel import CHUNK_BYTES, pwrite_all, raw_bytes, run_all
+from flambeau.data.tensordict.memmap.saved import rebind
 from flambeau.data.tensordict.memmap.saving import give_record, is_lazy_stack, take_record
+from flambeau.data.tensordict.memmap.tensor import MemoryMappedTensor
 
 _TAIL = struct.Struct("<q")
 _WORD = 8
@@ -106,8 +109,6 @@ def _device_of(tensors: list[Tensor]) -> torch.device:
 
 def _storage(nbytes: int, device: torch.device, options: Options) -> Tensor:
     if options.share_memory and device.type == "cpu":
-        from flambeau.data.tensordict.memmap.tensor import MemoryMappedTensor
-
         return MemoryMappedTensor.empty((nbytes,), dtype=torch.uint8).as_subclass(Tensor)
     return torch.empty(nbytes, dtype=torch.uint8, device=device, pin_memory=options.pin_memory)
 
@@ -350,9 +351,7 @@ def adopt(structure: dict[str, Any], storage: Tensor, into: Any = None) -> Any:
     """
     made = _Maker(storage).collection(structure)
     if into is not None:
-        from flambeau.data.tensordict.memmap.saved import _rebind
-
-        made = _rebind(into, made)
+        made = rebind(into, made)
     made._consolidated = {"storage": storage, "metadata": structure}
     made.lock_()
     return made
@@ -399,8 +398,6 @@ class _Maker:
             raise LayoutError(f"{self.where} is damaged: its structure lacks {error}; consolidate again.") from error
 
     def _tensordict(self, structure: dict[str, Any]) -> Any:
-        from flambeau.data.tensordict._td import make_td
-
         meta = structure["cls_metadata"]
         data = {key: self._value(entry) for key, entry in structure["non_tensors"].items()}
         data |= self._leaves(structure)
@@ -411,7 +408,7 @@ class _Maker:
             data = {key: data[key] for key in structure["order"]}
         device = None if meta["device"] is None else self.storage.device
         names = meta["names"] if any(name is not None for name in meta["names"]) else None
-        return make_td(data, torch.Size(meta["batch_size"]), device, names)
+        return classes.make_td(data, torch.Size(meta["batch_size"]), device, names)
 
     def _leaves(self, structure: dict[str, Any]) -> dict[str, Tensor]:
         records = structure.get("tensor_types", {})
@@ -450,13 +447,11 @@ class _Maker:
         return part.view(dtype).view(shape)
 
     def _value(self, entry: list[Any]) -> Any:
-        from flambeau.data.tensordict._non_tensor.data import MetaData, NonTensorData
-
         data, size, device = entry[:3]
-        cls = NonTensorData
+        cls = classes.NonTensorData
         if len(entry) > 3:
             data = pickles.loads(bytes.fromhex(data), where=self.where, allow_pickle=self.allow_pickle)
-            cls = MetaData if entry[3] == "MetaData" else NonTensorData  # type: ignore[assignment]
+            cls = classes.MetaData if entry[3] == "MetaData" else classes.NonTensorData  # type: ignore[assignment]
         return cls(data, batch_size=torch.Size(size), device=device)
 
     def _tensorclass(self, structure: dict[str, Any]) -> Any:
@@ -469,14 +464,10 @@ class _Maker:
         return [values[index] for index in sorted(values)]
 
     def _lazy_stack(self, structure: dict[str, Any]) -> Any:
-        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-
-        return LazyStackedTensorDict(*self._parts(structure), stack_dim=structure["cls_metadata"]["stack_dim"])
+        return classes.LazyStackedTensorDict(*self._parts(structure), stack_dim=structure["cls_metadata"]["stack_dim"])
 
     def _stack(self, structure: dict[str, Any]) -> Any:
-        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
-
-        return NonTensorStack(*self._parts(structure), stack_dim=structure["cls_metadata"]["stack_dim"])
+        return classes.NonTensorStack(*self._parts(structure), stack_dim=structure["cls_metadata"]["stack_dim"])
 
 
 def from_consolidated(filename: str, *, allow_pickle: bool | None = None) -> Any:
@@ -524,9 +515,7 @@ def _from_file(path: str, into: Any, allow_pickle: bool | None = None) -> Any:
     memory = torch.empty(0, dtype=torch.uint8).set_(storage)
     made = _Maker(memory, path, allow_pickle).collection(structure)
     if into is not None:
-        from flambeau.data.tensordict.memmap.saved import _rebind
-
-        made = _rebind(into, made)
+        made = rebind(into, made)
     made._consolidated = {"storage": memory, "metadata": structure}
     made.lock_()
     return made

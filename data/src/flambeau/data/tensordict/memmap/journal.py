@@ -11,8 +11,9 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from flambeau.core.files import sync_directory
 from flambeau.data.tensordict.memmap.errors import LayoutError
@@ -28,8 +29,14 @@ class Journal:
 
     @staticmethod
     @contextlib.contextmanager
-    def publish(root: Path, text: bytes, fsync: bool) -> Iterator[bytes]:
+    def publish(root: Path, text: bytes, fsync: bool, recover: Callable[[Path], Any]) -> Iterator[bytes]:
         """Make a journal appear, held by this process within the block; waits until another one is done with.
+
+        Args:
+            root: the folder.
+            text: of the journal.
+            fsync: flush it to the disk.
+            recover: does what another journal in the folder says, if its writer died.
 
         Raises:
             LayoutError: another writer takes longer than a minute.
@@ -41,7 +48,7 @@ class Journal:
             if fsync:
                 os.fsync(descriptor)
             _lock(descriptor)
-            _appear(root, temporary)
+            _appear(root, temporary, recover)
             if fsync:
                 sync_directory(root)
             yield text
@@ -74,10 +81,8 @@ class Journal:
             _wait(root, deadline)
 
 
-def _appear(root: Path, temporary: Path) -> None:
+def _appear(root: Path, temporary: Path, recover: Callable[[Path], Any]) -> None:
     """Give a journal its name, unless another has it."""
-    from flambeau.data.tensordict.memmap.commit import recover
-
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:

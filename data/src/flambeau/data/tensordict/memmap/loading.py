@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict.memmap import nested, pickles
 from flambeau.data.tensordict.memmap.commit import recover
 from flambeau.data.tensordict.memmap.errors import LayoutError, MissingLayoutError
@@ -133,8 +134,6 @@ class Reader:
         return meta
 
     def _tensordict(self, folder: str, meta: dict[str, Any], where: str) -> Any:
-        from flambeau.data.tensordict._td import make_td
-
         entries, names = split_meta(meta)
         data: dict[str, Any] = {}
         try:
@@ -148,7 +147,7 @@ class Reader:
         device = self.device
         if device is None and meta.get("device"):
             device = torch.device(meta["device"])
-        return make_td(data, size, device, names)
+        return classes.make_td(data, size, device, names)
 
     def _nested(self, folder: str, key: str, size: torch.Size) -> Any:
         value = self.read(self._below(folder, key))
@@ -205,37 +204,31 @@ class Reader:
         return nested.to_jagged(flat, sizes)
 
     def _lazy_stack(self, folder: str, meta: dict[str, Any], where: str) -> Any:
-        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-
         parts: list[Any] = []
         while self.source.has(join(path := join(folder, str(len(parts))), META)):
             parts.append(self.read(path))
         if not parts:
             raise LayoutError(f"{where} is of a stack, but there is no folder 0 beside it; restore it, or save again.")
-        return LazyStackedTensorDict(*parts, stack_dim=meta["stack_dim"])
+        return classes.LazyStackedTensorDict(*parts, stack_dim=meta["stack_dim"])
 
     def _tensorclass(self, cls: Any, folder: str, meta: dict[str, Any]) -> Any:
         absent = {key: value for key, value in meta.items() if key not in RESERVED}
         return cls._from_saved(self.read(join(folder, "_tensordict")), absent)
 
     def _non_tensor(self, folder: str, meta: dict[str, Any], where: str) -> Any:
-        from flambeau.data.tensordict._non_tensor.data import MetaData, NonTensorData
-
         value = meta["data"] if "data" in meta else self._pickled(join(folder, "other.pickle"), where)["data"]
         name = meta["_type"].rpartition(".")[2].removesuffix("'>")
-        cls = MetaData if name == "MetaData" else NonTensorData
+        cls = classes.MetaData if name == "MetaData" else classes.NonTensorData
         return cls(value, batch_size=torch.Size(meta.get("shape", ())))
 
     def _non_tensor_stack(self, folder: str, meta: dict[str, Any], where: str) -> Any:
-        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
-
         data = meta.get("data")
         if data == "pickle.pkl":
             data = self._pickled(join(folder, "pickle.pkl"), where)
         if not isinstance(data, list):
             raise LayoutError(f"{where} has data of type {type(data).__name__}; expected a list.")
         shape = meta.get("shape")
-        return NonTensorStack._from_nested(data, None, None if shape is None else len(shape))
+        return classes.NonTensorStack._from_nested(data, None, None if shape is None else len(shape))
 
     def _pickled(self, path: str, where: str) -> Any:
         data = self.source.read(path)

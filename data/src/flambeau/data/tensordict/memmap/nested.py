@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from flambeau.data.tensordict.memmap.files import map_file
+from flambeau.data.tensordict.memmap.parallel import write_complete
 from flambeau.data.tensordict.memmap.shared import SharedHandle
-
-if TYPE_CHECKING:
-    from flambeau.data.tensordict.memmap.tensor import MemoryMappedTensor
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def to_jagged(flat: Tensor, sizes: Tensor) -> Tensor:
 
 
 def from_memory(
-    cls: type[MemoryMappedTensor],
+    cls: type[Tensor],
     storage: torch.UntypedStorage,
     dtype: torch.dtype,
     sizes: Tensor,
@@ -81,22 +79,18 @@ def from_memory(
     return made
 
 
-def from_file(cls: type[MemoryMappedTensor], path: str, dtype: torch.dtype, sizes: Tensor, mode: Any) -> Any:
+def from_file(cls: type[Tensor], path: str, dtype: torch.dtype, sizes: Tensor, mode: Any) -> Any:
     """A nested memory-mapped tensor over a file of flat elements."""
     storage, readonly = map_file(path, numel(sizes) * dtype.itemsize, mode)
     return from_memory(cls, storage, dtype, sizes, filename=path, readonly=readonly)
 
 
-def from_nested(
-    cls: type[MemoryMappedTensor], tensor: Tensor, path: str | None, *, sizes: Tensor | None, copy_data: bool
-) -> Any:
+def from_nested(cls: type[Tensor], tensor: Tensor, path: str | None, *, sizes: Tensor | None, copy_data: bool) -> Any:
     """A nested tensor copied into a file or shared memory."""
-    from flambeau.data.tensordict.memmap.tensor import _write
-
     parts = take_apart(tensor)
     table = parts.sizes if sizes is None else sizes
     if path is not None:
-        _write(path, parts.flat if copy_data else None, parts.flat.nbytes)
+        write_complete(path, parts.flat if copy_data else None, parts.flat.nbytes)
         return from_file(cls, path, tensor.dtype, table, "r+")
     handler = SharedHandle(max(parts.flat.nbytes, 1))
     made = from_memory(cls, handler.storage, tensor.dtype, table, handler=handler)
@@ -105,9 +99,7 @@ def from_nested(
     return made
 
 
-def rebuild(
-    cls: type[MemoryMappedTensor], where: str | SharedHandle, dtype: torch.dtype, sizes: Tensor, readonly: bool
-) -> Any:
+def rebuild(cls: type[Tensor], where: str | SharedHandle, dtype: torch.dtype, sizes: Tensor, readonly: bool) -> Any:
     """The nested tensor that a pickle describes."""
     if isinstance(where, SharedHandle):
         return from_memory(cls, where.storage, dtype, sizes, handler=where)

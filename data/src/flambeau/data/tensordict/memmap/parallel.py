@@ -10,11 +10,13 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from flambeau.core.files import replace
 from flambeau.data.tensordict.memmap.files import allocate, create, reopen, room_for
 
 CHUNK_BYTES = 64 << 20
@@ -55,6 +57,17 @@ def write_leaves(leaves: Sequence[Leaf], *, num_threads: int = 0, fsync: bool = 
     else:
         tasks.sort(key=lambda task: -task[0])
         run_all([task for _, task in tasks], num_threads)
+
+
+def write_complete(path: str, data: Tensor | None, nbytes: int) -> None:
+    """Write a tensor's file so that it appears complete, or replaces another complete one."""
+    temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+    try:
+        write_leaves([Leaf(temporary, data, nbytes)])
+        replace(Path(temporary), Path(path))
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def run_all(tasks: Iterable[Callable[[], Any]], num_threads: int) -> None:

@@ -56,6 +56,7 @@ class ReadOnly(MemoryMappedTensor):
 
 
 ReadOnly.__name__ = ReadOnly.__qualname__ = "MemoryMappedTensor"
+MemoryMappedTensor._read_only_class = ReadOnly
 
 
 def _writes(name: str) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout.keys import key_path
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict.memmap import archive, nested
 from flambeau.data.tensordict.memmap.commit import commit, write_meta
@@ -180,14 +181,14 @@ def load(prefix: Any, options: LoadOptions, *, subpath: Any = None, out: Any = N
         source = archive.ArchiveSource(root, options.mode or "c")
         loaded = reader(source).read(_archive_folder(source, subpath))
         loaded = _moved(loaded, device, options) if threaded else loaded
-        return loaded if out is None else _rebind(out, loaded)
+        return loaded if out is None else rebind(out, loaded)
     if subpath is not None:
         root = _folder(root, subpath)
     loaded = load_folder(root, reader, options.mode or "r+")  # type: ignore[arg-type]
     loaded = _moved(loaded, device, options) if threaded else loaded
     if device is None or device.type == "cpu":
         mark(loaded, root, options.robust_key, mapped=False)
-    return loaded if out is None else _rebind(out, loaded)
+    return loaded if out is None else rebind(out, loaded)
 
 
 def _moved(loaded: Any, device: Any, options: LoadOptions) -> Any:
@@ -203,8 +204,6 @@ def _moved(loaded: Any, device: Any, options: LoadOptions) -> Any:
 
 
 def _names(subpath: Any) -> list[str]:
-    from flambeau.data.tensordict._layout.keys import key_path
-
     return subpath.split("/") if isinstance(subpath, str) else list(key_path(subpath))
 
 
@@ -219,12 +218,12 @@ def _archive_folder(source: Source, subpath: Any) -> str:
     return "" if subpath is None else "/".join(encode_key(name) for name in _names(subpath))
 
 
-def _rebind(out: Any, loaded: Any) -> Any:
+def rebind(out: Any, loaded: Any) -> Any:
     """Put loaded entries into a tensordict that is there, locked or not; remove the others."""
     target, source = (out._tensordict, loaded._tensordict) if out._is_tensorclass else (out, loaded)
     if is_lazy_stack(target) and is_lazy_stack(source):
         for mine, new in zip(target.tensordicts, source.tensordicts, strict=True):
-            _rebind(mine, new)
+            rebind(mine, new)
     else:
         for key in [key for key in target._key_names() if source._get_str(key) is None]:
             target._del_str(key)
@@ -232,7 +231,7 @@ def _rebind(out: Any, loaded: Any) -> Any:
             mine = target._get_str(key)
             nested_both = isinstance(mine, TensorCollection) and isinstance(item, TensorCollection)
             if nested_both and not mine._is_non_tensor and not item._is_non_tensor:
-                _rebind(mine, item)
+                rebind(mine, item)
             else:
                 target._set_str(key, item, validated=True, ignore_lock=True)
     target._saved, target._is_memmap = source._saved, source._is_memmap

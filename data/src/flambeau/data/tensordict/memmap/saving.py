@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict.memmap import jsonable, nested, pickles
 from flambeau.data.tensordict.memmap.keys import encode_key
 from flambeau.data.tensordict.memmap.layout import META, type_string, with_extras
@@ -106,15 +107,11 @@ def _plan_entries(value: Any, folder: str, current: Plan) -> None:
 
 def _saved_class(value: Any) -> type:
     """The class that a collection comes back as: views and wrappers over tensors come back as TensorDicts."""
-    from flambeau.data.tensordict._td import TensorDict
-
     if value._is_non_tensor or value._is_tensorclass:
         return type(value)
     if is_lazy_stack(value):
-        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-
-        return LazyStackedTensorDict
-    return TensorDict
+        return classes.LazyStackedTensorDict
+    return classes.TensorDict
 
 
 def is_lazy_stack(value: Any) -> bool:
@@ -243,11 +240,9 @@ def attach(value: Any, folder: str, robust_key: bool, opened: Open, *, inplace: 
 
 
 def _filled(value: Any, entries: dict[str, Any], inplace: bool) -> Any:
-    from flambeau.data.tensordict._td import make_td
-
     if not inplace:
         names = value._names_or_none()
-        return make_td(entries, value.batch_size, CPU, None if names is None else list(names))
+        return classes.make_td(entries, value.batch_size, CPU, None if names is None else list(names))
     for key, item in entries.items():
         value._set_str(key, item, validated=True, ignore_lock=True)
     value._device = CPU

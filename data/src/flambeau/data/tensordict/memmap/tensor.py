@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 from torch._C import DisableTorchFunctionSubclass
 
-from flambeau.core.files import replace
 from flambeau.data.tensordict.memmap import nested
 from flambeau.data.tensordict.memmap.files import Mode, check_mode, create_sized, map_file
-from flambeau.data.tensordict.memmap.parallel import Leaf, write_leaves
+from flambeau.data.tensordict.memmap.parallel import write_complete
 from flambeau.data.tensordict.memmap.shared import SharedHandle
 
 _HANDLED: dict[Callable[..., Any], Callable[..., Any]] = {}
@@ -56,6 +55,7 @@ class MemoryMappedTensor(Tensor):
     _handler: SharedHandle | None
     _nested: nested.Jagged | None
     _readonly: bool
+    _read_only_class: ClassVar[type[MemoryMappedTensor]]  # `readonly.ReadOnly`, which puts itself here
 
     def __new__(  # noqa: D102 - the class's docstring has the arguments
         cls,
@@ -128,7 +128,7 @@ class MemoryMappedTensor(Tensor):
             if copy_data and nbytes:
                 made.as_subclass(Tensor).copy_(data.reshape(size))
             return made
-        _write(path, data.reshape(size) if copy_data else None, nbytes)
+        write_complete(path, data.reshape(size) if copy_data else None, nbytes)
         return cls._mapped(path, data.dtype, size, "r+")
 
     @classmethod
@@ -361,7 +361,7 @@ class MemoryMappedTensor(Tensor):
     ) -> Self:
         """A tensor at an offset, in elements, of mapped memory."""
         plain = torch.empty(0, dtype=dtype).set_(storage, offset, shape)
-        made: Any = plain.as_subclass(_read_only_class() if readonly else cls)
+        made: Any = plain.as_subclass(MemoryMappedTensor._read_only_class if readonly else cls)
         made._filename, made._handler, made._readonly, made._nested = filename, handler, readonly, None
         return made
 
@@ -450,12 +450,6 @@ def _rebuild(
     return made
 
 
-def _read_only_class() -> type[MemoryMappedTensor]:
-    from flambeau.data.tensordict.memmap.readonly import ReadOnly
-
-    return ReadOnly
-
-
 def _absolute(filename: str | Path) -> str:
     return os.path.abspath(filename)  # noqa: PTH100 - of a string, and links stay as they are
 
@@ -468,14 +462,3 @@ def _free(path: str, existsok: bool) -> None:
 def _check_device(device: Any) -> None:
     if device is not None and torch.device(device).type != "cpu":
         raise ValueError(f"device is {device}; files are mapped into the CPU's memory: pass None or 'cpu'.")
-
-
-def _write(path: str, data: Tensor | None, nbytes: int) -> None:
-    """Write a tensor's file so that it appears complete, or replaces another complete one."""
-    temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
-    try:
-        write_leaves([Leaf(temporary, data, nbytes)])
-        replace(Path(temporary), Path(path))
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

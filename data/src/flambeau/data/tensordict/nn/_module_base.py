@@ -27,6 +27,8 @@ class TensorDictModuleBase(nn.Module):
         tensor([2.])
     """
 
+    _has_distribution = False  # whether there is a `get_dist`, in a sequence too
+
     def __new__(cls, *args: Any, **kwargs: Any) -> TensorDictModuleBase:
         """The keys may be set before `Module.__init__` runs, and as attributes of the class."""
         self = super().__new__(cls)

@@ -38,6 +38,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         tensor([0., 0., 0.])
     """
 
+    _has_distribution = True
+
     def __init__(
         self,
         *modules: Any,
@@ -195,6 +197,4 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
 
 def _is_probabilistic(module: Any) -> bool:
-    from flambeau.data.tensordict.nn.probabilistic import ProbabilisticTensorDictModule
-
-    return isinstance(module, (ProbabilisticTensorDictModule, ProbabilisticTensorDictSequential))
+    return getattr(type(module), "_has_distribution", False)

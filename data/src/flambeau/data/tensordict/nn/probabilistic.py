@@ -62,6 +62,8 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         tensor([0.])
     """
 
+    _has_distribution = True
+
     def __init__(
         self,
         in_keys: Any,

@@ -15,7 +15,11 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._layout.index import normal_index
+from flambeau.data.tensordict._layout.keys import _unravel_key_to_tuple
+from flambeau.data.tensordict._lazy import LazyStackedTensorDict
+from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 from flambeau.data.tensordict._stored.base import StoredTensorDict
+from flambeau.data.tensordict._td import TensorDict, as_device, make_td
 from flambeau.data.tensordict.memmap import jsonable, pickles
 from flambeau.data.tensordict.store._bytes import dtype_of, to_bytes, to_tensor
 from flambeau.data.tensordict.store._connection import Connection, join_key, split_key
@@ -59,8 +63,6 @@ class LazyStackedTensorDictStore(StoredTensorDict):
         cache_metadata: bool = True,
         **redis_kwargs: Any,
     ) -> None:
-        from flambeau.data.tensordict._td import as_device
-
         where = {"unix_socket_path": unix_socket_path} if unix_socket_path else {"host": host, "port": port}
         self._connection = Connection.open(
             prefix, td_id or str(uuid.uuid4()), client, {**where, "db": db, **redis_kwargs}
@@ -166,9 +168,6 @@ class LazyStackedTensorDictStore(StoredTensorDict):
         return iter(dict.fromkeys(path[0] for path in self._paths()))
 
     def _kind(self, key: str) -> type | None:
-        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
-
         below = [path for path in self._paths() if path[0] == key]
         if not below:
             return None
@@ -223,8 +222,6 @@ class LazyStackedTensorDictStore(StoredTensorDict):
                 self._put(path, parts)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        from flambeau.data.tensordict._layout.keys import _unravel_key_to_tuple
-
         path = _unravel_key_to_tuple(index)
         if path:
             self._set_path(path, value)
@@ -268,8 +265,6 @@ class LazyStackedTensorDictStore(StoredTensorDict):
 
     def _element(self, index: int, only: str | None = None) -> Any:
         """One element as a TensorDict; only the entries of a key if one is given."""
-        from flambeau.data.tensordict._td import TensorDict, make_td
-
         td: TensorDict = make_td({}, self._inner, self._device)
         for path in self._paths():
             if only is not None and path[0] != only:
@@ -290,8 +285,6 @@ class LazyStackedTensorDictStore(StoredTensorDict):
         return list(values)
 
     def _local(self, indices: Sequence[int], only: str | None = None) -> Any:
-        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-
         return LazyStackedTensorDict(*[self._element(index, only) for index in indices], stack_dim=self.stack_dim)
 
     def to_local(self) -> Any:

@@ -12,7 +12,10 @@ from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.index import indexed_size
+from flambeau.data.tensordict._non_tensor.data import NonTensorData
+from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 from flambeau.data.tensordict._stored.base import WHOLE, StoredTensorDict
+from flambeau.data.tensordict._td import TensorDict, as_device, as_size
 from flambeau.data.tensordict.memmap import jsonable, pickles
 from flambeau.data.tensordict.store._bytes import (
     dtype_of,
@@ -67,8 +70,6 @@ class TensorDictStore(StoredTensorDict):
         cache_metadata: bool = True,
         **redis_kwargs: Any,
     ) -> None:
-        from flambeau.data.tensordict._td import as_device, as_size
-
         must_exist = redis_kwargs.pop("must_exist", False)
         where = {"unix_socket_path": unix_socket_path} if unix_socket_path else {"host": host, "port": port}
         self._connection = Connection.open(
@@ -176,8 +177,6 @@ class TensorDictStore(StoredTensorDict):
         **kwargs: Any,
     ) -> Self:
         """Copy a dict to a server."""
-        from flambeau.data.tensordict._td import TensorDict
-
         source = TensorDict.from_dict(input_dict, auto_batch_size=auto_batch_size, batch_size=batch_size)
         return cls.from_tensordict(
             source, backend=backend, host=host, port=port, db=db, unix_socket_path=unix_socket_path, prefix=prefix,
@@ -251,9 +250,6 @@ class TensorDictStore(StoredTensorDict):
         return meta
 
     def _kind(self, key: str) -> type | None:
-        from flambeau.data.tensordict._non_tensor.data import NonTensorData
-        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
-
         meta = self._meta(key)
         if "is_non_tensor" in meta:
             return NonTensorStack if "stack_ndim" in meta else NonTensorData
@@ -294,9 +290,6 @@ class TensorDictStore(StoredTensorDict):
         return to_tensor(data, (len(rows), *shape[1:]), dtype)[rest]
 
     def _value(self, full: str, meta: dict[str, str]) -> Any:
-        from flambeau.data.tensordict._non_tensor.data import NonTensorData
-        from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
-
         data = self._connection.client.get(self._connection.name("d", full))
         if meta["encoding"] == "json":
             value = json.loads(data)

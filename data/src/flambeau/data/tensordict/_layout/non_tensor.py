@@ -8,6 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether two values are equal: of one type, and `==` says so in one truth value."""
+    if first is second:
+        return True
+    if type(first) is not type(second):
+        return False
+    try:
+        return bool(first == second)
+    except (ValueError, TypeError, RuntimeError):  # arrays and the like, whose comparison is no truth value
+        return False
+
 
 def refit(value: Any, size: torch.Size) -> Any:
     """The entry in a result of this batch size: one value goes along, a stack of values only if it fits, else None."""
@@ -18,23 +32,19 @@ def refit(value: Any, size: torch.Size) -> Any:
 
 def resized(value: Any, size: torch.Size) -> Any:
     """The entry of new elements: one value stays it, in place of several stands None."""
-    from flambeau.data.tensordict.tensorclass import NonTensorData
-
     if hasattr(value, "_make"):
         return type(value)._make(value.data, size, value.device)
-    return NonTensorData(None, batch_size=size)
+    return classes.NonTensorData(None, batch_size=size)
 
 
 def padded(value: Any, pairs: Sequence[Sequence[int]]) -> Any:
     """With None before and after along the first dimensions: (before, after) for each of them."""
-    from flambeau.data.tensordict.tensorclass import NonTensorData
-
     for dim, (before, after) in enumerate(pairs):
         fillers = []
         for count in (before, after):
             size = list(value.batch_size)
             size[dim] = count
-            fillers.append([NonTensorData(None, batch_size=size)] if count else [])
+            fillers.append([classes.NonTensorData(None, batch_size=size)] if count else [])
         if before or after:
             value = torch.cat([*fillers[0], value, *fillers[1]], dim)
     return value
@@ -42,8 +52,6 @@ def padded(value: Any, pairs: Sequence[Sequence[int]]) -> Any:
 
 def choose(value: Any, condition: Tensor, other: Any) -> Any:
     """The elements of one entry where a condition holds, else those of another."""
-    from flambeau.data.tensordict._non_tensor.data import same
-
     size = value.batch_size
     if hasattr(value, "_make") and hasattr(other, "_make") and same(value.data, other.data):
         return value
