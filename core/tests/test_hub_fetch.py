@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from flambeau.core.errors import DownloadError, GatedError, HashMismatchError, HubWarning, OfflineError
-from flambeau.core.hub import downloads, fetch
+from flambeau.core.hub import cached, downloads, fetch
 from flambeau.core.testing.server import FileServer, Reply
 
 DATA = random.Random(0).randbytes(400_000)
@@ -407,6 +407,21 @@ def test_a_server_that_wants_to_know_who_asks_is_reported_as_gated(get, server, 
     assert len(server.requests()) == 1
 
 
+def test_a_malformed_mirror_is_passed_over(get, server):
+    server.always["bad"] = Reply(status=404)
+    assert get("bad", sha256=SHA, mirrors=["http://[", server.url("a.bin")]).read_bytes() == DATA
+
+
+@pytest.mark.parametrize("length", ["abc", "-5", "\u00b2", "9" * 5000, "1.5"])
+def test_a_content_length_that_is_no_number_makes_the_next_mirror_be_asked(get, server, length):
+    for name in ("bad", "other"):
+        server.files[name] = DATA
+        server.always[name] = Reply(headers={"Content-Length": length})
+    assert get("bad", sha256=SHA, mirrors=[server.url("a.bin")]).read_bytes() == DATA
+    with pytest.raises(DownloadError, match="could not be fetched"):
+        get("other", retries=0)
+
+
 def test_mirrors_are_asked_in_order_and_the_error_lists_what_each_said(get, server, tmp_path):
     paths = ["one", "two", "three"]
     with pytest.raises(DownloadError) as caught:
@@ -568,10 +583,53 @@ def test_a_file_name_that_is_a_path_is_refused(name):
         fetch("https://host.invalid/a", filename=name)
 
 
-@pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://host/a", "/etc/passwd", "C:\\a", "https:///a", "data:,a"])
+@pytest.mark.parametrize("url", ["ftp://host/a", "/etc/passwd", "C:\\a", "https:///a", "data:,a"])
 def test_other_schemes_are_refused(url):
     with pytest.raises(ValueError, match=r"cannot be fetched.*pathlib\.Path"):
         fetch(url)
+
+
+@pytest.mark.parametrize("url", ["http://[", "https://[::1/a", "http://host:port/a", "http://host:99999999/a"])
+def test_a_malformed_url_is_refused_with_the_forms_that_are_understood(url):
+    with pytest.raises(ValueError, match=r"malformed.*expected an http or https URL"):
+        fetch(url)
+
+
+def test_a_file_url_gives_the_file_itself_verified(tmp_path):
+    there = tmp_path / "a b.bin"
+    there.write_bytes(DATA)
+    assert fetch(there.as_uri(), sha256=SHA, size=len(DATA)) == there
+    assert cached(there.as_uri(), sha256=SHA) == there
+    with pytest.raises(HashMismatchError):
+        fetch(there.as_uri(), sha256="0" * 64)
+
+
+def test_a_file_url_is_copied_under_the_name_asked_for_and_again_when_it_changed(tmp_path):
+    there, root = tmp_path / "a.bin", tmp_path / "root"
+    there.write_bytes(b"old")
+    path = fetch(there.as_uri(), root=root, filename="b.bin")
+    assert (path, path.read_bytes(), there.read_bytes()) == (root / "b.bin", b"old", b"old")
+    there.write_bytes(b"new")
+    os.utime(there, ns=(path.stat().st_mtime_ns + 1,) * 2)
+    assert fetch(there.as_uri(), root=root, filename="b.bin").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("url", ["file://other.host/etc/passwd", "file:relative", "file:///", "file://["])
+def test_a_file_url_that_names_no_file_of_this_machine_is_refused(url):
+    with pytest.raises(ValueError, match="expected file:///path"):
+        fetch(url)
+
+
+def test_a_file_url_without_a_file_is_a_download_error(tmp_path):
+    with pytest.raises(DownloadError, match="check the path"):
+        fetch((tmp_path / "absent").as_uri())
+
+
+def test_a_home_that_cannot_be_written_is_named_with_the_remedy(server, tmp_path, monkeypatch):
+    tmp_path.joinpath("home").write_text("a file where the folder should be")
+    monkeypatch.setenv("FLAMBEAU_HOME", str(tmp_path / "home"))
+    with pytest.raises(DownloadError, match="FLAMBEAU_HOME"):
+        fetch(server.url("a.bin"))
 
 
 def test_a_password_in_a_url_is_refused_and_not_repeated():

@@ -97,11 +97,27 @@ def test_redirects_in_a_circle_end(here):
     assert len(here.requests()) == 11
 
 
-@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://host/a", "http://me:secret@127.0.0.1/a", "gopher:x"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "file:///etc/passwd",
+        "ftp://host/a",
+        "http://me:secret@127.0.0.1/a",
+        "gopher:x",
+        "http://[",
+        "//[::1",
+        "http://h:x/",
+    ],
+)
 def test_a_redirect_to_anything_but_a_plain_web_address_is_refused(here, target):
     here.always["old"] = Reply(redirect=target)
     with pytest.raises(DownloadError, match="refused a redirect"):
         fetch(here.url("old"))
+
+
+def test_a_mirror_whose_redirect_is_malformed_leaves_the_turn_to_the_next(here, there):
+    here.always["old"] = Reply(redirect="http://[")
+    assert fetch(here.url("old"), sha256=SHA, mirrors=[there.url("a")]).read_bytes() == DATA
 
 
 def test_a_redirect_from_https_to_http_is_refused_and_the_other_way_allowed():

@@ -85,13 +85,15 @@ def read_config() -> dict[str, Any]:
     """The user's choices; an absent file is an empty dictionary.
 
     Raises:
-        ConfigError: the file is not a JSON object.
+        ConfigError: the file cannot be read or is not a JSON object.
     """
     path = config_path()
     try:
         text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read ({error}); correct it or set FLAMBEAU_HOME.") from error
     try:
         config = json.loads(text)
     except ValueError as error:
@@ -102,11 +104,20 @@ def read_config() -> dict[str, Any]:
 
 
 def update_config(change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """Apply `change` to the configuration under a lock and write it back whole; returns what was written."""
+    """Apply `change` to the configuration under a lock and write it back whole; returns what was written.
+
+    Raises:
+        ConfigError: the file is damaged, or cannot be written.
+    """
     path = config_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with lock(path):
-        config = read_config()
-        change(config)
-        write_atomic(path, json.dumps(config, indent=2, sort_keys=True) + "\n")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with lock(path):
+            config = read_config()
+            change(config)
+            write_atomic(path, json.dumps(config, indent=2, sort_keys=True) + "\n")
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be written ({error.strerror or error}); set FLAMBEAU_HOME to a folder that you may write to."
+        ) from error
     return config

@@ -6,6 +6,7 @@ Listings ask about every record, so that nothing is imported, read or hashed her
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +33,7 @@ def weights_of(record: Mapping[str, Any]) -> Weights:
 
 def anything_fetched() -> bool:
     """Whether there is a folder of fetched files at all."""
-    return (home() / "files").is_dir()
+    return os.path.isdir(home() / "files")  # noqa: PTH112  # a folder that may not be looked into holds nothing
 
 
 def cached_path(record: Mapping[str, Any], *, fetched: bool | None = None) -> Path | None:
@@ -57,7 +58,7 @@ def cached_path(record: Mapping[str, Any], *, fetched: bool | None = None) -> Pa
     from flambeau.core.weights.sources import expected_sha256
 
     path = cache.final_path(url, cache.Expected.of(expected_sha256(weights_of(record)), None), None, None)
-    return path if path.is_file() else None
+    return path if os.path.isfile(path) else None  # noqa: PTH113
 
 
 def fetch(record: Mapping[str, Any], *, offline: bool = False) -> Path:

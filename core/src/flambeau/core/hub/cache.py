@@ -25,8 +25,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from flambeau.core.environment import home
-from flambeau.core.errors import HashMismatchError, HubWarning
+from flambeau.core.errors import DownloadError, HashMismatchError, HubWarning
 from flambeau.core.files import safe_name, write_atomic
+from flambeau.core.hub.addresses import FILE, check, local_path
 from flambeau.core.hub.temporary_files import in_progress, siblings
 
 _CORRUPT_KEPT_S = 24 * 3600.0
@@ -103,6 +104,14 @@ def final_path(url: str, expected: Expected, filename: str | None, root: str | o
         return folder / safe_name(filename)
     prefix = f"{expected.sha256[:16]}-" if expected.sha256 else ""
     return folder / (prefix + safe_name(url_name(url), most_bytes=200 - len(prefix)))
+
+
+def unwritable(final: Path, error: OSError) -> DownloadError:
+    """What to raise where the folder of a file cannot be made or written."""
+    return DownloadError(
+        f"{final.parent} cannot be written ({error.strerror or error}), so that {final.name} has no place. Set "
+        "FLAMBEAU_HOME to a folder that you may write to, or pass root=."
+    )
 
 
 def url_name(url: str) -> str:
@@ -233,7 +242,11 @@ def cached(
     from flambeau.core.hub import embedded, huggingface
 
     expected = Expected.of(sha256, None)
+    check(url)
     try:
+        if url.startswith(FILE) and filename is None and root is None:
+            local = local_path(url)
+            return expected.verified(local) if local.is_file() else None
         if embedded.is_embedded(url) or huggingface.is_hugging_face(url):
             there = embedded.find(url) if embedded.is_embedded(url) else huggingface.find(url)
             return there and expected.verified(there)

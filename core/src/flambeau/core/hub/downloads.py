@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from flambeau.core.errors import DiskFullError, DownloadError, GatedError, HashMismatchError
-from flambeau.core.hub.cache import Expected, cache_size, clear_corrupt, inspect, write_sidecar
+from flambeau.core.hub.cache import Expected, cache_size, clear_corrupt, inspect, unwritable, write_sidecar
 from flambeau.core.hub.partial_files import Origin, Partial, adopt, remove_abandoned
 from flambeau.core.hub.transport import Client, Response, TransferError, check_url
 from flambeau.core.progress import progress
@@ -22,7 +22,9 @@ _LONGEST_PAUSE_S = 30.0
 # A server that asks for more than this will not be waited for.
 _LONGEST_WAIT_S = 300.0
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-_CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)")
+_UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+_NUMBER = r"[0-9]{1,18}"  # bytes; a number that no file reaches is none
+_CONTENT_RANGE = re.compile(rf"bytes (?:({_NUMBER})-{_NUMBER}|\*)/({_NUMBER}|\*)")
 
 pause = time.sleep
 
@@ -31,7 +33,8 @@ def sources(url: str, mirrors: Iterable[str]) -> list[str]:
     """All URLs to ask for a file, in order: what `FLAMBEAU_MIRRORS` makes of one comes before it.
 
     Raises:
-        ValueError: a URL that cannot be fetched, or a malformed variable.
+        ValueError: the URL itself cannot be fetched, or a malformed variable. A mirror that cannot is passed over when
+            its turn comes.
     """
     rules = []
     for pair in filter(None, os.environ.get("FLAMBEAU_MIRRORS", "").split(";")):
@@ -43,8 +46,7 @@ def sources(url: str, mirrors: Iterable[str]) -> list[str]:
     for each in (url, *mirrors):
         urls |= {to + each.removeprefix(prefix): None for prefix, to in rules if each.startswith(prefix)}
         urls[each] = None
-    for each in urls:
-        check_url(each)
+    check_url(url)
     return list(urls)
 
 
@@ -73,6 +75,8 @@ class Download:
             except OSError as error:
                 if error.errno in _DISK_FULL:
                     raise self._disk_full() from error
+                if error.errno in _UNWRITABLE and not isinstance(error, DownloadError):
+                    raise unwritable(self.final, error) from error
                 raise
             finally:
                 if self._position == 0:
@@ -290,8 +294,20 @@ def _content_range(response: Response) -> tuple[int | None, int | None]:
 
 
 def _length(response: Response) -> int | None:
-    text = response.headers.get("Content-Length") or ""
-    return int(text) if text.isdigit() and not response.headers.get("Transfer-Encoding") else None
+    """The size of the body, None where it is not announced.
+
+    Raises:
+        TransferError: what is announced is no number, so that nobody could tell whether all of it came.
+    """
+    text = (response.headers.get("Content-Length") or "").strip()
+    if not text or response.headers.get("Transfer-Encoding"):
+        return None
+    if not re.fullmatch(_NUMBER, text):
+        raise TransferError(
+            f"{response.url}: the server announces a Content-Length of {text[:40]!r}, expected a number of bytes.",
+            url=response.url,
+        )
+    return int(text)
 
 
 def _refused(url: str, status: int) -> GatedError:

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from flambeau.core.errors import DownloadError
-
-_SCHEME = "package:"
+from flambeau.core.hub.addresses import PACKAGE, split_package
+from flambeau.core.packages import package_folders
 
 
 def is_embedded(url: str) -> bool:
     """Whether a URL names a file inside an installed package."""
-    return url.startswith(_SCHEME)
+    return url.startswith(PACKAGE)
 
 
 def find(url: str) -> Path | None:
-    """The installed file, or None where the package or the file is absent. The package itself is not imported.
+    """The installed file, or None where the package or the file is absent. Nothing is imported.
 
     Raises:
         ValueError: not of the form `package:importable.package/relative/path`.
     """
-    package, _, relative = url.removeprefix(_SCHEME).partition("/")
-    path = PurePosixPath(relative)
-    plain = relative and not path.is_absolute() and ".." not in path.parts and not set("\\:\0") & set(relative)
-    if not plain or not all(part.isidentifier() for part in package.split(".")):
-        raise ValueError(f"{url!r} is malformed; expected package:importable.package/relative/path, without '..'.")
-    try:
-        spec = importlib.util.find_spec(package)
-    except ModuleNotFoundError:
-        return None
-    # An editable install may spread one package over several folders.
-    folders = (spec.submodule_search_locations or ()) if spec else ()
-    return next((found for folder in folders if (found := Path(folder, path)).is_file()), None)
+    package, relative = split_package(url)
+    return next((found for folder in package_folders(package) if (found := Path(folder, relative)).is_file()), None)
 
 
 def locate(url: str) -> Path:
@@ -43,7 +32,7 @@ def locate(url: str) -> Path:
     """
     path = find(url)
     if path is None:
-        package, _, relative = url.removeprefix(_SCHEME).partition("/")
+        package, relative = split_package(url)
         raise DownloadError(
             f"{url}: no file {relative!r} in an installed package {package!r}. Install or reinstall the distribution "
             "that carries it.",

@@ -15,10 +15,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flambeau.core.environment import flag
-from flambeau.core.errors import HashMismatchError, OfflineError
+from flambeau.core.errors import DownloadError, HashMismatchError, OfflineError
 from flambeau.core.files import lock, safe_name
 from flambeau.core.hub import embedded, huggingface
-from flambeau.core.hub.cache import Expected, file_digest, final_path, url_name, usable, verify, write_sidecar
+from flambeau.core.hub.addresses import FILE, check, local_path
+from flambeau.core.hub.cache import (
+    Expected,
+    file_digest,
+    final_path,
+    unwritable,
+    url_name,
+    usable,
+    verify,
+    write_sidecar,
+)
 from flambeau.core.progress import wanted
 
 _in_process: weakref.WeakValueDictionary[Path, _Turn] = weakref.WeakValueDictionary()
@@ -46,7 +56,8 @@ def fetch(
 
     Args:
         url: http or https; `package:importable.package/file` for a file that an installed package carries;
-            `hf://owner/name/file[@revision]` through `huggingface_hub`. A path object is verified and returned.
+            `hf://owner/name/file[@revision]` through `huggingface_hub`; `file:///path`. A file of this machine, which a
+            path object means too, is verified and returned, or copied where `root` or `filename` is given.
         sha256: expected digest in hex, whole or its first 8 digits and more.
         size: expected number of bytes.
         filename: the name to store it under; default: the URL's, after the first 16 digits of a known digest.
@@ -74,6 +85,9 @@ def fetch(
     if not isinstance(url, str):
         verify(url, sha256=sha256, size=size)
         return Path(url)
+    check(url)
+    if url.startswith(FILE):
+        return _from_this_machine(url, expected, filename, root)
     if embedded.is_embedded(url):
         return expected.verified(embedded.locate(url))
     offline = flag("FLAMBEAU_OFFLINE") if offline is None else offline
@@ -96,12 +110,28 @@ def fetch(
             f"{final} ({expected}).",
             url=url,
         )
-    final.parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(final)
     with _turn(final), lock(final, timeout_s=10 * timeout, waiting=lambda s: _report_waiting(final, s, progress)):
         if usable(final, expected, url=whose):  # another thread or process had it meanwhile
             return final
         client = Client(url, headers or {}, timeout)
         return Download(final, urls, expected, client, retries=retries, show=progress).run()
+
+
+def _from_this_machine(url: str, expected: Expected, filename: str | None, root: str | os.PathLike[str] | None) -> Path:
+    """Upstream: loaders take `file://` addresses, through `urllib`."""
+    path = local_path(url)
+    if not path.is_file():
+        raise DownloadError(f"{url}: there is no file {path}; check the path.", url=url)
+    expected.verified(path)
+    if filename is None and root is None:
+        return path
+    final = final_path(url, expected, filename, root)
+    if not usable(final, expected, url=url) or final.stat().st_mtime_ns < path.stat().st_mtime_ns:
+        _make_folder(final)
+        stat = _copy(path, final, expected)
+        write_sidecar(final, stat, file_digest(path), expected, url=url)
+    return final
 
 
 def _from_hugging_face(
@@ -167,6 +197,13 @@ def _copy(source: Path, final: Path, expected: Expected) -> os.stat_result:
     except BaseException:
         partial.discard()
         raise
+
+
+def _make_folder(final: Path) -> None:
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(final, error) from error
 
 
 class _Turn:

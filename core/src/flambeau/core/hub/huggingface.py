@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flambeau.core.errors import DownloadError, GatedError, HubError, OfflineError
+from flambeau.core.hub.addresses import HUGGING_FACE, split_hugging_face
 
 if TYPE_CHECKING:
     from types import ModuleType
-
-_SCHEME = "hf://"
-_KINDS = {"datasets": "dataset", "spaces": "space"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Reference:
 
 def is_hugging_face(url: str) -> bool:
     """Whether a URL names a file of the Hugging Face hub."""
-    return url.startswith(_SCHEME)
+    return url.startswith(HUGGING_FACE)
 
 
 def parse(url: str) -> Reference:
@@ -40,14 +38,7 @@ def parse(url: str) -> Reference:
     Raises:
         ValueError: a part is missing.
     """
-    path, at, revision = url.removeprefix(_SCHEME).rpartition("@")
-    path, revision = (path, revision) if at else (revision, "")
-    first, _, rest = path.partition("/")
-    kind, path = (_KINDS[first], rest) if first in _KINDS else ("model", path)
-    owner, name, file = (*path.split("/", 2), "", "")[:3]
-    if not (owner and name and file) or (at and not revision) or ".." in file.split("/"):
-        raise ValueError(f"{url!r} is malformed; expected hf://owner/name/file or hf://owner/name/file@revision.")
-    return Reference(f"{owner}/{name}", file, revision or None, kind)
+    return Reference(*split_hugging_face(url))
 
 
 def find(url: str) -> Path | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import email.utils
 import os
+import re
 import string
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote, urljoin, urlsplit
 
 from flambeau.core.errors import DownloadError
+from flambeau.core.hub.addresses import split_web
 from flambeau.core.hub.tokens import bearer_token
 
 if TYPE_CHECKING:
@@ -119,7 +121,10 @@ class Client:
         Raises:
             TransferError: no answer, or a redirect that must not be followed.
         """
-        url = first = check_url(url)
+        try:
+            url = first = check_url(url)
+        except ValueError as error:  # of a mirror: the next one may do
+            raise TransferError(str(error), url=url) from error
         for _ in range(_MOST_REDIRECTS + 1):
             response = _send(url, self._fields(first, url) | dict(extra or {}), self.timeout)
             target = response.headers.get("Location") if response.status in _REDIRECTS else None
@@ -146,17 +151,9 @@ def check_url(url: str) -> str:
     """Return an http or https URL in the form that is sent, percent-encoded.
 
     Raises:
-        ValueError: another scheme, no host, or a user name and password inside.
+        ValueError: malformed, another scheme, no host, or a user name and password inside.
     """
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(
-            f"{url!r} cannot be fetched; expected an http or https URL, hf://owner/name/file, or package:name/file. "
-            "For a file on this machine pass a pathlib.Path."
-        )
-    if "@" in parts.netloc:
-        host = parts.netloc.rpartition("@")[2]
-        raise ValueError(f"the URL for {host} holds a user name; put a token into FLAMBEAU_TOKEN_FILE instead.")
+    split_web(url)
     return quote(url, safe=string.punctuation)
 
 
@@ -166,14 +163,15 @@ def redirect(url: str, location: str) -> str:
     Raises:
         TransferError: from https to http, to another scheme, or to a URL with a user name.
     """
-    # http.client hands header bytes over as Latin-1.
-    target = urljoin(url, quote(location, encoding="iso-8859-1", safe=string.punctuation)).partition("#")[0]
+    try:
+        # http.client hands header bytes over as Latin-1.
+        target = urljoin(url, quote(location, encoding="iso-8859-1", safe=string.punctuation)).partition("#")[0]
+        target = check_url(target)
+    except ValueError as error:  # also of `urljoin`, for what it cannot take apart
+        raise TransferError(f"{url}: refused a redirect. {error}", url=url) from error
     if urlsplit(url).scheme == "https" and urlsplit(target).scheme == "http":
         raise TransferError(f"{url}: refused a redirect from https to http, {target}.", url=url)
-    try:
-        return check_url(target)
-    except ValueError as error:
-        raise TransferError(f"{url}: refused a redirect. {error}", url=url) from error
+    return target
 
 
 def _origin(url: str) -> tuple[str, str]:
@@ -224,8 +222,10 @@ def _send_stdlib(url: str, headers: Mapping[str, str], timeout: float) -> Respon
     import urllib.request
 
     class Refuse(urllib.request.HTTPRedirectHandler):
-        def redirect_request(self, *arguments: object) -> None:
-            return None
+        def http_error_302(self, req: Any, fp: Any, code: int, msg: str, headers: Any) -> Any:
+            """Leave the redirect alone: it comes out as an `HTTPError`."""
+
+        http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
 
     handlers: list[urllib.request.BaseHandler] = [Refuse()]
     if url.startswith("https:"):
@@ -276,10 +276,10 @@ def _seconds(retry_after: str | None) -> float | None:
     """A `Retry-After` field in seconds from now; it may also be a date."""
     if not retry_after:
         return None
-    if retry_after.strip().isdigit():
+    if re.fullmatch(r"\s*[0-9]{1,18}\s*", retry_after):
         return float(retry_after)
     try:
         moment = email.utils.parsedate_to_datetime(retry_after)
-    except ValueError:
+        return max(0.0, moment.timestamp() - time.time())
+    except (ValueError, OverflowError):  # no date, or one beyond the calendar
         return None
-    return max(0.0, moment.timestamp() - time.time())

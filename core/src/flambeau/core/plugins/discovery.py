@@ -7,8 +7,6 @@ are code alone or add code to a manifest, `flambeau` (value: a module with hook 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -17,6 +15,7 @@ from flambeau.core import API_VERSION
 from flambeau.core.environment import config_path, read_config
 from flambeau.core.errors import ConfigError, ManifestError, PluginError
 from flambeau.core.manifest.reading import SCHEMA_VERSION, check_head, check_tables, parse_manifest
+from flambeau.core.packages import package_folders
 from flambeau.core.plugins.distributions import Declaration, declarations, version_of
 from flambeau.core.plugins.plugin import NAME_PATTERN, Plugin
 from flambeau.core.plugins.requirements import satisfies
@@ -196,33 +195,3 @@ def _locate(declared: Declaration) -> Path:
     places = ", ".join(folders) or "sys.path"
     missing = f"its manifest {file} is not in {places}" if folders else f"its package {package!r} cannot be found"
     raise PluginError(f"{missing}; reinstall {declared.distribution}.")
-
-
-def package_folders(package: str) -> list[str]:
-    """Where a package's files are, found without importing it or its parents; empty where there is none.
-
-    `importlib.util.find_spec` would import the parents: slow, and theirs to fail.
-    """
-    folders: Sequence[str] | None = None
-    name = ""
-    for part in package.split("."):
-        name = f"{name}.{part}" if name else part
-        loaded = getattr(sys.modules.get(name), "__path__", None)
-        folders = list(loaded) if loaded is not None else _search(name, folders)
-    return list(folders or ())
-
-
-def _search(name: str, parents: Sequence[str] | None) -> list[str]:
-    for finder in sys.meta_path:
-        find = getattr(finder, "find_spec", None)
-        try:
-            spec = find(name, parents) if find else None
-        except KeyError:
-            # Python's finder wants to track the parent of a namespace inside a namespace, which is not imported.
-            last = name.rpartition(".")[2]
-            return [str(folder) for parent in parents or () if (folder := Path(parent, last)).is_dir()]
-        if spec and spec.submodule_search_locations is not None:
-            return list(spec.submodule_search_locations)
-        if spec:
-            return [str(Path(spec.origin).parent)] if spec.has_location and spec.origin else []
-    return []

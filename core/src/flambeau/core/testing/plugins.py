@@ -203,7 +203,7 @@ def _import_time(subject: PluginSubject) -> None:
 @CHECKS.check("typed")
 def _typed(subject: PluginSubject) -> None:
     """The package carries `py.typed`."""
-    from flambeau.core.plugins.discovery import package_folders
+    from flambeau.core.packages import package_folders
 
     folders = package_folders(subject.package)
     if not any((Path(folder) / "py.typed").is_file() for folder in folders):
