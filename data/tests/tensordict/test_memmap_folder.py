@@ -436,6 +436,28 @@ def test_a_consolidated_file_is_mapped_with_all_it_held(tmp_path):
     assert TensorDict.from_consolidated(tmp_path / "one")["a"].sum() == 0
 
 
+@pytest.mark.parametrize(
+    "word", ["nested", "leaves", "cls", "cls_metadata", "non_tensors", "order", "tensor_types", "below", "0"]
+)
+def test_a_key_may_be_any_word_of_the_consolidated_format(tmp_path, word):
+    td = TensorDict({"z": torch.ones(2), word: {"x": torch.arange(3), word: {"y": torch.ones(1)}}, "s": "q"})
+    td.consolidate(tmp_path / "one")
+    for read in (TensorDict.from_consolidated(tmp_path / "one"), pickle.loads(pickle.dumps(td.consolidate()))):
+        assert (read == td).all() and list(read.keys(True)) == list(td.keys(True))
+    moved = td.consolidate().to("meta")
+    assert moved[word, word].device.type == "meta"
+
+
+@pytest.mark.parametrize("key", ["<NJT>k", "<NT>k", "<NT_SIZES>k", "<NJT_VALUES>k", "<NJT_OFFSETS>k"])
+def test_a_key_may_look_like_a_part_of_a_ragged_tensor(tmp_path, key):
+    ragged = torch.nested.nested_tensor([torch.ones(2, 3), torch.zeros(1, 3)], layout=torch.jagged)
+    td = TensorDict({key: torch.arange(3), "j": ragged, "n": {key: torch.ones(2)}})
+    td.consolidate(tmp_path / "one")
+    loaded = TensorDict.from_consolidated(tmp_path / "one")
+    assert list(loaded.keys(True)) == list(td.keys(True))
+    assert loaded[key].tolist() == [0, 1, 2] and loaded["n", key].tolist() == [1, 1]
+
+
 def test_a_consolidated_file_that_was_cut_is_named(tmp_path):
     sample().consolidate(tmp_path / "one")
     os.truncate(tmp_path / "one", 100)

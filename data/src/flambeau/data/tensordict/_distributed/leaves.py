@@ -146,7 +146,7 @@ def pack(td: Any) -> tuple[Tensor, Tensor]:
 
 def unpack(text: Tensor, storage: Tensor) -> Any:
     """The tensordict of what `pack` gave, over the storage."""
-    made = consolidated.adopt(json.loads(bytes(text.cpu().numpy())), storage)
+    made = consolidated.adopt(consolidated.Structure(*json.loads(bytes(text.cpu().numpy()))), storage)
     made.unlock_()
     return made
 

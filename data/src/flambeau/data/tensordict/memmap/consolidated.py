@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -35,7 +35,10 @@ from flambeau.data.tensordict.memmap.tensor import MemoryMappedTensor
 _TAIL = struct.Struct("<q")
 _WORD = 8
 _MARK = b"flambeau"
-_BESIDE = ("order", "tensor_types", "nested")
+# What the format says of a collection; nested collections stand beside it under their keys.
+_OWN = frozenset({"cls", "non_tensors", "leaves", "cls_metadata"})
+# How the names of the parts of a ragged tensor begin.
+_RAGGED = ("<NJT", "<NT>", "<NT_SIZES>")
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,29 @@ class Options:
     share_memory: bool = False
     pin_memory: bool = False
     metadata: bool = False
+
+
+class Structure(NamedTuple):
+    """What a collection is made of.
+
+    Attributes:
+        plain: what the format has a place for, which is all that the tensordict library reads.
+        beside: the rest. "order" of the keys; "tensor_types"; "leaves" whose keys look like parts of ragged tensors and
+            "nested" collections whose keys are words of the format, which would be taken for those; and "below", the
+            same of nested collections by their keys.
+    """
+
+    plain: dict[str, Any]
+    beside: dict[str, Any]
+
+    def child(self, key: str) -> Structure:
+        """The structure of a nested collection."""
+        nested = self.beside.get("nested", {})
+        return Structure(nested[key] if key in nested else self.plain[key], self.beside.get("below", {}).get(key, {}))
+
+    def nested_keys(self) -> list[str]:
+        """The keys of the nested collections."""
+        return [*(key for key in self.plain if key not in _OWN), *self.beside.get("nested", ())]
 
 
 @dataclass
@@ -135,9 +161,9 @@ def _copy(storage: Tensor, piece: _Piece, non_blocking: bool) -> None:
         )
 
 
-def _write(path: str, layout: _Layout, structure: dict[str, Any], num_threads: int) -> None:
+def _write(path: str, layout: _Layout, structure: Structure, num_threads: int) -> None:
     """Write the file so that it appears complete."""
-    plain, beside = split(structure)
+    plain, beside = structure
     extra = jsonable.dumps(beside) if beside else b""
     tail = extra + _TAIL.pack(len(extra)) + _MARK if beside else b""
     text = jsonable.dumps(plain)
@@ -210,40 +236,52 @@ def _plain_parts(tensor: Tensor) -> list[Tensor]:
     return [parts.flat, parts.sizes]
 
 
-def describe(value: Any, layout: _Layout) -> dict[str, Any]:
+def describe(value: Any, layout: _Layout) -> Structure:
     """The structure of a collection, its tensors placed."""
     if value._is_non_tensor:
-        return _describe_stack(value)
+        return Structure(_describe_stack(value), {})
     if value._is_tensorclass:
-        cls = type(value)
         inner = describe(value._tensordict, layout)
-        return {
-            "cls": "TensorClass",
-            "tensorclass": str(cls),
-            "non_tensors": {},
-            "leaves": {},
-            "cls_metadata": {},
-            "_tensordict": inner,
-        }
+        return _structure("TensorClass", {"tensorclass": str(type(value))}, {"_tensordict": inner})
     if is_lazy_stack(value):
-        meta = {"stack_dim": value.stack_dim, "stack_dim_name": None, "is_locked": False}
         parts = {str(index): describe(item, layout) for index, item in enumerate(value.tensordicts)}
-        return {"cls": "LazyStackedTensorDict", "non_tensors": {}, "leaves": {}, "cls_metadata": meta, **parts}
-    structure: dict[str, Any] = {"cls": "TensorDict", "non_tensors": {}, "leaves": {}, "cls_metadata": _metadata(value)}
-    below: dict[str, Any] = {}
+        meta = {"stack_dim": value.stack_dim, "stack_dim_name": None, "is_locked": False}
+        return _structure("LazyStackedTensorDict", {"cls_metadata": meta}, parts)
+    return _describe_tensordict(value, layout)
+
+
+def _describe_tensordict(value: Any, layout: _Layout) -> Structure:
+    leaves: dict[str, Any] = {}
+    values: dict[str, Any] = {}
+    below: dict[str, Structure] = {}
+    beside: dict[str, Any] = {}
     for key, item in value.items():
         if isinstance(item, Tensor):
-            _describe_leaf(key, item, structure, layout)
+            apart = not item.is_nested and key.startswith(_RAGGED)
+            _describe_leaf(key, item, beside.setdefault("leaves", {}) if apart else leaves, beside, layout)
         elif item._is_non_tensor and type(item).__name__ != "NonTensorStack":
-            structure["non_tensors"][key] = _describe_value(item)
+            values[key] = _describe_value(item)
         else:
             below[key] = describe(item, layout)
-    if clashing := below.keys() & structure.keys():
-        structure["nested"] = {key: below.pop(key) for key in clashing}
+    own = {"non_tensors": values, "leaves": leaves, "cls_metadata": _metadata(value)}
+    made = _structure("TensorDict", own, below, beside)
     order = list(value._key_names())
-    if order != [*structure["non_tensors"], *_keys_of(structure["leaves"]), *below, *structure.get("nested", ())]:
-        structure["order"] = order
-    return {**structure, **below}
+    if order != [*values, *_keys_of(leaves), *beside.get("leaves", ()), *made.nested_keys()]:
+        beside["order"] = order
+    return made
+
+
+def _structure(
+    cls: str, own: dict[str, Any], below: dict[str, Structure], beside: dict[str, Any] | None = None
+) -> Structure:
+    """The structure of a collection over those of the nested ones; `beside` is added to."""
+    beside = {} if beside is None else beside
+    plain = {"cls": cls, "non_tensors": {}, "leaves": {}, "cls_metadata": {}, **own}
+    for key, inner in below.items():
+        (beside.setdefault("nested", {}) if key in _OWN else plain)[key] = inner.plain
+        if inner.beside:
+            beside.setdefault("below", {})[key] = inner.beside
+    return Structure(plain, beside)
 
 
 def _keys_of(leaves: dict[str, Any]) -> list[str]:
@@ -254,32 +292,9 @@ def _keys_of(leaves: dict[str, Any]) -> list[str]:
             keys.append(name[12:])
         elif name.startswith("<NT>"):
             keys.append(name[4:])
-        elif not name.startswith(("<NJT", "<NT_SIZES>")):
+        elif not name.startswith(_RAGGED):
             keys.append(name)
     return keys
-
-
-def split(structure: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A structure without, and the rest with, what the format has no place for."""
-    beside = {name: structure[name] for name in _BESIDE if name in structure}
-    plain: dict[str, Any] = {}
-    below: dict[str, Any] = {}
-    for name, value in structure.items():
-        if name in _BESIDE:
-            continue
-        if isinstance(value, dict) and "cls" in value:
-            value, rest = split(value)
-            if rest:
-                below[name] = rest
-        plain[name] = value
-    return plain, {**beside, "below": below} if below else beside
-
-
-def join(plain: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any]:
-    """Undo `split`."""
-    below = beside.get("below", {})
-    whole = {name: join(value, below[name]) if name in below else value for name, value in plain.items()}
-    return {**whole, **{name: beside[name] for name in _BESIDE if name in beside}}
 
 
 def _metadata(value: Any) -> dict[str, Any]:
@@ -293,13 +308,12 @@ def _metadata(value: Any) -> dict[str, Any]:
     }
 
 
-def _describe_leaf(key: str, tensor: Tensor, structure: dict[str, Any], layout: _Layout) -> None:
-    leaves = structure["leaves"]
+def _describe_leaf(key: str, tensor: Tensor, leaves: dict[str, Any], beside: dict[str, Any], layout: _Layout) -> None:
     if not tensor.is_nested:
         plain, record = take_record(tensor)
         leaves[key] = layout.place(plain)
         if record is not None:
-            structure.setdefault("tensor_types", {})[key] = record
+            beside.setdefault("tensor_types", {})[key] = record
         return
     parts = _plain_parts(tensor)
     if tensor.layout is torch.jagged:
@@ -341,7 +355,7 @@ def _describe_stack(stack: Any) -> dict[str, Any]:
 # --- and back
 
 
-def adopt(structure: dict[str, Any], storage: Tensor, into: Any = None) -> Any:
+def adopt(structure: Structure, storage: Tensor, into: Any = None) -> Any:
     """The collection that a structure describes, over a storage.
 
     Args:
@@ -361,18 +375,28 @@ def moved(value: Any, device: torch.device, non_blocking: bool | None) -> Any:
     """A consolidated collection on another device; the storage is copied as one."""
     known = value._consolidated
     storage = known["storage"].to(device, non_blocking=bool(non_blocking))
-    structure = _on_device(known["metadata"], str(storage.device))
-    return adopt(structure, storage)
+    where = str(storage.device)
+    plain, beside = known["metadata"]
+    return adopt(Structure(_on_device(plain, where), _beside_on_device(beside, where)), storage)
 
 
-def _on_device(structure: dict[str, Any], device: str) -> dict[str, Any]:
+def _on_device(plain: dict[str, Any], device: str) -> dict[str, Any]:
     """A structure whose tensordicts live on a device."""
     changed = {
-        name: _on_device(value, device) if isinstance(value, dict) and "cls" in value else value
-        for name, value in structure.items()
+        key: value if key in _OWN or not isinstance(value, dict) else _on_device(value, device)
+        for key, value in plain.items()
     }
-    if "device" in structure.get("cls_metadata", {}):
-        changed["cls_metadata"] = {**structure["cls_metadata"], "device": device}
+    if "device" in plain["cls_metadata"]:
+        changed["cls_metadata"] = {**plain["cls_metadata"], "device": device}
+    return changed
+
+
+def _beside_on_device(beside: dict[str, Any], device: str) -> dict[str, Any]:
+    changed = dict(beside)
+    if "nested" in beside:
+        changed["nested"] = {key: _on_device(plain, device) for key, plain in beside["nested"].items()}
+    if "below" in beside:
+        changed["below"] = {key: _beside_on_device(inner, device) for key, inner in beside["below"].items()}
     return changed
 
 
@@ -384,7 +408,7 @@ class _Maker:
     ) -> None:
         self.storage, self.where, self.allow_pickle = storage, where, allow_pickle
 
-    def collection(self, structure: dict[str, Any]) -> Any:
+    def collection(self, structure: Structure) -> Any:
         """The collection that a structure describes."""
         try:
             return {
@@ -392,27 +416,29 @@ class _Maker:
                 "TensorClass": self._tensorclass,
                 "LazyStackedTensorDict": self._lazy_stack,
                 "NonTensorStack": self._stack,
-                "NonTensorData": lambda one: self._value(one["non_tensors"]["data"]),
-            }[structure["cls"]](structure)
-        except KeyError as error:
-            raise LayoutError(f"{self.where} is damaged: its structure lacks {error}; consolidate again.") from error
+                "NonTensorData": lambda one: self._value(one.plain["non_tensors"]["data"]),
+            }[structure.plain["cls"]](structure)
+        except (KeyError, TypeError) as error:
+            if isinstance(error, LayoutError):
+                raise
+            raise LayoutError(f"{self.where} is damaged ({error!r}); consolidate again.") from error
 
-    def _tensordict(self, structure: dict[str, Any]) -> Any:
-        meta = structure["cls_metadata"]
-        data = {key: self._value(entry) for key, entry in structure["non_tensors"].items()}
-        data |= self._leaves(structure)
-        known = {"cls", "non_tensors", "leaves", "cls_metadata", "tensor_types", "order", "nested"}
-        data |= {key: self.collection(below) for key, below in structure.items() if key not in known}
-        data |= {key: self.collection(below) for key, below in structure.get("nested", {}).items()}
-        if "order" in structure:
-            data = {key: data[key] for key in structure["order"]}
+    def _tensordict(self, structure: Structure) -> Any:
+        plain, beside = structure
+        meta = plain["cls_metadata"]
+        data = {key: self._value(entry) for key, entry in plain["non_tensors"].items()}
+        records = beside.get("tensor_types", {})
+        data |= self._leaves(plain["leaves"], records)
+        for key, entry in beside.get("leaves", {}).items():
+            data[key] = give_record(self._plain(entry), records.get(key))
+        data |= {key: self.collection(structure.child(key)) for key in structure.nested_keys()}
+        if "order" in beside:
+            data = {key: data[key] for key in beside["order"]}
         device = None if meta["device"] is None else self.storage.device
         names = meta["names"] if any(name is not None for name in meta["names"]) else None
         return classes.make_td(data, torch.Size(meta["batch_size"]), device, names)
 
-    def _leaves(self, structure: dict[str, Any]) -> dict[str, Tensor]:
-        records = structure.get("tensor_types", {})
-        entries = structure["leaves"]
+    def _leaves(self, entries: dict[str, Any], records: dict[str, Any]) -> dict[str, Tensor]:
         made: dict[str, Tensor] = {}
         for name, entry in entries.items():
             if name.startswith("<NJT_VALUES>"):
@@ -420,7 +446,7 @@ class _Maker:
             elif name.startswith("<NT>"):
                 key = name[4:]
                 made[key] = nested.put_together(self._plain(entry), self._plain(entries[f"<NT_SIZES>{key}"]))
-            elif not name.startswith(("<NJT", "<NT_SIZES>")):
+            elif not name.startswith(_RAGGED):
                 made[name] = give_record(self._plain(entry), records.get(name))
         return made
 
@@ -454,20 +480,21 @@ class _Maker:
             cls = classes.MetaData if entry[3] == "MetaData" else classes.NonTensorData  # type: ignore[assignment]
         return cls(data, batch_size=torch.Size(size), device=device)
 
-    def _tensorclass(self, structure: dict[str, Any]) -> Any:
-        cls: Any = kind_of(structure["tensorclass"], self.where, trusted=self.allow_pickle)
-        return cls.from_tensordict(self.collection(structure["_tensordict"]), safe=False)
+    def _tensorclass(self, structure: Structure) -> Any:
+        cls: Any = kind_of(structure.plain["tensorclass"], self.where, trusted=self.allow_pickle)
+        return cls.from_tensordict(self.collection(structure.child("_tensordict")), safe=False)
 
-    def _parts(self, structure: dict[str, Any]) -> list[Any]:
-        values = {int(key): self._value(entry) for key, entry in structure["non_tensors"].items()}
-        values |= {int(key): self.collection(below) for key, below in structure.items() if key.isdigit()}
+    def _parts(self, structure: Structure) -> list[Any]:
+        values = {int(key): self._value(entry) for key, entry in structure.plain["non_tensors"].items()}
+        values |= {int(key): self.collection(structure.child(key)) for key in structure.plain if key.isdigit()}
         return [values[index] for index in sorted(values)]
 
-    def _lazy_stack(self, structure: dict[str, Any]) -> Any:
-        return classes.LazyStackedTensorDict(*self._parts(structure), stack_dim=structure["cls_metadata"]["stack_dim"])
+    def _lazy_stack(self, structure: Structure) -> Any:
+        dim = structure.plain["cls_metadata"]["stack_dim"]
+        return classes.LazyStackedTensorDict(*self._parts(structure), stack_dim=dim)
 
-    def _stack(self, structure: dict[str, Any]) -> Any:
-        return classes.NonTensorStack(*self._parts(structure), stack_dim=structure["cls_metadata"]["stack_dim"])
+    def _stack(self, structure: Structure) -> Any:
+        return classes.NonTensorStack(*self._parts(structure), stack_dim=structure.plain["cls_metadata"]["stack_dim"])
 
 
 def from_consolidated(filename: str, *, allow_pickle: bool | None = None) -> Any:
@@ -507,7 +534,7 @@ def _from_file(path: str, into: Any, allow_pickle: bool | None = None) -> Any:
         text = file.read(length)
         extra = _read_beside(file, start)
     try:
-        structure = join(json.loads(text), json.loads(extra) if extra else {})
+        structure = Structure(json.loads(text), json.loads(extra) if extra else {})
     except ValueError as error:
         raise LayoutError(f"{path} is damaged ({error}); restore it, or consolidate again.") from error
     end = size - _TAIL.size - length
