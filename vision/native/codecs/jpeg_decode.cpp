@@ -82,7 +82,7 @@ void guarded(Picture& picture, Work work) noexcept {
 bool in_ink(const jpeg_decompress_struct& info) { return info.num_components == 4; }
 
 int64_t channels_of(const jpeg_decompress_struct& info, int32_t mode) {
-    return mode == Unchanged ? (info.num_components == 1 ? 1 : 3) : mode;
+    return mode == Unchanged ? info.num_components : mode;
 }
 
 // One row of CMYK as Adobe stores it, inverted: 255 is no ink. Each ink takes its share of what black leaves.
@@ -111,11 +111,11 @@ void choose_colours(jpeg_decompress_struct& info, int64_t channels) {
     info.out_color_space = in_ink(info) ? JCS_CMYK : spaces[channels - 1];
 }
 
-void read_rows(jpeg_decompress_struct& info, uint8_t* pixels, int64_t channels) {
+void read_rows(jpeg_decompress_struct& info, uint8_t* pixels, int64_t channels, bool as_stored) {
     const int64_t width = info.output_width;
     // libjpeg frees it with itself, also when it ends in an error.
     uint8_t* row = nullptr;
-    if (in_ink(info) || channels == 2)
+    if ((in_ink(info) && !as_stored) || channels == 2)
         row = static_cast<uint8_t*>((*info.mem->alloc_large)(reinterpret_cast<j_common_ptr>(&info), JPOOL_IMAGE,
                                                              size_t(width) * 7));
     while (info.output_scanline < info.output_height) {
@@ -189,7 +189,7 @@ void decode_jpeg(Picture& picture) noexcept {
         info.scale_num = 1;
         info.scale_denom = unsigned(picture.denominator);
         jpeg_start_decompress(&info);
-        read_rows(info, picture.pixels, picture.channels);
+        read_rows(info, picture.pixels, picture.channels, picture.mode == Unchanged);
     });
 }
 

@@ -77,7 +77,13 @@ FB_INLINE void put(T* pixel, int64_t channels, uint32_t red, uint32_t green, uin
     if (channels == 2 || channels == 4) pixel[channels - 1] = T(alpha);
 }
 
-void palette_row(const PngFile& png, const uint8_t* stored, uint8_t* pixels, int64_t columns, int64_t channels) noexcept {
+// `mode` tells one channel of numbers of the palette from one of gray.
+void palette_row(const PngFile& png, const uint8_t* stored, uint8_t* pixels, int64_t columns, int64_t channels,
+                 int32_t mode) noexcept {
+    if (mode == Unchanged) {
+        for (int64_t x = 0; x < columns; ++x) pixels[x] = png.depth == 8 ? stored[x] : uint8_t(bits_at(stored, x, png.depth));
+        return;
+    }
     for (int64_t x = 0; x < columns; ++x, pixels += channels) {
         const uint8_t* entry = png.palette[png.depth == 8 ? stored[x] : bits_at(stored, x, png.depth)];
         put(pixels, channels, entry[0], entry[1], entry[2], entry[3], false);
@@ -120,9 +126,11 @@ void samples_row(const PngFile& png, const uint8_t* stored, T* pixels, int64_t c
     }
 }
 
-void convert_row(const PngFile& png, const uint8_t* stored, uint8_t* pixels, int64_t columns, int64_t channels) noexcept {
+void convert_row(const PngFile& png, const uint8_t* stored, uint8_t* pixels, int64_t columns,
+                 const Picture& picture) noexcept {
+    const int64_t channels = picture.channels;
     if (png.colour == ColourPalette)
-        palette_row(png, stored, pixels, columns, channels);
+        palette_row(png, stored, pixels, columns, channels, picture.mode);
     else if (png.depth < 8)
         few_bits_row(png, stored, pixels, columns, channels);
     else if (png.depth == 8)
@@ -133,8 +141,7 @@ void convert_row(const PngFile& png, const uint8_t* stored, uint8_t* pixels, int
 
 int64_t channels_of(const PngFile& png, int32_t mode) noexcept {
     if (mode != Unchanged) return mode;
-    if (png.colour == ColourPalette) return png.transparent ? 4 : 3;
-    return png.stored_channels();
+    return png.stored_channels();  // of a palette the numbers of its entries, which is what masks are
 }
 
 // --- Rows ----------------------------------------------------------------------------------------------------------
@@ -175,12 +182,12 @@ bool rows(const PngFile& png, uint8_t* unpacked, const uint8_t* zeros, const Pic
         if (png.depth == 8 && png.colour != ColourPalette && png.stored_channels() == picture.channels)
             return plain_rows(png, unpacked, zeros, picture.pixels);
         return each_row(png, *whole, unpacked, zeros, [&](const uint8_t* stored, int64_t y, int64_t columns) {
-            convert_row(png, stored, picture.pixels + y * png.width * pixel, columns, picture.channels);
+            convert_row(png, stored, picture.pixels + y * png.width * pixel, columns, picture);
         });
     }
     for (const Pass& pass : adam7) {
         const bool sound = each_row(png, pass, unpacked, zeros, [&](const uint8_t* stored, int64_t y, int64_t columns) {
-            convert_row(png, stored, spare, columns, picture.channels);
+            convert_row(png, stored, spare, columns, picture);
             uint8_t* to = picture.pixels + (y * png.width + pass.x) * pixel;
             for (int64_t x = 0; x < columns; ++x, to += pass.x_step * pixel)
                 memcpy(to, spare + x * pixel, size_t(pixel));

@@ -22,11 +22,27 @@ def test_modes_have_the_published_numbers_and_rgba_is_an_alias():
     assert ImageReadMode.RGBA is ImageReadMode.RGB_ALPHA
 
 
-@pytest.mark.parametrize("kind", ["1", "L", "LA", "RGB", "RGBA", "P"])
-def test_a_png_keeps_its_channels_and_palettes_and_bits_are_expanded(kind):
-    image = picture(mode="RGB").quantize(16) if kind == "P" else picture(mode=kind)
-    expected = image.convert({"1": "L", "P": "RGB"}.get(kind, kind))
-    assert torch.equal(decode_png(encoded(image, "PNG")), pixels(expected))
+@pytest.mark.parametrize("kind", ["1", "L", "LA", "RGB", "RGBA"])
+def test_a_png_keeps_its_channels_and_few_bits_are_spread(kind):
+    image = picture(mode=kind)
+    assert torch.equal(decode_png(encoded(image, "PNG")), pixels(image.convert({"1": "L"}.get(kind, kind))))
+
+
+@pytest.mark.parametrize("transparency", [None, 1], ids=["opaque", "one entry hidden"])
+@pytest.mark.parametrize(("colours", "bits"), [(2, 1), (4, 2), (16, 4), (200, 8)])
+def test_a_palette_png_is_the_numbers_of_its_entries(colours, bits, transparency):
+    mask = Image.fromarray(np.random.default_rng(0).integers(0, colours, (24, 37), np.uint8), "P")
+    mask.putpalette([(31 * number) % 256 for number in range(3 * 256)])
+    options = {} if transparency is None else {"transparency": transparency}
+    decoded = decode_image(encoded(mask, "PNG", bits=bits, **options))
+    assert torch.equal(decoded, torch.from_numpy(np.array(mask))[None])
+
+
+@pytest.mark.parametrize("mode", CHANNELS)
+def test_a_palette_png_has_its_colours_where_channels_are_asked_for(mode):
+    image = picture(mode="RGB").quantize(16)
+    decoded = decode_image(encoded(image, "PNG"), mode=mode)
+    assert torch.equal(decoded, pixels(image.convert("RGB").convert(PILLOW[mode])))
 
 
 @pytest.mark.parametrize("mode", CHANNELS)
@@ -37,9 +53,9 @@ def test_a_png_is_converted_to_the_mode_asked_for(kind, mode):
     assert torch.equal(decoded, pixels(image.convert(PILLOW[mode])))
 
 
-def test_a_palette_with_transparency_has_alpha():
+def test_a_palette_with_transparency_has_alpha_where_it_is_asked_for():
     image = picture(mode="RGB").quantize(16)
-    decoded = decode_png(encoded(image, "PNG", transparency=3))
+    decoded = decode_png(encoded(image, "PNG", transparency=3), ImageReadMode.RGB_ALPHA)
     assert decoded.shape == (4, 24, 36)
     assert torch.equal(decoded[3] == 0, torch.from_numpy(np.array(image) == 3))
 
@@ -77,13 +93,22 @@ def test_16_bits_are_converted_like_8_bits(colour_type, channels, mode):
     assert np.abs((wide.numpy().astype(int) >> 8) - narrow.numpy().astype(int)).max() <= 1
 
 
-@pytest.mark.parametrize(("kind", "channels"), [("L", 1), ("RGB", 3), ("CMYK", 3), ("YCbCr", 3)])
-def test_a_jpeg_keeps_gray_and_colour_and_cmyk_becomes_rgb(kind, channels):
+@pytest.mark.parametrize(("kind", "channels"), [("L", 1), ("RGB", 3), ("YCbCr", 3)])
+def test_a_jpeg_keeps_gray_and_colour(kind, channels):
     data = encoded(picture(mode=kind), "JPEG", quality=95)
     decoded = decode_jpeg(data)
     assert decoded.shape == (channels, 24, 36)
     expected = pixels(picture(mode=kind).convert("L" if channels == 1 else "RGB"))
     assert (decoded.int() - expected.int()).abs().float().mean() < 3
+
+
+def test_a_jpeg_of_four_inks_is_given_as_stored_and_becomes_rgb_where_that_is_asked_for():
+    image = picture(mode="CMYK")
+    data = encoded(image, "JPEG", quality=95)
+    stored, colours = decode_jpeg(data), decode_jpeg(data, "RGB")
+    assert stored.shape == (4, 24, 36)
+    assert (stored.int() - (255 - pixels(image).int())).abs().float().mean() < 3  # Adobe: 255 is no ink
+    assert (colours.int() - pixels(image.convert("RGB")).int()).abs().float().mean() < 3
 
 
 def test_a_list_of_jpegs_comes_back_in_order():

@@ -45,7 +45,7 @@ def test_jpeg(quality, subsampling, options, mode):
         assert torch.equal(ours.decode_jpeg(data, mode), theirs.decode_jpeg(data, mode_of(mode)))
 
 
-@pytest.mark.parametrize("mode", ["GRAY", "RGB"])
+@pytest.mark.parametrize("mode", ["UNCHANGED", "GRAY", "RGB"])
 @pytest.mark.parametrize("kind", ["L", "CMYK"])
 def test_jpeg_of_other_colours(kind, mode):
     data = encoded(grainy(37, 53).convert(kind), "JPEG")
@@ -55,6 +55,12 @@ def test_jpeg_of_other_colours(kind, mode):
 @pytest.mark.parametrize("kind", ["1", "L", "LA", "RGB", "RGBA"])
 def test_png(kind):
     data = encoded(picture(37, 53, kind), "PNG")
+    assert torch.equal(ours.decode_png(data), theirs.decode_png(data))
+
+
+@pytest.mark.parametrize("options", [{}, {"transparency": 1}], ids=["opaque", "one entry hidden"])
+def test_png_of_a_palette(options):
+    data = encoded(picture(37, 53).quantize(200), "PNG", **options)
     assert torch.equal(ours.decode_png(data), theirs.decode_png(data))
 
 

@@ -170,7 +170,11 @@ def _frames(
 
 def _pixels(file: ImageFile.ImageFile, format: Format, mode: ImageReadMode) -> NDArray[np.uint8]:
     image: Image.Image = file
-    target = _PILLOW_MODES.get(mode) or ("RGB" if format == "gif" else _unchanged_mode(image))
+    if mode is ImageReadMode.UNCHANGED and format == "jpeg" and image.mode == "CMYK":
+        return np.subtract(255, np.asarray(image), dtype=np.uint8)  # Pillow undoes that Adobe stores ink inverted
+    target = _PILLOW_MODES.get(mode) or ("RGB" if format == "gif" else _unchanged_mode(image, format))
+    if target == "P":
+        return np.asarray(image)[..., None]
     if "transparency" in image.info:
         layout = str(file.tile[0].args) if file.tile else ""
         if image.mode == "P" or (image.mode, target) == ("RGB", "LA"):
@@ -183,9 +187,11 @@ def _pixels(file: ImageFile.ImageFile, format: Format, mode: ImageReadMode) -> N
     return pixels[..., None] if pixels.ndim == 2 else pixels
 
 
-def _unchanged_mode(image: Image.Image) -> str:
-    """The channels as they are in the file, with palettes, bits and CMYK expanded."""
+def _unchanged_mode(image: Image.Image, format: Format) -> str:
+    """The channels as they are in the file, with few bits spread over the whole range."""
     if image.mode == "P":
+        if format == "png":
+            return "P"  # the numbers of entries, which is what masks are
         return "RGBA" if "transparency" in image.info else "RGB"
     return {"1": "L", "L": "L", "LA": "LA", "RGBA": "RGBA"}.get(image.mode, "RGB")
 

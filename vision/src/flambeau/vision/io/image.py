@@ -110,7 +110,8 @@ def decode_image(
     Args:
         input: a path, or the bytes of a file as [bytes], uint8.
         mode: the channels of the result, as `ImageReadMode` or its name in any case. UNCHANGED keeps the file's:
-            1 to 4 for PNG (palettes and fewer than 8 bits are expanded), 1 or 3 for JPEG (CMYK and YCCK become RGB),
+            1 to 4 for PNG (gray of fewer than 8 bits is spread over the whole range; of a palette, the number of each
+            pixel's entry), 1, 3 or 4 for JPEG (4: ink as stored, in Adobe's files 255 for none),
             3 or 4 for WebP, AVIF and HEIC, 3 for GIF. Gray is ITU-R BT.601 luma; alpha is dropped, or added opaque.
         apply_exif_orientation: turn the image the way the camera was held. Off, it comes as stored.
         min_size: see `decode_jpeg`; other formats are decoded whole.
