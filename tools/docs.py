@@ -109,7 +109,7 @@ def write_site(folder: Path) -> Path:
     """Write all pages and the configuration below `folder`; returns the configuration."""
     pages = {"index.md": (ROOT / "README.md").read_text(encoding="utf-8"), "command-line.md": command_page()}
     for path in tables.packages():
-        for readme in ("README.md", "CHANGELOG.md"):
+        for readme in ("README.md", "CHANGELOG.md", "MIGRATION.md"):
             if (path / readme).is_file():
                 pages[f"packages/{path.name}/{readme}"] = (path / readme).read_text(encoding="utf-8")
         package = tables.import_name(path)

@@ -1,9 +1,11 @@
-"""Write the tables that are derived from the packages into the README, or check that they are current.
+"""Write the tables that are derived from the packages into their pages, or check that they are current.
 
     python tools/tables.py            rewrite
     python tools/tables.py --check    exit 1 and say what is stale
 
-The README holds `<!-- packages -->` and `<!-- /packages -->`; what stands between them comes from the pyproject files.
+A page holds `<!-- packages -->` and `<!-- /packages -->`; what stands between is derived. In the README that is the
+table of packages, from the pyproject files; in a package's `MIGRATION.md` the intended differences, from the file that
+its differential tests read.
 """
 
 from __future__ import annotations
@@ -11,7 +13,10 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from flambeau.core.testing.differential.differences import render_differences
 
 ROOT = Path(__file__).parent.parent.resolve()
 PLANNED = {
@@ -62,30 +67,49 @@ def import_name(folder: Path) -> str:
     return ".".join(marker.parent.relative_to(folder / "src").parts)
 
 
-TABLES = {"packages": package_table}
+Tables = Mapping[str, Callable[[], str]]
+"""Name of the markers -> what renders the text between them."""
 
 
-def render(text: str) -> str:
-    """The text with every table between its markers replaced by the current one."""
-    for name, table in TABLES.items():
+def pages() -> dict[Path, Tables]:
+    """Every page with derived tables."""
+    found: dict[Path, Tables] = {ROOT / "README.md": {"packages": package_table}}
+    for folder in packages():
+        differences = folder / "tests" / "parity" / "peers" / "differences.toml"
+        if differences.is_file():
+            found[folder / "MIGRATION.md"] = {"differences": lambda path=differences: render_differences(path)}
+    return found
+
+
+def render(text: str, tables: Tables, page: str = "the page") -> str:
+    """The text with every table between its markers replaced by the current one.
+
+    Raises:
+        SystemExit: markers are missing.
+    """
+    for name, table in tables.items():
         pattern = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
         if not pattern.search(text):
-            raise SystemExit(f"README.md lacks the markers <!-- {name} --> and <!-- /{name} -->.")
+            raise SystemExit(f"{page} lacks the markers <!-- {name} --> and <!-- /{name} -->.")
         current = table()
         text = pattern.sub(lambda match, current=current: match[1] + current + "\n" + match[2], text)
     return text
 
 
 def main(argv: list[str]) -> int:
-    """Rewrite or check the README."""
-    readme = ROOT / "README.md"
-    old = readme.read_text(encoding="utf-8")
-    new = render(old)
-    if "--check" in argv:
+    """Rewrite or check all pages."""
+    stale = []
+    for path, tables in pages().items():
+        name = path.relative_to(ROOT).as_posix()
+        old = path.read_text(encoding="utf-8")
+        new = render(old, tables, name)
         if old != new:
-            print("README.md: a derived table is stale. Run: python tools/tables.py", file=sys.stderr)
-        return int(old != new)
-    readme.write_text(new, encoding="utf-8")
+            stale.append(name)
+            if "--check" not in argv:
+                path.write_text(new, encoding="utf-8")
+    if stale and "--check" in argv:
+        print(f"{', '.join(stale)}: a derived table is stale. Run: python tools/tables.py", file=sys.stderr)
+        return 1
     return 0
 
 

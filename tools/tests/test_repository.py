@@ -25,9 +25,15 @@ def test_ci_runs_the_test_command_of_the_readme():
     assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
 
 
-def test_tables_of_the_readme_are_current():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert tables.render(text) == text
+@pytest.mark.parametrize("path", tables.pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_derived_tables_are_current(path: Path):
+    text = path.read_text(encoding="utf-8")
+    assert tables.render(text, tables.pages()[path]) == text
+
+
+def test_a_page_without_the_markers_of_a_table_is_refused():
+    with pytest.raises(SystemExit, match=r"a\.md lacks the markers <!-- rows -->"):
+        tables.render("no table", {"rows": lambda: "row"}, "a.md")
 
 
 def test_no_distribution_claims_the_namespace():

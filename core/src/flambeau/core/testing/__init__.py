@@ -39,7 +39,8 @@ says so, and what depends on them does not apply:
 A hook that answers None does not apply to that name. Model and dataset names come without the plugin's prefix.
 
 `flambeau.core.testing.strategies` has hypothesis strategies for the suite's kinds of values, `.golden` reads recorded
-reference values, `.server` is a real HTTP server that misbehaves on request.
+reference values, `.fill` makes weights and inputs for them, `.server` is a real HTTP server that misbehaves on request.
+`.differential` runs small programs on our library and on the one it replaces, and compares all that comes of them.
 """
 
 from __future__ import annotations
@@ -75,5 +76,5 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "samples": ("Sample",),
         "tensor_types": ("check_tensor_type",),
     },
-    submodules=("golden", "pytest_plugin", "server", "strategies"),
+    submodules=("differential", "golden", "pytest_plugin", "server", "strategies"),
 )

@@ -2,10 +2,13 @@
 
 Installed with flambeau-core and loaded by every pytest run on the machine, so it imports nothing until its option is
 given. With the option, and no paths named on the command line, the conformance checks are all that runs.
+
+A run with differential suites ends with their counts.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -70,6 +73,16 @@ def _chosen(config: pytest.Config) -> list[str]:
                 f"plugin {name!r} {why}. Plugins that can be checked: {', '.join(usable) or 'none'}."
             )
     return chosen
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the counts of the differential suites of which a cell was run."""
+    if "flambeau.core.testing.differential.suite" in sys.modules:
+        from flambeau.core.testing.differential.report import summary
+
+        if counts := summary():
+            terminalreporter.section("differential suites")
+            terminalreporter.write_line(counts)
 
 
 class ConformanceCollector(pytest.Collector):
