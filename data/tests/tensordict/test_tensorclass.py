@@ -8,10 +8,11 @@ import inspect
 import pickle
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 import torch
 
-from flambeau.data.tensordict import TensorClass, TensorDict, from_dataclass, is_tensorclass, tensorclass
+from flambeau.data.tensordict import MetaData, TensorClass, TensorDict, from_dataclass, is_tensorclass, tensorclass
 
 
 @tensorclass
@@ -31,6 +32,10 @@ class Sample:
     @classmethod
     def blank(cls, count: int) -> Sample:
         return cls(torch.zeros(count, 2), batch_size=[count])
+
+
+class Frozen(TensorClass["frozen"]):
+    x: torch.Tensor
 
 
 class Pair(TensorClass):
@@ -129,17 +134,41 @@ def test_frozen_classes_cannot_be_assigned_to():
 
 class Cast(TensorClass["autocast"]):
     x: torch.Tensor
-    n: int = 0
-    sample: Sample | None = None
-    td: TensorDict | None = None
+    n: int
+    sample: Sample
+    td: TensorDict
 
 
 def test_autocast_converts_to_the_annotation():
     made = Cast([1, 2], 3.0, {"image": torch.zeros(1)}, {"q": [1.5]})
     assert made.x.tolist() == [1, 2] and made.n == 3 and type(made.n) is int
     assert type(made.sample) is Sample and made.td["q"].tolist() == [1.5]
-    with pytest.raises(ValueError, match="choose one"):
-        tensorclass(autocast=True, nocast=True)
+
+
+def test_autocast_leaves_values_of_open_types_as_they_are():
+    class Open(TensorClass["autocast"]):
+        a: Any = None
+        b: int | None = None
+        c: list[int] | None = None
+        d: dict[str, int] = None
+        e: MetaData[str] = None
+
+    made = Open(a=[1, 2], b=3, c=(1, 2), d={"a": 1}, e="text")
+    assert (made.a, made.b, made.c, made.d, made.e) == ([1, 2], torch.tensor(3), (1, 2), {"a": 1}, "text")
+    assert Open(a=np.ones(2)).a.dtype == torch.float64
+
+
+def test_numpy_scalars_stay_and_arrays_become_tensors_unless_nothing_is_cast():
+    @tensorclass
+    class Plain:
+        x: Any
+
+    @tensorclass(nocast=True)
+    class Raw:
+        x: Any
+
+    assert type(Plain(np.float32(2)).x) is np.float32 and isinstance(Plain(np.ones(2)).x, torch.Tensor)
+    assert type(Raw(np.float32(2)).x) is np.float32 and isinstance(Raw(np.ones(2)).x, np.ndarray)
 
 
 def test_without_casting_numbers_become_tensors_or_stay():
@@ -181,8 +210,150 @@ def test_tensor_only_checks_the_annotations_once():
         class Wrong(TensorClass["tensor_only"]):
             y: str
 
-    with pytest.raises(ValueError, match="no option"):
+    with pytest.raises(TypeError, match="no option"):
         TensorClass["autcast"]
+
+
+@pytest.mark.parametrize("pair", [("autocast", "nocast"), ("tensor_only", "autocast"), ("tensor_only", "nocast")])
+def test_options_that_exclude_each_other_are_refused(pair):
+    with pytest.raises(TypeError, match="choose one"):
+        TensorClass[pair]
+    with pytest.raises(TypeError, match="choose one"):
+        tensorclass(**dict.fromkeys(pair, True))
+
+
+def test_options_may_be_arguments_of_the_class_and_are_inherited():
+    class Kept(TensorClass, nocast=True):
+        x: Any
+
+    class More(Kept, shadow=True):
+        keys: Any
+
+    assert Kept(3).x == 3 and type(More(3, 4).keys) is int and type(More(3, 4).x) is int
+
+
+def test_a_frozen_class_derives_from_frozen_classes_alone():
+    class Loose(TensorClass):
+        x: Any
+
+    class Tight(TensorClass["frozen"]):
+        x: Any
+
+    with pytest.raises(TypeError, match="frozen"):
+
+        class Wrong(Loose, frozen=True):
+            y: Any
+
+    with pytest.raises(TypeError, match="frozen"):
+
+        class AlsoWrong(Tight, frozen=False):
+            y: Any
+
+    class Fine(Tight):
+        y: Any
+
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Fine(1, 2).y = 3
+
+
+@pytest.mark.parametrize("make", [TensorClass["frozen"], tensorclass(frozen=True)], ids=["base", "decorator"])
+def test_instances_of_a_frozen_class_are_locked_and_their_copies_are_not(make):
+    if isinstance(make, type):
+
+        class Fixed(make):
+            x: Any
+            inner: Any = None
+
+    else:
+
+        @make
+        class Fixed:
+            x: Any
+            inner: Any = None
+
+    one = Fixed(torch.zeros(2), TensorDict(a=torch.zeros(2)))
+    assert one.is_locked and (one + 1).is_locked and not one.clone().is_locked
+    for change in (
+        lambda: one.set("x", torch.ones(2)),
+        lambda: one.update({"x": torch.ones(2)}),
+        lambda: one.inner.set("b", torch.ones(2)),
+    ):
+        with pytest.raises(RuntimeError, match="lock"):
+            change()
+    for name in ("x", "batch_size", "_note", "other"):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(one, name, torch.ones(2))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        del one.x
+    assert one.zero_().set_("x", torch.ones(2)).x.tolist() == [1, 1]  # in place, what is locked can be written
+
+
+def test_frozen_instances_are_memory_mapped_and_consolidated(tmp_path):
+    one = Frozen(torch.arange(3.0), batch_size=[3])
+    assert one.memmap(tmp_path / "folder").x.tolist() == one.consolidate().x.tolist() == [0, 1, 2]
+    assert Frozen.load_memmap(tmp_path / "folder").x.tolist() == [0, 1, 2]
+
+
+def test_a_field_may_be_called_data():
+    @tensorclass
+    class Packet:
+        data: torch.Tensor
+        note: Any = None
+
+    packet = Packet(torch.zeros(3), batch_size=[3])
+    packet.data = torch.ones(3)
+    assert packet[1:].data.tolist() == [1, 1] and (packet + 1).data.tolist() == [2, 2, 2]
+    assert packet.detach().to_dict().keys() == {"data"}
+
+
+def test_shadowing_fields_hide_arguments_of_the_constructor():
+    class Plan(TensorClass["shadow"]):
+        batch_size: torch.Tensor
+        names: Any
+        get: Any = 5
+
+    plan = Plan(torch.tensor([1, 2]), names="x")
+    assert plan.batch_size.tolist() == [1, 2] and plan.names == "x" and plan.get == 5
+    assert Plan(batch_size=torch.tensor(1), names="y").batch_size == 1
+    assert list(inspect.signature(Plan).parameters) == ["batch_size", "names", "get", "device"]
+    with pytest.raises(TypeError, match="missing a value for 'names'"):
+        Plan(torch.tensor(1))
+
+
+def test_a_shadowed_method_is_no_default_of_the_field():
+    class Table(TensorClass["shadow"]):
+        keys: Any
+        values: Any
+
+    with pytest.raises(TypeError, match="missing a value for 'keys'"):
+        Table(values=1)
+
+
+def test_a_deleted_field_is_absent():
+    sample = make()
+    del sample.label
+    assert list(sample.keys()) == ["image"]
+
+
+def test_fields_know_metadata_of_a_type():
+    class Note(TensorClass["nocast"]):
+        text: MetaData[str]
+        x: torch.Tensor
+
+    note = Note("left", torch.zeros(3), batch_size=[3])
+    assert note[0].text == "left" and issubclass(MetaData[str], MetaData) and MetaData[str] is MetaData[str]
+    assert MetaData[str].__name__ == "MetaData[str]" and MetaData[str]("a").data == "a"
+
+
+def test_a_class_with_attributes_of_its_own_making_is_constructed():
+    @tensorclass
+    class Any3:
+        x: Any
+
+        def __getattr__(self, name: str) -> str:
+            return f"{name}?"
+
+    assert Any3(torch.zeros(2)).other == "other?"
 
 
 def test_inheritance_adds_fields_and_super_works():

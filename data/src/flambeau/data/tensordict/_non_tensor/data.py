@@ -393,9 +393,24 @@ class NonTensorData(NonTensorDataBase):
 
 
 class MetaData(NonTensorDataBase):
-    """A value about the whole batch: equal ones stay one value when they are stacked."""
+    """A value about the whole batch: equal ones stay one value when they are stacked.
+
+    `MetaData[str]` says in an annotation what the value is.
+    """
 
     _is_template = True
+
+    @classmethod
+    def _subscripted(cls, item: Any) -> type:
+        known = _META_DATA_OF.get((cls, item))
+        if known is None:
+            name = f"{cls.__name__}[{getattr(item, '__name__', item)}]"
+            known = type(cls)(name, (cls,), {"__module__": cls.__module__})
+            _META_DATA_OF[cls, item] = known
+        return known
+
+
+_META_DATA_OF: dict[tuple[type, Any], type] = {}
 
 
 def _all_same(tensors: list[Any]) -> bool:

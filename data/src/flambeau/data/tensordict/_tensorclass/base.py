@@ -10,16 +10,16 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from flambeau.core.errors import close_names
 from flambeau.data.tensordict._layout.printing import _entry
 from flambeau.data.tensordict._layout.pytree import register_tensorclass
 from flambeau.data.tensordict._td import TensorDict
 from flambeau.data.tensordict._td_functions import lazy_stack
 from flambeau.data.tensordict._tensorclass.casting import cast_to_annotation, keep_number
-from flambeau.data.tensordict._tensorclass.fields import OPTIONS, TENSORCLASS_NAMES, Options, make_fields
+from flambeau.data.tensordict._tensorclass.fields import TENSORCLASS_NAMES, Options, make_fields
 from flambeau.data.tensordict._tensorclass.forwarding import add_forwards
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._torch_func import call_torch_function
@@ -33,15 +33,13 @@ _JOIN = ",\n"
 class TensorClassMeta(type):
     """Lets options stand in brackets behind a base class."""
 
-    def __getitem__(cls, options: str | tuple[str, ...]) -> Any:
-        """`TensorClass["autocast", "frozen"]`: a base class that sets options."""
-        names = options if isinstance(options, tuple) else (options,)
-        for name in names:
-            if name not in OPTIONS:
-                near = close_names(str(name), OPTIONS) or OPTIONS
-                raise ValueError(f"{name!r} is no option of a tensorclass; use {', '.join(map(repr, near))}.")
-        chosen = dataclasses.replace(cls._options, **dict.fromkeys(names, True))  # type: ignore[attr-defined]
-        return type(cls)(cls.__name__, (cls,), {"_options": chosen, "_is_template": True, "__module__": cls.__module__})
+    def __getitem__(cls, item: Any) -> Any:
+        """`TensorClass["autocast", "frozen"]`: a base class that sets options; `MetaData[str]`: what a value is.
+
+        Raises:
+            TypeError: an unknown option, or options that exclude each other.
+        """
+        return cls._subscripted(item)  # type: ignore[attr-defined]
 
 
 class TensorClass(TensorCollection, metaclass=TensorClassMeta):
@@ -70,10 +68,29 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
     _is_template: ClassVar[bool] = True
     _options: ClassVar[Options] = Options()
     _field_names: ClassVar[tuple[str, ...]] = ()
+    _shadowed_arguments: ClassVar[tuple[str, ...]] = ()  # of the constructor, which fields of the same name hide
     _tensordict: Any
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    @classmethod
+    def _subscripted(cls, options: str | tuple[str, ...]) -> type:
+        names = options if isinstance(options, tuple) else (options,)
+        chosen = cls._options.with_changes(**{str(name): True for name in names})
+        return type(cls)(cls.__name__, (cls,), {"_options": chosen, "_is_template": True, "__module__": cls.__module__})
+
+    def __init_subclass__(
+        cls,
+        *,
+        autocast: bool | None = None,
+        frozen: bool | None = None,
+        nocast: bool | None = None,
+        shadow: bool | None = None,
+        tensor_only: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init_subclass__(**kwargs)
+        cls._options = cls._options.with_changes(
+            autocast=autocast, frozen=frozen, nocast=nocast, shadow=shadow, tensor_only=tensor_only
+        )
         if "_is_template" in vars(cls) and vars(cls)["_is_template"]:
             return
         cls._is_template = False
@@ -90,16 +107,26 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         lock: bool = False,
         **kwargs: Any,
     ) -> None:
+        if self._shadowed_arguments:
+            given = {
+                "batch_size": batch_size, "device": device, "names": names, "non_blocking": non_blocking,
+                "lock": lock or None,
+            }  # fmt: skip
+            fields = {name: given.pop(name) for name in self._shadowed_arguments}
+            kwargs |= {name: value for name, value in fields.items() if value is not None}
+            kwargs = {name: kwargs.pop(name) for name in self._field_names if name in kwargs} | kwargs
+            batch_size, device, names = given.get("batch_size"), given.get("device"), given.get("names")
+            lock = bool(given.get("lock"))
         values = self._bind(args, kwargs)
         inner = TensorDict({}, batch_size=batch_size, device=device, names=names)
         object.__setattr__(self, "_tensordict", inner)
         for name, value in values.items():
             if value is not None:
                 self._set_field(name, value)
-        post = getattr(self, "__post_init__", None)
+        post = getattr(type(self), "__post_init__", None)
         if post is not None:
-            post()
-        if lock:
+            post(self)
+        if lock or self._options.frozen:
             inner.lock_()
 
     @classmethod
@@ -115,7 +142,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
             if name not in cls._field_names:
                 raise cls._no_field(name)
             if name in values:
-                raise TypeError(f"{cls.__name__} got two values for {name!r}.")
+                raise ValueError(f"{cls.__name__} got two values for {name!r}.")
             values[name] = value
         missing = []
         for field in fields:
@@ -153,7 +180,9 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         options = self._options
         if options.autocast:
             value = cast_to_annotation(value, self._annotations().get(name, Any), inner.batch_size, inner.device)
-        elif isinstance(value, (dict, tuple)) or (options.nocast and not isinstance(value, (Tensor, TensorCollection))):
+        elif isinstance(value, (dict, tuple, np.generic)) or (
+            options.nocast and not isinstance(value, (Tensor, TensorCollection))
+        ):
             value = keep_number(value, inner.batch_size, inner.device)
         inner._set_path((name,), value)
 
@@ -196,7 +225,10 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
 
         Raises:
             ValueError: keys that are no fields.
+            RuntimeError: `tensordict` is none.
         """
+        if not isinstance(tensordict, TensorDictBase):
+            raise RuntimeError(f"expected a tensordict, got a {type(tensordict).__name__}; from_dict takes a dict.")
         if safe:
             unknown = [key for key in list(tensordict.keys()) if key not in cls._field_names]
             if unknown:

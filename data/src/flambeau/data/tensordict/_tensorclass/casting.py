@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
-import types
 import typing
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._layout import classes
-from flambeau.data.tensordict._tensorcollection import TensorCollection, is_tensorclass
+from flambeau.data.tensordict._tensorcollection import TensorCollection, is_non_tensor, is_tensorclass
 
 
 def cast_to_annotation(value: Any, kind: Any, batch_size: torch.Size, device: torch.device | None) -> Any:
@@ -20,17 +20,13 @@ def cast_to_annotation(value: Any, kind: Any, batch_size: torch.Size, device: to
 
     Args:
         value: anything but None.
-        kind: the annotation; unions are tried in order, names that could not be resolved cast nothing.
+        kind: the annotation. Upstream: unions, `Any`, generics such as `list[int]` and names that could not be resolved
+            say no single class; numbers and arrays become tensors then, and all else stays as it is.
         batch_size: of the tensorclass.
         device: of the tensorclass.
     """
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        kinds = [part for part in typing.get_args(kind) if part is not type(None)]
-        fitting = [part for part in kinds if isinstance(part, type) and isinstance(value, part)]
-        kind = fitting[0] if fitting else kinds[0] if len(kinds) == 1 else Any
-    kind = typing.get_origin(kind) or kind
-    if not isinstance(kind, type) or kind is object:
-        return value
+    if kind is Any or typing.get_origin(kind) is not None or not isinstance(kind, type) or kind is object:
+        return _bare(value, batch_size, device) if isinstance(value, (list, tuple, dict, np.generic)) else value
     if issubclass(kind, Tensor):
         return value if isinstance(value, Tensor) else torch.as_tensor(value, device=device)
     if issubclass(kind, TensorCollection):
@@ -45,6 +41,8 @@ def cast_to_annotation(value: Any, kind: Any, batch_size: torch.Size, device: to
 def _collection(value: Any, kind: type, batch_size: torch.Size, device: torch.device | None) -> Any:
     if isinstance(value, kind):
         return value
+    if is_non_tensor(kind):
+        return _bare(value, batch_size, device)
     if dataclasses.is_dataclass(value) and not isinstance(value, TensorCollection):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if is_tensorclass(kind) and isinstance(value, dict):
@@ -53,9 +51,12 @@ def _collection(value: Any, kind: type, batch_size: torch.Size, device: torch.de
     return kind.from_tensordict(inner) if is_tensorclass(kind) else inner  # type: ignore[attr-defined]
 
 
+_KEPT = (numbers.Number, np.generic, np.ndarray, dict, tuple)
+
+
 def keep_number(value: Any, batch_size: torch.Size, device: torch.device | None) -> Any:
-    """Numbers, dicts and tuples as the Python objects that they are; all else is converted as in any tensordict."""
-    return _bare(value, batch_size, device) if isinstance(value, (numbers.Number, dict, tuple)) else value
+    """Numbers, arrays, dicts and tuples as the objects that they are; all else is converted as in any tensordict."""
+    return _bare(value, batch_size, device) if isinstance(value, _KEPT) else value
 
 
 def _bare(value: Any, batch_size: torch.Size, device: torch.device | None) -> Any:

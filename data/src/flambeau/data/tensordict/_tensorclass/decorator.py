@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 
 from flambeau.data.tensordict._tensorclass.base import TensorClass, TensorClassMeta
-from flambeau.data.tensordict._tensorclass.fields import OPTIONS, Options, check_tensor_only
+from flambeau.data.tensordict._tensorclass.fields import OPTIONS, Options, remake_fields
 from flambeau.data.tensordict.memmap.layout import TENSORCLASSES
 
 T = TypeVar("T")
@@ -31,14 +31,14 @@ def tensorclass(
         cls: the class; methods, properties and class variables are kept.
         autocast: convert values to the fields' types: lists to tensors, dicts to tensordicts and tensorclasses; a value
             of a plain type stays one.
-        frozen: fields cannot be assigned after construction.
+        frozen: fields cannot be assigned after construction, and instances are locked.
         nocast: numbers stay Python numbers; otherwise they become tensors.
         shadow: allow fields named like methods of tensordicts.
         tensor_only: every field is a tensor, which is checked once, here.
 
     Raises:
         AttributeError: a field is named like an attribute of tensordicts, without `shadow`.
-        ValueError: `autocast` with `nocast`.
+        TypeError: two of `autocast`, `nocast` and `tensor_only`.
 
     Example:
         >>> @tensorclass
@@ -48,9 +48,9 @@ def tensorclass(
         >>> (Pair(torch.ones(2), torch.ones(2), batch_size=[2]) + 1).x
         tensor([2., 2.])
     """
-    if autocast and nocast:
-        raise ValueError("autocast converts values and nocast keeps them; choose one.")
-    options = Options(autocast, frozen, nocast, shadow, tensor_only)
+    options = Options().with_changes(
+        autocast=autocast, frozen=frozen, nocast=nocast, shadow=shadow, tensor_only=tensor_only
+    )
 
     def decorate(body: type[T]) -> Any:
         if isinstance(body, TensorClassMeta):  # by its base class
@@ -62,10 +62,8 @@ def tensorclass(
 
 def _with_options(cls: Any, options: Options) -> type:
     """A class that derives from a tensorclass, with further options."""
-    chosen = {name: True for name in OPTIONS if getattr(options, name)}
-    cls._options = dataclasses.replace(cls._options, **chosen)
-    if cls._options.tensor_only:
-        check_tensor_only(cls)
+    cls._options = cls._options.with_changes(**{name: True for name in OPTIONS if getattr(options, name)})
+    remake_fields(cls, TensorClass)
     return cls
 
 
@@ -162,6 +160,6 @@ def _class_of(source: type, options: dict[str, bool]) -> type:
     for name, value in vars(source).items():
         if isinstance(value, (types.FunctionType, property, classmethod, staticmethod)) and not name.startswith("__"):
             namespace[name] = value
-    namespace["__module__"], namespace["__qualname__"] = source.__module__, source.__qualname__
-    namespace["_options"] = Options(**options)
-    return TensorClassMeta(source.__name__, (TensorClass,), namespace)
+    namespace["__module__"], namespace["__qualname__"] = source.__module__, f"{source.__qualname__}_tc"
+    namespace["_options"] = Options().with_changes(**options)
+    return TensorClassMeta(f"{source.__name__}_tc", (TensorClass,), namespace)

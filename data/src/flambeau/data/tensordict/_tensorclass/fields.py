@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from flambeau.core.errors import close_names
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict.base import TensorDictBase
 from flambeau.data.tensordict.memmap.layout import TENSORCLASSES
@@ -17,6 +18,9 @@ from flambeau.data.tensordict.memmap.layout import TENSORCLASSES
 # Names that annotations of tensorclasses may use although their modules do not import them.
 TENSORCLASS_NAMES: dict[str, Any] = {"Tensor": Tensor, "torch": torch, "TensorDictBase": TensorDictBase}
 
+
+# What a constructor takes besides the fields.
+_ARGUMENTS = ("batch_size", "device", "names", "non_blocking", "lock")
 
 OPTIONS = ("autocast", "frozen", "nocast", "shadow", "tensor_only")
 
@@ -31,6 +35,24 @@ class Options:
     shadow: bool = False
     tensor_only: bool = False
 
+    def with_changes(self, **changes: bool | None) -> Options:
+        """These options with others; None leaves one as it is.
+
+        Raises:
+            TypeError: options that exclude each other, or an unknown one.
+        """
+        for name in changes:
+            if name not in OPTIONS:
+                near = close_names(str(name), OPTIONS) or OPTIONS
+                raise TypeError(f"{name!r} is no option of a tensorclass; use {', '.join(map(repr, near))}.")
+        made = dataclasses.replace(self, **{name: bool(value) for name, value in changes.items() if value is not None})
+        if made.autocast + made.nocast + made.tensor_only > 1:
+            raise TypeError(
+                "autocast converts values to the annotated types, nocast keeps them, and tensor_only takes tensors "
+                "alone; choose one of the three."
+            )
+        return made
+
 
 class FieldAccess:
     """A field as an attribute: reads and writes the entry of its name."""
@@ -44,9 +66,10 @@ class FieldAccess:
         return instance._get_field(self.name)
 
     def __set__(self, instance: Any, value: Any) -> None:
-        if instance._options.frozen:
-            raise dataclasses.FrozenInstanceError(f"cannot assign to field {self.name!r} of {type(instance).__name__}.")
         instance._set_field(self.name, value)
+
+    def __delete__(self, instance: Any) -> None:
+        instance._tensordict.del_(self.name)
 
 
 def make_fields(cls: Any, root: type) -> None:
@@ -58,25 +81,39 @@ def make_fields(cls: Any, root: type) -> None:
 
     Raises:
         AttributeError: a field has the name of a method or property, and the class does not shadow.
-        TypeError: `tensor_only`, and a field that is no tensor.
+        TypeError: `tensor_only`, and a field that is no tensor; a frozen class that derives from one that is not, or
+            the other way round.
     """
     own = [name for name, kind in vars(cls).get("__annotations__", {}).items() if not _is_class_var(kind)]
     for name in own:
-        if not cls._options.shadow and hasattr(root, name):
+        # Upstream: `data` may be a field of any class, although it is a property of tensordicts.
+        if not cls._options.shadow and name != "data" and hasattr(root, name):
             raise AttributeError(
                 f"field {name!r} of {cls.__name__} would hide an attribute of tensordicts; rename it, or use "
                 "shadow=True."
             )
-    dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        if name not in vars(cls) and hasattr(root, name):
+            setattr(cls, name, dataclasses.field())  # or the hidden method would count as the field's default
+    dataclasses.dataclass(init=False, repr=False, eq=False, frozen=cls._options.frozen)(cls)
+    fields = dataclasses.fields(cls)
     cls._field_names = tuple(field.name for field in fields)
+    cls.__expected_keys__ = frozenset(cls._field_names)
+    cls._shadowed_arguments = tuple(name for name in _ARGUMENTS if name in cls._field_names)
     for name in own:
         setattr(cls, name, FieldAccess(name))
     if cls._options.tensor_only:
         check_tensor_only(cls)
-    cls.__signature__ = _signature(cls)  # type: ignore[attr-defined]
+    cls.__signature__ = _signature(cls)
     TENSORCLASSES[f"{cls.__module__}.{cls.__qualname__}"] = cls
     TENSORCLASS_NAMES[cls.__name__] = cls
+
+
+def remake_fields(cls: Any, root: type) -> None:
+    """Make the fields of a class once more, after its options changed."""
+    for name, field in vars(cls)["__dataclass_fields__"].items():
+        if isinstance(vars(cls).get(name), FieldAccess):
+            setattr(cls, name, field)  # its default, which the attribute hides
+    make_fields(cls, root)
 
 
 def _is_class_var(kind: Any) -> bool:
@@ -106,6 +143,8 @@ def _signature(cls: type) -> inspect.Signature:
         keyword_only = keyword_only or field.kw_only
         kind = inspect.Parameter.KEYWORD_ONLY if keyword_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
-    for name in ("batch_size", "device", "names"):
+    for name in _ARGUMENTS[:3]:
+        if name in cls._field_names:  # type: ignore[attr-defined]
+            continue
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None))
     return inspect.Signature(parameters)

@@ -366,7 +366,7 @@ def adopt(structure: Structure, storage: Tensor, into: Any = None) -> Any:
     made = _Maker(storage).collection(structure)
     if into is not None:
         made = rebind(into, made)
-    made._consolidated = {"storage": storage, "metadata": structure}
+    object.__setattr__(made, "_consolidated", {"storage": storage, "metadata": structure})
     made.lock_()
     return made
 
@@ -543,6 +543,6 @@ def _from_file(path: str, into: Any, allow_pickle: bool | None = None) -> Any:
     made = _Maker(memory, path, allow_pickle).collection(structure)
     if into is not None:
         made = rebind(into, made)
-    made._consolidated = {"storage": memory, "metadata": structure}
+    object.__setattr__(made, "_consolidated", {"storage": memory, "metadata": structure})
     made.lock_()
     return made

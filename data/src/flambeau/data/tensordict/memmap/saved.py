@@ -99,7 +99,7 @@ def mark(value: Any, root: str | None, robust_key: bool = True, *, mapped: bool 
     """
     if value._is_non_tensor:
         return value
-    value._saved = Saved(root, robust_key)
+    object.__setattr__(value, "_saved", Saved(root, robust_key))  # of a frozen tensorclass, too
     if value._is_tensorclass:
         mark(value._tensordict, None if root is None else f"{root}/_tensordict", robust_key, mapped=mapped)
         return value
@@ -279,7 +279,7 @@ def _place(td: Any, path: tuple[str, ...], robust_key: bool) -> tuple[Any, str |
             below = holder._make_child(name, ignore_lock=True)
             saved = holder._saved
             prefix = None if saved.prefix is None else f"{saved.prefix}/{encode_key(name, robust=robust_key)}"
-            below._saved = replace(saved, prefix=prefix)
+            object.__setattr__(below, "_saved", replace(saved, prefix=prefix))
             if prefix is not None:
                 Path(prefix).mkdir(exist_ok=True)
                 _note(holder, name, {"type": "TensorDict"})
