@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from flambeau.data.datapipes._methods import Methods
 from flambeau.data.datapipes._torch import FOREIGN
 
 # Attributes that hold the state of a pass, never a source.
@@ -14,9 +15,7 @@ _SCALARS = frozenset({int, float, str, bytes, bool, complex, type(None), range})
 
 def is_pipe(value: object) -> bool:
     """Whether a value is a pipe, ours or torch's."""
-    from flambeau.data.datapipes.datapipe import IterDataPipe, MapDataPipe
-
-    return isinstance(value, (IterDataPipe, MapDataPipe, *FOREIGN))
+    return isinstance(value, (Methods, *FOREIGN))
 
 
 def sources(pipe: Any) -> list[Any]:

@@ -11,6 +11,8 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from flambeau.data.datapipes._graph import sources
+from flambeau.data.datapipes._state import apply
 from flambeau.data.datapipes.utils.streams import discard
 
 _clock = itertools.count(1)
@@ -33,8 +35,6 @@ def guarded(function: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[An
 def begin(pipe: Any) -> int:
     """Start a new pass: returns how many samples the new iterator has to leave out."""
     if pipe._saved is not None:
-        from flambeau.data.datapipes._state import apply
-
         saved, pipe._saved = pipe._saved, None
         apply(pipe, saved)
     pipe._live = object()
@@ -44,8 +44,6 @@ def begin(pipe: Any) -> int:
         return int(pipe._skip)
     if pipe._touched:
         # What a state put into sources that nobody has read since belongs to the pass that ends here.
-        from flambeau.data.datapipes._graph import sources
-
         pipe._touched = False
         for source in sources(pipe):
             source._resuming, source._skip = False, 0

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.data.datapipes._graph import is_pipe, sources, upstream
+from flambeau.data.datapipes._methods import Methods
 from flambeau.data.datapipes._serialization import Unstorable, freeze, thaw
 
 VERSION = 1
@@ -92,9 +93,7 @@ class _SharedReplay(Exception):
 
 
 def _ours(pipe: Any) -> bool:
-    from flambeau.data.datapipes.datapipe import IterDataPipe
-
-    return isinstance(pipe, IterDataPipe) and hasattr(pipe, "_resuming")
+    return isinstance(pipe, Methods) and hasattr(pipe, "_resuming")
 
 
 def _fresh(pipes: list[Any]) -> set[int]:

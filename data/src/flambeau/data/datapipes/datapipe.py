@@ -9,8 +9,10 @@ from typing import Any, ClassVar, TypeVar
 from torch.utils.data import Dataset, IterableDataset
 
 from flambeau.data.datapipes import _torch
+from flambeau.data.datapipes._graph import upstream
 from flambeau.data.datapipes._iteration import guarded
 from flambeau.data.datapipes._methods import Methods, functional_datapipe
+from flambeau.data.datapipes._state import check, gather
 from flambeau.data.datapipes.chunk import DataChunk
 
 __all__ = ["DFIterDataPipe", "DataChunk", "IterDataPipe", "MapDataPipe", "functional_datapipe"]
@@ -154,8 +156,6 @@ class IterDataPipe(Methods, _Pickling, IterableDataset[T_co]):
             A dict with `_version` and one record for each pipe under `pipes`. Buffered samples are in it as they are;
             files in a buffer as what it takes to open them again.
         """
-        from flambeau.data.datapipes._state import gather
-
         return gather(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -167,9 +167,6 @@ class IterDataPipe(Methods, _Pickling, IterableDataset[T_co]):
         Raises:
             ValueError: the state is not of such a pipeline.
         """
-        from flambeau.data.datapipes._graph import upstream
-        from flambeau.data.datapipes._state import check
-
         check(upstream(self), state_dict)
         self._saved = copy.copy(state_dict)
 

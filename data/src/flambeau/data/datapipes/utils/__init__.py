@@ -7,7 +7,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     {
         "drawing": ("to_graph",),
         "pinning": ("pin_memory_fn",),
-        "sharing": ("shard_worker",),
+        "flambeau.data.dataloader2.sharing": ("shard_worker",),
         "streams": ("StreamWrapper", "janitor"),
     },
     submodules=("common", "decoder"),

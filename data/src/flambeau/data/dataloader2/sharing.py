@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from flambeau.data.dataloader2.graph import set_graph_random_seed
+from flambeau.data.dataloader2.random import SeedGenerator
+from flambeau.data.datapipes._graph import is_pipe, upstream
+from flambeau.data.datapipes.iter.sharding import is_sharding
+
 
 def shard_worker(worker_id: int) -> None:
     """Give a pipeline in a worker of torch's `DataLoader` the seeds that all workers share, and its shard.
 
     torch's loader does so itself as long as torch has classes of pipes. With this as `worker_init_fn` the loader of
-    any release
-    works: `DataLoader(pipe, num_workers=4, worker_init_fn=shard_worker)`. Ranks are counted where a process group is
-    initialized; seed them alike (`torch.manual_seed`), for their orders have to agree.
+    any release works: `DataLoader(pipe, num_workers=4, worker_init_fn=shard_worker)`. Ranks are counted where a process
+    group is initialized; seed them alike (`torch.manual_seed`), for their orders have to agree.
 
     Args:
         worker_id: as the loader gives it.
@@ -31,11 +35,6 @@ def shard_worker(worker_id: int) -> None:
 
 def share(pipe: Any, count: int, index: int, seed: int) -> None:
     """Shard a pipeline, and seed its random pipes: before a sharding the same for all shards, after it by shard."""
-    from flambeau.data.dataloader2.graph import set_graph_random_seed
-    from flambeau.data.dataloader2.random import SeedGenerator
-    from flambeau.data.datapipes._graph import is_pipe, upstream
-    from flambeau.data.datapipes.iter.sharding import is_sharding
-
     if not is_pipe(pipe):
         raise RuntimeError(f"the data set of the loader is no pipe but {type(pipe).__name__}.")
     for one in upstream(pipe):
