@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -374,6 +375,55 @@ def test_an_exception_in_the_dispatching_process_arrives_too():
         next(iter(made))
 
 
+def fail_at_7(x):
+    if x == 7:
+        raise ValueError("cannot read 7")
+    return x
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_an_exception_late_in_the_dispatching_process_comes_behind_the_samples_before_it(workers):
+    def build():
+        source = numbers(10).map(fail_at_7).sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING)
+        return source.map(abs)
+
+    with loader(build, workers) as made:
+        reader = iter(made)
+        assert [next(reader) for _ in range(7)] == list(range(7))
+        with pytest.raises(ValueError, match="cannot read 7"):
+            next(reader)
+
+
+def test_what_was_dispatched_is_not_sharded_again():
+    def build():
+        source = numbers(20).sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING)
+        return source.sharding_filter().map(abs)
+
+    with loader(build, 2) as made:
+        assert list(made) == list(range(20))
+        reader = iter(made)
+        got = [next(reader) for _ in range(5)]
+        state = copied(made.state_dict())
+    with loader(build, 3) as again:
+        again.load_state_dict(state)
+        assert sorted(got + list(again)) == list(range(20))
+
+
+def test_a_branch_beside_the_dispatched_one_is_sharded():
+    def build():
+        one = numbers(8).sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING)
+        return one.zip(numbers(8).map(str).sharding_filter())
+
+    with loader(build, 2) as made:
+        assert list(made) == [(n, str(n)) for n in range(8)]
+
+
+@pytest.mark.parametrize("build", [pipeline, dispatched])
+def test_workers_of_a_fork_server_give_the_samples_of_one_process(build):
+    with loader(build, 2) as forked, loader(build, 2, multiprocessing_context="forkserver") as served:
+        assert list(served) == list(forked)
+
+
 def test_a_worker_that_is_killed_ends_the_pass_with_an_error():
     with loader(lambda: numbers(10_000).sharding_filter(), 2) as made:
         reader = iter(made)
@@ -422,24 +472,29 @@ def test_abandoned_loaders_leave_no_processes():
     assert all(gone(pid) for pid in pids)
 
 
+KILLED = """
+import time
+from flambeau.data.dataloader2 import DataLoader2, MultiProcessingReadingService
+from flambeau.data.datapipes.iter import SHARDING_PRIORITIES, IterableWrapper
+
+if __name__ == "__main__":
+    source = IterableWrapper(range(21)).sharding_round_robin_dispatch(SHARDING_PRIORITIES.MULTIPROCESSING).map(abs)
+    loader = DataLoader2(source, reading_service=MultiProcessingReadingService(2, multiprocessing_context="METHOD"))
+    reader = iter(loader)
+    next(reader)
+    print(*(process.pid for process in loader.datapipe.processes.processes), flush=True)
+    time.sleep(60)
+"""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_workers_end_when_the_main_process_is_killed():
-    read_end, write_end = os.pipe()
-    child = os.fork()
-    if child == 0:
-        made = loader(dispatched, 2)
-        next(iter(made))
-        reader = iter(made)
-        next(reader)
-        pids = [process.pid for process in made.datapipe.processes.processes]
-        os.write(write_end, " ".join(map(str, pids)).encode())
-        time.sleep(60)
-        os._exit(0)
-    pids = list(map(int, os.read(read_end, 1000).split()))
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    os.close(read_end)
-    os.close(write_end)
+@pytest.mark.parametrize("method", ["fork", "forkserver"])
+def test_workers_end_when_the_main_process_is_killed(method, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(KILLED.replace("METHOD", method))
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as main:
+        pids = list(map(int, main.stdout.readline().split()))
+        main.kill()
     assert len(pids) == 3
     assert all(gone(pid) for pid in pids)
 
@@ -492,7 +547,8 @@ def test_services_are_called_one_after_the_other():
 
 def test_adapters_turn_shuffling_on_and_off():
     assert list(DataLoader2(numbers(9).shuffle(), Shuffle(False))) == list(range(9))
-    made = DataLoader2(numbers(9), [Shuffle(True)])
+    with pytest.warns(UserWarning, match="no shuffle"):
+        made = DataLoader2(numbers(9), [Shuffle(True)])
     assert type(made.datapipe) is Shuffler
     assert list(DataLoader2(numbers(9).shuffle().set_shuffle(False), Shuffle(None))) == list(range(9))
 
@@ -520,6 +576,14 @@ def test_pipes_are_found_replaced_and_removed():
     remove_dp(graph, mapped)
     assert list(end) == [(0, 0), (1, 1), (2, 2), (3, 3)]
     assert next(iter(replace_dp(traverse_dps(end), end, source).values()))[0] is source
+
+
+def test_pipes_are_listed_breadth_first():
+    far = numbers(4)
+    near = numbers(4)
+    middle = far.map(abs)
+    end = middle.zip(near)
+    assert list_dps(traverse_dps(end)) == [end, middle, near, far]
 
 
 def test_the_linter_finds_shardings_without_a_shuffle():

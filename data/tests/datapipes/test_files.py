@@ -146,6 +146,25 @@ def test_members_of_tar_archives_are_read(mode):
     ]
 
 
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:xz", "w:bz2"])
+def test_members_can_be_read_when_the_archive_was_listed(tmp_path, mode):
+    (tmp_path / "x.tar").write_bytes(tar_of(MEMBERS, mode))
+    members = list(FileOpener([str(tmp_path / "x.tar")], mode="b").load_from_tar())
+    assert [stream.read() for _, stream in members] == [b"first", b"second"]
+
+
+def test_archives_are_opened_whole(tmp_path):
+    (tmp_path / "x.tar").write_bytes(tar_of(MEMBERS))
+    (tmp_path / "x.tar.gz").write_bytes(tar_of(MEMBERS, "w:gz"))
+    (tmp_path / "x.zip").write_bytes(zip_of(MEMBERS))
+    opened = dict(FileOpener([str(tmp_path / "x.tar"), str(tmp_path / "x.tar.gz")], mode="b").decompress())
+    assert [tar.getnames()[-2:] for tar in opened.values()] == [["a.txt", "d/b.txt"]] * 2
+    ((_, archive),) = FileOpener([str(tmp_path / "x.zip")], mode="b").decompress(file_type="ZIP")
+    assert archive.namelist()[-2:] == ["a.txt", "d/b.txt"]
+    ((_, archive),) = FileOpener([str(tmp_path / "x.tar")], mode="b").decompress(file_type="tar")
+    assert archive.extractfile("a.txt").read() == b"first"
+
+
 @pytest.mark.parametrize("mode", ["r|", "r:*"])
 def test_a_streamed_archive_begins_before_it_was_read_to_its_end(mode):
     source = OneWay(tar_of({"a": b"x" * 100, "b": b"y" * 3_000_000}))
@@ -341,6 +360,14 @@ def test_a_cache_goes_on_after_a_resume(tmp_path):
     again = cached.pipe()
     again.load_state_dict(pickle.loads(pickle.dumps(pipe.state_dict())))
     assert list(again) == whole[1:]
+
+
+@pytest.mark.parametrize(("mode", "content"), [("t", "text"), ("b", b"bytes"), ("w", "text"), ("wb", b"bytes")])
+def test_what_is_cached_is_written_in_the_mode_that_was_named(tmp_path, mode, content):
+    path = str(tmp_path / "file")
+    part = IterableWrapper([path]).on_disk_cache().map(lambda path: (path, content))
+    assert list(part.end_caching(mode)) == [path]
+    assert (tmp_path / "file").read_bytes().decode() == (content if isinstance(content, str) else content.decode())
 
 
 def test_caching_is_ended_once():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import warnings
 from typing import Any
 
 from flambeau.data.dataloader2.graph import list_dps, traverse_dps
@@ -20,8 +21,8 @@ class Shuffle(Adapter):
     """Turns all shuffling on or off.
 
     Args:
-        enable: True turns it on, and adds a `shuffle()` at the end where there is none; False turns it off; None
-            leaves all as it is.
+        enable: True turns it on, and adds a `shuffle()` at the end, with a warning, where there is none; False turns
+            it off; None leaves all as it is.
     """
 
     def __init__(self, enable: bool | None = True) -> None:
@@ -35,6 +36,12 @@ class Shuffle(Adapter):
             pipe for pipe in list_dps(traverse_dps(datapipe)) if callable(getattr(type(pipe), "set_shuffle", None))
         ]
         if not shufflers and self.enable:
+            warnings.warn(
+                "Shuffle(True): the pipeline has no shuffle, so one is added at its end, with its usual buffer of "
+                "10,000 samples; put a shuffle() where it belongs, or use Shuffle(None).",
+                UserWarning,
+                stacklevel=3,
+            )
             datapipe = datapipe.shuffle()
             shufflers = [datapipe]
         for pipe in shufflers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 from collections.abc import Iterable
 from typing import Any
@@ -37,7 +38,7 @@ def find_dps(graph: DataPipeGraph, dp_type: type) -> list[Any]:
 
 
 def list_dps(graph: DataPipeGraph, exclude_dps: Any | Iterable[Any] | None = None) -> list[Any]:
-    """The pipes of a graph, each once, nearest to the end first along each branch.
+    """The pipes of a graph, each once, breadth first from its end.
 
     Args:
         graph: from `traverse_dps`.
@@ -46,15 +47,15 @@ def list_dps(graph: DataPipeGraph, exclude_dps: Any | Iterable[Any] | None = Non
     excluded = [] if exclude_dps is None else [exclude_dps] if is_pipe(exclude_dps) else list(exclude_dps)
     left_out = {id(behind) for pipe in excluded for behind in upstream(pipe)}
     found: dict[int, Any] = {}
-    _list(graph, left_out, found)
+    level = [graph]
+    while level:
+        following = []
+        for number, (pipe, behind) in itertools.chain.from_iterable(one.items() for one in level):
+            if number not in left_out and number not in found:
+                found[number] = pipe
+                following.append(behind)
+        level = following
     return list(found.values())
-
-
-def _list(graph: DataPipeGraph, left_out: set[int], found: dict[int, Any]) -> None:
-    for number, (pipe, behind) in graph.items():
-        if number not in left_out and number not in found:
-            found[number] = pipe
-            _list(behind, left_out, found)
 
 
 def replace_dp(graph: DataPipeGraph, old_datapipe: Any, new_datapipe: Any) -> DataPipeGraph:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from multiprocessing.connection import wait
 from typing import Any
 
-from flambeau.data.dataloader2.communication.messages import Dispatch, Failure, Fetch, Stop
+from flambeau.data.dataloader2.communication.messages import Batch, Dispatch, Failure, Fetch, Stop
 from flambeau.data.dataloader2.communication.worker import Pipeline, end_with_parent, seed_libraries
 from flambeau.data.dataloader2.graph import clone, list_dps, set_datapipes_seed, traverse_dps
 from flambeau.data.dataloader2.random import SeedGenerator
@@ -26,6 +26,7 @@ class _Dispatcher:
         self.start: dict[int, int] = {}
         self.waiting: defaultdict[int, deque[Any]] = defaultdict(deque)
         self.samples: Iterator[Any] = iter(())
+        self.ended = False
         self.failed: Failure | None = None
         self.asked: list[tuple[Any, Fetch]] = []
 
@@ -50,7 +51,7 @@ class _Dispatcher:
 
     def _begin(self, message: Dispatch) -> None:
         self.epoch, self.count, self.start = message.epoch, message.shard_count, message.start
-        self.number, self.failed = 0, None
+        self.number, self.ended, self.failed = 0, False, None
         self.waiting.clear()
         try:
             pipe = clone(self.original)
@@ -81,10 +82,11 @@ class _Dispatcher:
 
     def _answer(self, message: Fetch) -> Any:
         queue = self.waiting[message.shard]
-        while len(queue) < message.most and self.failed is None:
+        while len(queue) < message.most and not self.ended and self.failed is None:
             try:
                 sample = next(self.samples)
             except StopIteration:
+                self.ended = True
                 break
             except Exception as error:  # raised again in the worker, and from there in the main process
                 self.failed = Failure.of(self.epoch, message.shard, error, self._name())
@@ -95,13 +97,14 @@ class _Dispatcher:
                 self.waiting[shard].append(sample)
         if self.failed is not None and not queue:
             return self.failed
-        return [queue.popleft() for _ in range(min(message.most, len(queue)))]
+        samples = [queue.popleft() for _ in range(min(message.most, len(queue)))]
+        return Batch(samples, ended=self.ended and not queue)
 
     def _name(self) -> str:
         return f"the dispatching process ({os.getpid()})"
 
 
-def dispatch(main: Any, workers: list[Any], others: list[Any], pipeline: Pipeline, parent: int) -> None:
+def dispatch(main: Any, workers: list[Any], others: list[Any], pipeline: Pipeline, parent: int | None) -> None:
     """Read the part and give its samples to the shards in turn, as workers ask, until the main process says stop.
 
     Args:
@@ -109,7 +112,7 @@ def dispatch(main: Any, workers: list[Any], others: list[Any], pipeline: Pipelin
         workers: connections to the workers.
         others: connections of other processes that a fork has left open here.
         pipeline: the last pipe of the part.
-        parent: number of the main process.
+        parent: as for `end_with_parent`.
     """
     import torch
 

@@ -121,6 +121,14 @@ class Fetch:
 
 
 @dataclass
+class Batch:
+    """From the dispatcher: samples of a shard; `ended` when no more will come."""
+
+    samples: list[Any]
+    ended: bool
+
+
+@dataclass
 class Dispatch:
     """To the dispatcher: begin a pass, for these shards; `start` is where each goes on."""
 

@@ -31,7 +31,10 @@ class Processes:
         pairs = [context.Pipe() for _ in range(count)]
         feeds = [context.Pipe() for _ in range(count)] if dispatched is not None else []
         central = context.Pipe() if dispatched is not None else None
-        forked = context.get_start_method() == "fork"
+        method = context.get_start_method()
+        forked = method == "fork"
+        # The server is the parent of the processes that it forks.
+        parent = None if method == "forkserver" else os.getpid()
         ends = [end for pair in (*pairs, *feeds, *([central] if central else [])) for end in pair]
         self.connections = [mine for mine, _ in pairs]
         self.central = central[0] if central else None
@@ -39,12 +42,12 @@ class Processes:
         for number, (_, theirs) in enumerate(pairs):
             feed = feeds[number][0] if feeds else None
             others = [end for end in ends if end not in (theirs, feed)] if forked else []
-            arguments = (theirs, feed, others, pipeline, WorkerInfo(count, number), os.getpid())
+            arguments = (theirs, feed, others, pipeline, WorkerInfo(count, number), parent)
             self.processes.append(context.Process(target=work, args=arguments, daemon=True))
         if dispatched is not None and central is not None:
             served = [theirs for _, theirs in feeds]
             others = [end for end in ends if end not in (*served, central[1])] if forked else []
-            arguments = (central[1], served, others, dispatched, os.getpid())  # type: ignore[assignment]
+            arguments = (central[1], served, others, dispatched, parent)  # type: ignore[assignment]
             self.processes.append(context.Process(target=dispatch, args=arguments, daemon=True))
         for process in self.processes:
             process.start()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -55,9 +57,16 @@ def _unpacked(data: bytes) -> Pipeline:
     return Pipeline(pipe, *functions)
 
 
-def end_with_parent(parent: int) -> None:
-    """Let the system end this process when the parent is gone (Linux; elsewhere a closed connection tells)."""
+def end_with_parent(parent: int | None) -> None:
+    """Let this process end when the main process is gone (Linux; elsewhere a closed connection tells).
+
+    Args:
+        parent: number of the main process; None where the main process is not this one's parent, as with forkserver.
+    """
     if sys.platform != "linux":
+        return
+    if parent is None:
+        threading.Thread(target=_end_with_main_process, daemon=True, name="flambeau-end").start()
         return
     import ctypes
 
@@ -70,6 +79,13 @@ def end_with_parent(parent: int) -> None:
     set_death_signal = 1
     ctypes.CDLL(None, use_errno=True).prctl(set_death_signal, signal.SIGHUP)
     check()
+
+
+def _end_with_main_process() -> None:
+    main = multiprocessing.parent_process()
+    if main is not None:
+        main.join()
+        os._exit(1)
 
 
 def seed_libraries(seeds: SeedGenerator, shared: bool = False) -> None:
@@ -111,10 +127,10 @@ class FromDispatcherIterDataPipe(IterDataPipe[Any]):
             answer = self.connection.recv()
             if isinstance(answer, Failure):
                 answer.raise_()
-            for sample in answer:
+            for sample in answer.samples:
                 self.count += 1
                 yield sample
-            if len(answer) < _FETCH:
+            if answer.ended:
                 return
 
     def __len__(self) -> int:
@@ -208,7 +224,7 @@ class _Worker:
         pipe = clone(self.pipe)
         for one in upstream(pipe):
             if is_sharding(one):
-                for group, count, index in plan.groups:
+                for group, count, index in _own_groups(one, plan):
                     one.apply_sharding(count, index, sharding_group=SHARDING_PRIORITIES(group))
             if isinstance(one, FromDispatcherIterDataPipe):
                 one.connection, one.shard, one.epoch = self.dispatcher, plan.number, message.epoch
@@ -227,8 +243,15 @@ class _Worker:
         return pipe
 
 
+def _own_groups(pipe: Any, plan: ShardPlan) -> list[tuple[int, int, int]]:
+    """The shardings that a pipe applies: what comes from the dispatcher has been divided among the workers already."""
+    if not any(isinstance(one, FromDispatcherIterDataPipe) for one in upstream(pipe)):
+        return plan.groups
+    return [group for group in plan.groups if group[0] != SHARDING_PRIORITIES.MULTIPROCESSING]
+
+
 def work(
-    connection: Any, dispatcher: Any, others: list[Any], pipeline: Pipeline, info: WorkerInfo, parent: int
+    connection: Any, dispatcher: Any, others: list[Any], pipeline: Pipeline, info: WorkerInfo, parent: int | None
 ) -> None:
     """Read shards as the main process says, until it says stop or is gone.
 
@@ -238,7 +261,7 @@ def work(
         others: connections of other processes that a fork has left open here.
         pipeline: the last pipe, the function that is called once, and the one that is called for each pass.
         info: which worker this is.
-        parent: number of the main process.
+        parent: as for `end_with_parent`.
     """
     import torch
 

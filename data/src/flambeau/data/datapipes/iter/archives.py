@@ -68,17 +68,19 @@ class TarArchiveLoaderIterDataPipe(_Archive):
 
     def _members(self, path: str, archive: StreamWrapper) -> Iterator[tuple[str, StreamWrapper]]:
         recipe = _recipe(archive)
-        with _opened_tar(archive, self.mode) as tar:
-            for number, member in enumerate(tar):
-                if not member.isfile():
-                    continue
-                stream = tar.extractfile(member)
-                how = None if recipe is None else (open_tar_member, recipe, self.mode, number)
-                name = _joined(path, member.name)
-                yield name, StreamWrapper(stream, archive, name=name, recipe=how)
-                if _streamed(archive, self.mode):
-                    # A stream may be endless, and tarfile would keep every header.
-                    tar.members.clear()  # type: ignore[attr-defined]
+        # Not closed here: members of a compressed archive are read through it, by whoever holds them. What has to be
+        # closed is the archive's own stream, which ends with its last member.
+        tar = _opened_tar(archive, self.mode)
+        for number, member in enumerate(tar):
+            if not member.isfile():
+                continue
+            stream = tar.extractfile(member)
+            how = None if recipe is None else (open_tar_member, recipe, self.mode, number)
+            name = _joined(path, member.name)
+            yield name, StreamWrapper(stream, archive, name=name, recipe=how)
+            if _streamed(archive, self.mode):
+                # A stream may be endless, and tarfile would keep every header.
+                tar.members.clear()  # type: ignore[attr-defined]
 
 
 def _streamed(archive: StreamWrapper, mode: str) -> bool:
@@ -195,10 +197,12 @@ def open_rar_member(path: str, recipe: Any, name: str) -> StreamWrapper:
 
 
 class CompressionType(Enum):
-    """How a single file is compressed."""
+    """How a file is compressed, or which archive it is."""
 
     GZIP = "gzip"
     LZMA = "lzma"
+    TAR = "tar"
+    ZIP = "zip"
     BZIP2 = "bz2"
     ZSTD = "zstd"
 
@@ -208,9 +212,14 @@ _BY_SUFFIX = {
     ".xz": CompressionType.LZMA,
     ".lzma": CompressionType.LZMA,
     ".bz2": CompressionType.BZIP2,
+    ".tar": CompressionType.TAR,
+    ".zip": CompressionType.ZIP,
     ".zst": CompressionType.ZSTD,
     ".zstd": CompressionType.ZSTD,
 }
+
+
+_OF_TARS = (CompressionType.GZIP, CompressionType.LZMA, CompressionType.BZIP2)  # what tarfile opens itself
 
 
 def _zstd(stream: Any) -> Any:
@@ -227,6 +236,8 @@ def _zstd(stream: Any) -> Any:
 _OPENERS: dict[CompressionType, Callable[[Any], Any]] = {
     CompressionType.GZIP: lambda stream: gzip.GzipFile(fileobj=stream),
     CompressionType.LZMA: lzma.LZMAFile,
+    CompressionType.TAR: lambda stream: tarfile.open(fileobj=stream, mode="r:*"),  # noqa: SIM115  # the reader closes it
+    CompressionType.ZIP: zipfile.ZipFile,
     CompressionType.BZIP2: bz2.BZ2File,
     CompressionType.ZSTD: _zstd,
 }
@@ -238,10 +249,11 @@ class DecompressorIterDataPipe(IterDataPipe[tuple[str, StreamWrapper]]):
 
     Args:
         source_datapipe: source of `(path, stream of bytes)`.
-        file_type: "gzip", "lzma", "bz2" or "zstd", or the member of `CompressionType`; by the path's ending when None.
+        file_type: "gzip", "lzma", "bz2", "zstd", "tar" or "zip", or the member of `CompressionType`; by the path's
+            ending when None. A path that ends in ".tar.gz" or the like is a tar archive.
 
     Yields:
-        `(path, stream)`.
+        `(path, stream)`. For "tar" the stream wraps the `tarfile.TarFile`, for "zip" the `zipfile.ZipFile`.
 
     Raises:
         RuntimeError: while iterating, for a path without a known ending.
@@ -254,7 +266,7 @@ class DecompressorIterDataPipe(IterDataPipe[tuple[str, StreamWrapper]]):
         self, source_datapipe: IterDataPipe[tuple[str, Any]], file_type: str | CompressionType | None = None
     ) -> None:
         self.source_datapipe = source_datapipe
-        self.file_type = CompressionType(file_type) if isinstance(file_type, str) else file_type
+        self.file_type = CompressionType(file_type.lower()) if isinstance(file_type, str) else file_type
 
     def __iter__(self) -> Iterator[tuple[str, StreamWrapper]]:
         for path, stream in self.source_datapipe:
@@ -264,7 +276,10 @@ class DecompressorIterDataPipe(IterDataPipe[tuple[str, StreamWrapper]]):
             yield path, _decompressed(stream, kind, path, how)
 
     def _kind(self, path: str) -> CompressionType:
-        suffix = PurePath(path).suffix.lower()
+        suffixes = [suffix.lower() for suffix in PurePath(path).suffixes]
+        if suffixes[-2:-1] == [".tar"] and _BY_SUFFIX.get(suffixes[-1]) in _OF_TARS:
+            return CompressionType.TAR
+        suffix = suffixes[-1] if suffixes else ""
         if suffix not in _BY_SUFFIX:
             known = ", ".join(_BY_SUFFIX)
             raise RuntimeError(f"decompress: {path!r} does not end like a compressed file ({known}); give file_type.")

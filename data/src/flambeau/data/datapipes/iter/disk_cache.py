@@ -14,7 +14,7 @@ from flambeau.core.files import replace
 from flambeau.data.datapipes._columns import check_function
 from flambeau.data.datapipes._graph import upstream
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter.files import check_mode
+from flambeau.data.datapipes.iter.files import writing_mode
 from flambeau.data.datapipes.iter.hashing import check_hash_type, file_digest
 
 _BLOCK = 1 << 20
@@ -150,7 +150,7 @@ class EndOnDiskCacheHolderIterDataPipe(IterDataPipe[str]):
 
     Args:
         datapipe: source of `(metadata, data)`; data is a stream, bytes or a string.
-        mode: "wb" for bytes, "w" or "wt" for strings.
+        mode: "wb" or "b" for bytes, "w", "t" or "wt" for strings.
         filepath_fn: from metadata to path; the metadata itself when None.
         same_filepath_fn: use the function of `on_disk_cache`.
         skip_read: data is no stream, and is written as it is.
@@ -173,7 +173,6 @@ class EndOnDiskCacheHolderIterDataPipe(IterDataPipe[str]):
     ) -> None:
         if filepath_fn is not None and same_filepath_fn:
             raise ValueError("end_caching takes filepath_fn or same_filepath_fn=True, not both.")
-        check_mode(mode)
         holder = next((pipe for pipe in upstream(datapipe) if isinstance(pipe, OnDiskCacheHolderIterDataPipe)), None)
         if holder is None:
             raise RuntimeError("end_caching ends what on_disk_cache begins; there is none before it.")
@@ -182,7 +181,7 @@ class EndOnDiskCacheHolderIterDataPipe(IterDataPipe[str]):
         holder.ended = True
         self.datapipe = datapipe
         self.holder = holder
-        self.mode = mode
+        self.mode = writing_mode(mode)
         self.filepath_fn = holder.filepath_fn if same_filepath_fn else filepath_fn
         self.skip_read = skip_read
         self.set_timeout(timeout)

@@ -149,7 +149,7 @@ class SaverIterDataPipe(IterDataPipe[str]):
 
     Args:
         source_datapipe: source of `(metadata, data)`, data being bytes or a string.
-        mode: `"w"` or `"wt"` for strings, `"wb"` for bytes; `"a"` in place of `"w"` appends.
+        mode: `"w"`, `"t"` or `"wt"` for strings, `"wb"` or `"b"` for bytes; `"a"` in place of `"w"` appends.
         filepath_fn: from metadata to path; the metadata itself when None. Folders are made.
 
     Yields:
@@ -166,9 +166,8 @@ class SaverIterDataPipe(IterDataPipe[str]):
     ) -> None:
         if filepath_fn is not None:
             check_function(filepath_fn)
-        check_mode(mode)
         self.source_datapipe = source_datapipe
-        self.mode = mode
+        self.mode = writing_mode(mode)
         self.filepath_fn = filepath_fn
 
     def __iter__(self) -> Iterator[str]:
@@ -181,14 +180,15 @@ class SaverIterDataPipe(IterDataPipe[str]):
         return len(self.source_datapipe)  # type: ignore[arg-type]
 
 
-def check_mode(mode: str) -> None:
-    """Make sure that a mode writes.
+def writing_mode(mode: str) -> str:
+    """The mode to open a file with; "b" and "t" alone write.
 
     Raises:
-        ValueError: it does not.
+        ValueError: it is no mode of writing.
     """
-    if not set(mode) <= set("wabt") or not set(mode) & set("wa"):
+    if not mode or not set(mode) <= set("wabt"):
         raise ValueError(f"a mode that writes is needed, such as 'w' or 'wb'; got {mode!r}.")
+    return mode if set(mode) & set("wa") else f"w{mode}"
 
 
 def save(path: str, data: bytes | bytearray | str, mode: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from flambeau.data.datapipes._columns import check_function
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
 from flambeau.data.datapipes.iter._flat_map import Expanding
-from flambeau.data.datapipes.iter.files import as_pipe, check_mode
+from flambeau.data.datapipes.iter.files import as_pipe, writing_mode
 from flambeau.data.datapipes.utils.listing import matches
 from flambeau.data.datapipes.utils.streams import StreamWrapper
 
@@ -127,9 +127,8 @@ class FSSpecSaverIterDataPipe(IterDataPipe[str]):
     ) -> None:
         if filepath_fn is not None:
             check_function(filepath_fn)
-        check_mode(mode)
         self.source_datapipe = source_datapipe
-        self.mode = mode
+        self.mode = writing_mode(mode)
         self.filepath_fn = filepath_fn
         self.kwargs_for_open = kwargs_for_open or {}
         self.kwargs_for_connection = kwargs

@@ -9,7 +9,7 @@ from typing import Any
 from flambeau.data.datapipes._columns import check_function
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
 from flambeau.data.datapipes.iter._flat_map import Expanding
-from flambeau.data.datapipes.iter.files import as_pipe, check_mode
+from flambeau.data.datapipes.iter.files import as_pipe, writing_mode
 from flambeau.data.datapipes.utils.listing import matches
 from flambeau.data.datapipes.utils.streams import StreamWrapper
 
@@ -135,10 +135,9 @@ class IoPathSaverIterDataPipe(_ByIoPath, IterDataPipe[str]):
     ) -> None:
         if filepath_fn is not None:
             check_function(filepath_fn)
-        check_mode(mode)
         self.pathmgr = path_manager(pathmgr, handler)
         self.source_datapipe = source_datapipe
-        self.mode = mode
+        self.mode = writing_mode(mode)
         self.filepath_fn = filepath_fn
 
     def __iter__(self) -> Iterator[str]:
