@@ -2,19 +2,18 @@
 
     python tools/missing_names.py vision
 
-The recorded upstream surface lies in `spec/data/<package>_api.json` of the shared folder (`FLAMBEAU_SHARED`, else a
-folder `shared` beside the checkout), or in `recorded/` beside this program. Prints one missing name a line and the
+The recorded upstream surface lies in `tests/parity/upstream` of each package. Prints one missing name a line and the
 counts; exits 1 when names are missing.
 """
 
 from __future__ import annotations
 
 import importlib
-import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
+
+from flambeau.core.testing.golden import upstream_facts
 
 ROOT = Path(__file__).parent.parent.resolve()
 # Upstream's root as recorded -> ours. Vision's record is already printed under our root.
@@ -37,19 +36,13 @@ def recorded(package: str) -> dict[str, list[str]]:
     """Module (under our root) -> its public names upstream, and of recorded classes `Class.member`."""
     if package == "data":
         # What is public of tensordict's private modules is recorded under a public module too.
-        modules = _modules(_facts("tensordict_api"))
+        modules = _modules(_facts(package, "tensordict"))
         return _pipes() | {name: names for name, names in modules.items() if "._" not in name}
-    return _modules(_facts(f"{package}_api"))
+    return _modules(_facts(package, "api"))
 
 
-def _facts(name: str) -> dict[str, Any]:
-    shared = Path(os.environ.get("FLAMBEAU_SHARED", ROOT.parent / "shared"))
-    path = shared / "spec" / "data" / f"{name}.json"
-    own = Path(__file__).parent / "recorded" / f"{name}.json"
-    path = own if own.is_file() else path
-    if not path.is_file():
-        raise SystemExit(f"{path} is absent: set FLAMBEAU_SHARED to the folder that holds the recorded surfaces.")
-    facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+def _facts(package: str, topic: str) -> dict[str, Any]:
+    facts: dict[str, Any] = upstream_facts(topic, ROOT / package / "tests")
     return facts
 
 
@@ -66,7 +59,7 @@ def _modules(facts: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def _pipes() -> dict[str, list[str]]:
-    facts = _facts("data_pipes")
+    facts = _facts("data", "datapipes")
     root = "flambeau.data"
     found = {}
     for kind in ("iter", "map"):

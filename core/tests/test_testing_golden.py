@@ -1,7 +1,9 @@
-"""Golden values: found beside the checkout or where the environment says, and skipped where there are none."""
+"""Golden values: read from the tests of the package that asks, and from nowhere else."""
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -10,59 +12,43 @@ from flambeau.core.testing import golden
 
 
 @pytest.fixture
-def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("FLAMBEAU_SHARED", raising=False)
-    folder = tmp_path / "shared"
-    (folder / "golden").mkdir(parents=True)
-    (folder / "golden/fill.py").write_text("def twice(x):\n    return 2 * x\n")
-    (folder / "golden/inputs.py").write_text("import fill\n\ndef make():\n    return fill.twice(3)\n")
-    (folder / "golden/models.json").write_text('{"cases": [1]}')
-    return folder
+def test(tmp_path: Path) -> Path:
+    """A test of a package whose parity folder holds one topic of each kind and two programs."""
+    parity = tmp_path / "package/tests/parity"
+    (parity / "golden").mkdir(parents=True)
+    (parity / "golden/models.json").write_text('{"cases": [1]}')
+    (parity / "golden/large.json.gz").write_bytes(gzip.compress(json.dumps({"cases": [2]}).encode()))
+    (parity / "upstream").mkdir()
+    (parity / "upstream/api.json").write_text('{"modules": {}}')
+    (parity / "inputs.py").write_text("def make():\n    return 6\n")
+    (parity / "cases").mkdir()
+    (parity / "cases/__init__.py").write_text("from .numbers import SEVEN\n")
+    (parity / "cases/numbers.py").write_text("SEVEN = 7\n")
+    return tmp_path / "package/tests/models/test_x.py"
 
 
-def test_the_folder_is_found_beside_a_parent_of_the_test(shared: Path, tmp_path: Path) -> None:
-    test = tmp_path / "repository/core/tests/test_x.py"
-    test.parent.mkdir(parents=True)
-    test.touch()
-
-    assert golden.shared_folder(test) == shared
+def test_values_are_those_of_the_tests_package_plain_or_packed(test: Path) -> None:
+    assert golden.golden_values("models", test) == {"cases": [1]}
+    assert golden.golden_values("large", test) == {"cases": [2]}
+    assert golden.upstream_facts("api", test) == {"modules": {}}
 
 
-def test_the_environment_names_another_folder(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLAMBEAU_SHARED", str(shared))
-
-    assert golden.shared_folder("/") == shared
-
-
-def test_a_wrong_environment_is_an_error_and_not_a_skip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FLAMBEAU_SHARED", str(tmp_path))
-
-    with pytest.raises(FileNotFoundError, match=r"holds no golden/fill\.py"):
-        golden.require_shared(__file__)
+def test_programs_are_modules_or_folders_whose_modules_find_one_another(test: Path) -> None:
+    assert golden.parity_module("inputs", test).make() == 6
+    assert golden.parity_module("cases", test).SEVEN == 7
+    assert golden.parity_module("cases", test) is golden.parity_module("cases", test)
 
 
-def test_without_the_folder_the_test_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FLAMBEAU_SHARED", raising=False)
-    monkeypatch.setattr(golden, "_MARK", Path("golden", "no such file"))
-
-    with pytest.raises(pytest.skip.Exception, match="set FLAMBEAU_SHARED"):
-        golden.golden_values("models", tmp_path)
-
-
-def test_values_and_programs_are_read(shared: Path) -> None:
-    assert golden.golden_values("models", shared) == {"cases": [1]}
-    assert golden.golden_module("fill", shared).twice(2) == 4
+def test_an_unknown_topic_lists_those_there_are(test: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="'modles'; it has large, models"):
+        golden.golden_values("modles", test)
+    with pytest.raises(FileNotFoundError, match="no program 'absent'"):
+        golden.parity_module("absent", test)
 
 
-def test_a_program_finds_its_neighbours(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(__import__("sys").modules, "fill", raising=False)
-
-    assert golden.golden_module("inputs", shared).make() == 6
-    __import__("sys").modules.pop("fill", None)
-
-
-def test_an_unknown_topic_lists_those_there_are(shared: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="it has models"):
-        golden.golden_values("modles", shared)
-    with pytest.raises(FileNotFoundError, match=r"no absent\.py"):
-        golden.golden_module("absent", shared)
+def test_what_lies_in_no_tests_is_an_error_and_not_a_skip(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="lies in no folder tests"):
+        golden.parity_folder(tmp_path)
+    (tmp_path / "tests").mkdir()
+    with pytest.raises(FileNotFoundError, match="has no folder parity"):
+        golden.parity_folder(tmp_path / "tests" / "test_x.py")

@@ -2,13 +2,12 @@
 
 import enum
 import inspect
-import json
 import re
 from importlib import import_module
 
 import pytest
 
-from flambeau.core.testing.golden import require_shared, shared_folder
+from flambeau.core.testing.golden import upstream_facts
 
 # Modules that are here whole, except for these names; the lists only shrink.
 WHOLE = {
@@ -86,10 +85,7 @@ TYPE_VARIABLES = {"D", "M", "T", "T_co", "V", "W"}
 
 
 def recorded() -> dict[str, dict]:
-    folder = shared_folder(__file__)
-    if folder is None:
-        return {}
-    return json.loads((folder / "spec" / "data" / "vision_api.json").read_text())["modules"]
+    return upstream_facts("api", __file__)["modules"]
 
 
 def subjects() -> list:
@@ -104,13 +100,11 @@ def subjects() -> list:
 
 
 def test_there_is_a_record():
-    require_shared(__file__)  # skips where the folder is absent
     assert len(subjects()) > 120
 
 
 @pytest.mark.parametrize("module", WHOLE)
 def test_whole_modules_lack_no_name_but_those_declared(module):
-    require_shared(__file__)
     ours = import_module(module)
     assert {name for name in recorded()[module] if not hasattr(ours, name)} == WHOLE[module]
 

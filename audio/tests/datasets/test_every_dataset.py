@@ -8,7 +8,7 @@ from flambeau.audio import conformance, datasets
 from flambeau.audio.prototype import datasets as prototypes
 from flambeau.core.datasets import get_dataset_info, list_datasets
 from flambeau.core.testing import parametrize_with_checks
-from flambeau.core.testing.golden import shared_folder
+from flambeau.core.testing.golden import upstream_facts
 
 EVERY = [getattr(package, name) for package in (datasets, prototypes) for name in package.__all__]  # registers them
 NAMES = {cls.__name__.lower(): f"audio/{cls.__name__.lower()}" for cls in EVERY}
@@ -20,10 +20,7 @@ def test_it_answers_what_every_dataset_is_asked(check):
 
 
 def recorded():
-    folder = shared_folder(__file__)
-    if folder is None:
-        return {}
-    return json.loads((folder / "spec" / "data" / "audio_datasets.json").read_text())["datasets"]
+    return upstream_facts("datasets", __file__)["datasets"]
 
 
 def test_every_recorded_dataset_is_registered():

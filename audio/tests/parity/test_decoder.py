@@ -6,19 +6,19 @@ import pytest
 
 import flambeau.audio
 from flambeau.audio._native import LIBRARY
-from flambeau.core.testing.golden import golden_module, golden_values, shared_folder
+from flambeau.core.testing import fill
+from flambeau.core.testing.golden import golden_values, parity_module
 
-STORED = golden_values("audio_decoder", __file__)["cases"] if shared_folder(__file__) else {}
+STORED = golden_values("decoder", __file__)["cases"]
 
 
 @pytest.mark.filterwarnings("ignore:A language model of tokens")
-@pytest.mark.skipif(not STORED, reason="no golden values: set FLAMBEAU_SHARED to their folder")
 @pytest.mark.parametrize("native", [True, False], ids=["native", "python"])
 @pytest.mark.parametrize("name", sorted(STORED))
 def test_the_result_is_the_recorded_one(name, native, monkeypatch):
     if not native:
         monkeypatch.setattr(LIBRARY, "load", lambda: None)
-    cases = golden_module("audio_cases", __file__)
-    compute, _, _ = cases.CASES["decoder"][name]
+    cases = parity_module("cases", __file__)
+    compute, _, _ = cases.DECODERS[name]
     record = STORED[name]
-    assert cases.compare(compute(flambeau.audio), record["value"], record["rtol"], record["atol"]) is None
+    assert fill.matches(compute(flambeau.audio), record["value"], record["rtol"], record["atol"]) is None

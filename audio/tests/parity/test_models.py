@@ -6,17 +6,17 @@ import pytest
 import torch
 
 import flambeau.audio
-from flambeau.core.testing.golden import golden_module, golden_values, shared_folder
+from flambeau.core.testing import fill
+from flambeau.core.testing.golden import golden_values, parity_module
 
-CASES = golden_values("audio_models", __file__)["cases"] if shared_folder(__file__) else {}
+CASES = golden_values("models", __file__)["cases"]
 MODELS = sorted(CASES)
 
 
-@pytest.mark.skipif(not MODELS, reason="no golden values: set FLAMBEAU_SHARED to their folder")
-@pytest.mark.parametrize("name", MODELS or ["none"])
+@pytest.mark.parametrize("name", MODELS)
 def test_model_agrees_with_the_record(name):
-    cases = golden_module("audio_cases", __file__)
-    compute, _, _ = cases.CASES["models"][name]
+    cases = parity_module("cases", __file__)
+    compute, _, _ = cases.MODELS[name]
     record = CASES[name]
     torch.manual_seed(0)
-    assert cases.compare(compute(flambeau.audio), record["value"], record["rtol"], record["atol"]) is None
+    assert fill.matches(compute(flambeau.audio), record["value"], record["rtol"], record["atol"]) is None

@@ -5,21 +5,17 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import json
 
 import pytest
 
-from flambeau.core.testing.golden import shared_folder
+from flambeau.core.testing.golden import upstream_facts
 
 MODULES = ("functional", "transforms", "prototype.functional", "prototype.transforms")
 
 
 def recorded() -> dict[str, str]:
     """Path below the root package -> signature, of functions and constructors."""
-    folder = shared_folder(__file__)
-    if folder is None:
-        return {}
-    modules = json.loads((folder / "spec" / "data" / "audio_api.json").read_text(encoding="utf-8"))["modules"]
+    modules = upstream_facts("api", __file__)["modules"]
     found = {}
     for module in MODULES:
         for name, about in modules[f"torchaudio.{module}"].items():

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import flambeau.audio
-from flambeau.core.testing.golden import golden_module, golden_values, shared_folder
+from flambeau.core.testing import fill
+from flambeau.core.testing.golden import golden_values, parity_module
 
 GROUPS = (
     "DB_to_amplitude", "MVDR", "PSD", "RTFMVDR", "SoudenMVDR", "add_noise", "amplitude_to_DB", "apply_beamforming",
@@ -16,7 +17,7 @@ GROUPS = (
     "rtf_evd (magnitude)", "rtf_power", "sliding_window_cmn", "spectral_centroid", "spectrogram", "speed",
 )  # fmt: skip
 
-STORED = golden_values("audio_functional", __file__)["cases"] if shared_folder(__file__) else {}
+STORED = golden_values("functional", __file__)["cases"]
 CASES = sorted(
     name for name in STORED if name.partition("/")[0] in GROUPS or name.startswith(("prototype.", "transforms."))
 )
@@ -24,8 +25,6 @@ CASES = sorted(
 
 @pytest.mark.parametrize("group", [*GROUPS, "prototype.filter_waveform", "transforms.MFCC"])
 def test_each_group_has_a_recorded_case(group):
-    if not STORED:
-        pytest.skip("no golden values: set FLAMBEAU_SHARED to their folder")
     assert any(name.partition("/")[0] == group for name in CASES)
 
 
@@ -33,8 +32,8 @@ def test_each_group_has_a_recorded_case(group):
 @pytest.mark.filterwarnings("ignore:frequency_impulse_response")
 @pytest.mark.parametrize("name", CASES)
 def test_the_result_is_the_recorded_one(name):
-    cases = golden_module("audio_cases", __file__)
-    compute, _, _ = cases.CASES["functional"][name]
+    cases = parity_module("cases", __file__)
+    compute, _, _ = cases.FUNCTIONAL[name]
     record = STORED[name]
     torch.manual_seed(0)
-    assert cases.compare(compute(flambeau.audio), record["value"], record["rtol"], record["atol"]) is None
+    assert fill.matches(compute(flambeau.audio), record["value"], record["rtol"], record["atol"]) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from functools import partial
@@ -15,7 +14,7 @@ from flambeau.audio.pipelines.wav2vec2 import Wav2Vec2ASRBundle, Wav2Vec2Bundle,
 from flambeau.audio.pipelines.wav2vec2_wrapper import standardized
 from flambeau.audio.prototype import pipelines as prototype
 from flambeau.core.errors import CheckpointError
-from flambeau.core.testing.golden import require_shared
+from flambeau.core.testing.golden import upstream_facts
 
 TINY = {
     "extractor_mode": "layer_norm",
@@ -52,8 +51,7 @@ def network(outputs):
 
 
 def test_every_recorded_bundle_has_the_recorded_facts():
-    path = require_shared(__file__) / "spec" / "data" / "audio_pipelines.json"
-    record = json.loads(path.read_text())["bundles"]
+    record = upstream_facts("pipelines", __file__)["bundles"]
     for name, facts in record.items():
         bundle = getattr(prototype if "module" in facts else pipelines, name)
         assert type(bundle).__name__ == facts["bundle"] or "Tacotron2" in facts["bundle"]

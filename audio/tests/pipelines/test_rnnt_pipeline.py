@@ -10,7 +10,7 @@ import torch
 
 from flambeau.audio.pipelines import EMFORMER_RNNT_BASE_LIBRISPEECH, RNNTBundle
 from flambeau.audio.pipelines.sentencepiece_pieces import read_pieces
-from flambeau.core.testing.golden import require_shared
+from flambeau.core.testing.golden import parity_folder
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_what_is_no_model_is_refused(tmp_path, content):
 @pytest.mark.parametrize("name", ["sp_unigram", "sp_bpe_bytes"])
 def test_pieces_are_those_that_the_library_reads(name):
     library = pytest.importorskip("sentencepiece")
-    path = require_shared(__file__) / "golden" / "text_vocab" / f"{name}.model"
+    path = parity_folder(__file__) / "vocabularies" / f"{name}.model"
     expected, found = library.SentencePieceProcessor(model_file=str(path)), read_pieces(path)
     assert list(found.pieces) == [expected.id_to_piece(i) for i in range(len(expected))]
     assert (found.unk_id, found.bos_id, found.eos_id, found.pad_id) == (

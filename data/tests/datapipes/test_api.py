@@ -1,7 +1,6 @@
 """Names, methods and signatures are the recorded ones; stubs know every method."""
 
 import inspect
-import json
 import re
 import subprocess
 import sys
@@ -9,26 +8,24 @@ from importlib import import_module
 
 import pytest
 
-from flambeau.core.testing.golden import require_shared, shared_folder
+from flambeau.core.testing.golden import upstream_facts
 from flambeau.data.datapipes import stubs
 from flambeau.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 
 
 def recorded() -> dict:
-    folder = shared_folder(__file__)
-    return {} if folder is None else json.loads((folder / "spec" / "data" / "data_pipes.json").read_text())
+    return upstream_facts("datapipes", __file__)
 
 
 def subjects():
     return [
         pytest.param(kind, name, record, id=f"{kind}.{name}")
         for kind in ("iter", "map")
-        for name, record in recorded().get(kind, {}).items()
+        for name, record in recorded()[kind].items()
     ]
 
 
 def test_there_is_a_record():
-    require_shared(__file__)
     assert len(subjects()) > 90
 
 

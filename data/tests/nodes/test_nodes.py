@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch.utils.data import RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
 from torch.utils.data.distributed import DistributedSampler
 
-from flambeau.core.testing.golden import require_shared
+from flambeau.core.testing.golden import upstream_facts
 from flambeau.data import nodes
 from flambeau.data.nodes import (
     BaseNode,
@@ -522,7 +522,7 @@ def test_arguments_out_of_range_are_refused(make):
 
 
 def test_names_and_parameters_are_upstreams():
-    facts = json.loads((require_shared(__file__) / "spec/data/data_pipes.json").read_text())["nodes"]
+    facts = upstream_facts("datapipes", __file__)["nodes"]
     for name, fact in facts.items():
         ours = getattr(nodes, name)
         assert all(hasattr(ours, method) for method in fact["methods"])

@@ -8,12 +8,12 @@ import torch
 from torch.utils.data import DataLoader
 
 import flambeau.data.datapipes.iter as pipes
-from flambeau.core.testing.golden import golden_values, shared_folder
+from flambeau.core.testing.golden import golden_values
 from flambeau.data.datapipes.map import SequenceWrapper
 
 
 def recorded() -> dict:
-    return {} if shared_folder(__file__) is None else golden_values("datapipes", __file__)
+    return golden_values("datapipes", __file__)
 
 
 def plain(value):
@@ -48,7 +48,7 @@ def run(code: str):
         return plain(result if isinstance(result, (int, str, list)) else list(result))
 
 
-@pytest.mark.parametrize("case", recorded().get("cases", []), ids=lambda case: f"{case['pipe']}: {case['code'][:60]}")
+@pytest.mark.parametrize("case", recorded()["cases"], ids=lambda case: f"{case['pipe']}: {case['code'][:60]}")
 def test_a_pipe_gives_what_the_peer_gave(case):
     if "raises" in case:
         with pytest.raises(getattr(__import__("builtins"), case["raises"])):

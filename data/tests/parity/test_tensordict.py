@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from flambeau.core.testing.golden import golden_module, golden_values, shared_folder
+from flambeau.core.testing.golden import golden_values, parity_module
 
 # The reference raises where we do what was asked for.
 OURS_WORKS = {"memmap-unserializable-set-raises", "from-any-namedtuple-in-dict-raises"}
@@ -12,13 +12,13 @@ WORKS = {"from-any-namedtuple-in-dict-raises"}
 
 
 def recorded() -> dict:
-    return {"prelude": "", "cases": []} if shared_folder(__file__) is None else golden_values("tensordict", __file__)
+    return golden_values("tensordict", __file__)
 
 
 @pytest.mark.parametrize("case", recorded()["cases"], ids=lambda case: case["id"])
 def test_the_result_is_the_recorded_one(case):
-    runner = golden_module("rl_run", __file__)
-    result = runner.run_case(case["code"], recorded()["prelude"], runner.ROOTS)
+    programs = parity_module("programs", __file__)
+    result = programs.run_case(case["code"], recorded()["prelude"])
     result = json.loads(json.dumps(result))
     if case["id"] in WORKS:
         assert "raises" not in result
@@ -27,5 +27,5 @@ def test_the_result_is_the_recorded_one(case):
         assert "raises" in case["result"]
         assert "raises" not in result
         return
-    fault = runner.differs(result, case["result"], rtol=case.get("rtol", 1e-4), atol=case.get("atol", 1e-5))
+    fault = programs.differs(result, case["result"], rtol=case.get("rtol", 1e-4), atol=case.get("atol", 1e-5))
     assert fault is None, fault

@@ -1,23 +1,20 @@
-"""Modules of tensordicts beside what the reference computed: those of `golden/rl_modules.json` that need no more."""
+"""Modules of tensordicts beside what the reference computed."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from flambeau.core.testing.golden import golden_module, golden_values, shared_folder
-
-CASES = (
-    "composite-distribution", "ensemble", "mappings", "normal-param-extractor", "prob-module-modes",
-    "prob-sequential-log-prob", "td-module", "td-module-dict-in-keys", "td-module-inplace-false",
-    "td-module-missing-key-raises", "td-module-multi-out", "td-module-plain-call", "td-sequential",
-    "td-sequential-select-out",
-)  # fmt: skip
+from flambeau.core.testing.golden import golden_values, parity_module
 
 
-@pytest.mark.skipif(shared_folder(__file__) is None, reason="no golden values: set FLAMBEAU_SHARED")
-@pytest.mark.parametrize("name", CASES)
-def test_the_reference_is_met_by(name):
-    golden, runner = golden_values("rl_modules", __file__), golden_module("rl_run", __file__)
-    (case,) = (case for case in golden["cases"] if case["id"] == name)
-    got = runner.run_case(case["code"], golden["prelude"], runner.ROOTS)
-    assert runner.differs(got, case["result"]) is None
+def recorded() -> dict[str, Any]:
+    return golden_values("tensordict_nn", __file__)
+
+
+@pytest.mark.parametrize("case", recorded()["cases"], ids=lambda case: case["id"])
+def test_the_reference_is_met_by(case):
+    programs = parity_module("programs", __file__)
+    got = programs.run_case(case["code"], recorded()["prelude"])
+    assert programs.differs(got, case["result"]) is None

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, get_worker_info
 
-from flambeau.core.testing.golden import require_shared
+from flambeau.core.testing.golden import upstream_facts
 from flambeau.data.stateful_dataloader import Stateful, StatefulDataLoader, StatefulDistributedSampler
 from flambeau.data.stateful_dataloader import sampler as samplers
 
@@ -386,7 +386,7 @@ def test_ranks_are_those_of_torch_on_a_whole_pass():
 
 
 def test_the_signature_is_upstreams():
-    facts = json.loads((require_shared(__file__) / "spec/data/data_pipes.json").read_text())["stateful_dataloader"]
+    facts = upstream_facts("datapipes", __file__)["stateful_dataloader"]
     signature = facts["StatefulDataLoader"]["signature"]
     for name in inspect.signature(StatefulDataLoader).parameters:
         assert f"{name}:" in signature or f"{name}=" in signature, name

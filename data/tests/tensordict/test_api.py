@@ -1,13 +1,12 @@
 """Public names and members are upstream's, as recorded."""
 
 import inspect
-import json
 import re
 from importlib import import_module
 
 import pytest
 
-from flambeau.core.testing.golden import require_shared, shared_folder
+from flambeau.core.testing.golden import upstream_facts
 
 CLASSES = {
     "tensordict.base.TensorDictBase": "flambeau.data.tensordict.TensorDictBase",
@@ -20,8 +19,7 @@ GONE = {"lock", "unlock", "rename_key"}
 
 
 def recorded() -> dict:
-    path = require_shared(__file__) / "spec" / "data" / "tensordict_api.json"
-    return json.loads(path.read_text(encoding="utf-8"))
+    return upstream_facts("tensordict", __file__)
 
 
 def ours(path: str):
@@ -43,8 +41,6 @@ def test_every_recorded_member_is_here(path):
 
 
 def members() -> list[str]:
-    if shared_folder(__file__) is None:
-        return []
     return [
         name
         for name, signature in recorded()["definitions"]["tensordict.base.TensorDictBase"]["members"].items()

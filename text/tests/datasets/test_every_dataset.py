@@ -9,7 +9,7 @@ import pytest
 from flambeau.core.datasets import get_dataset_info
 from flambeau.core.errors import DownloadError
 from flambeau.core.testing import parametrize_with_checks
-from flambeau.core.testing.golden import shared_folder
+from flambeau.core.testing.golden import upstream_facts
 from flambeau.data.dataloader2.graph import list_dps, traverse_dps
 from flambeau.text import datasets
 from flambeau.text.datasets._tables import NAMES
@@ -104,8 +104,7 @@ def test_a_tuple_of_splits_gives_pipelines_in_its_order_and_none_gives_all(publi
 
 
 def recorded():
-    folder = shared_folder(__file__)
-    return {} if folder is None else json.loads((folder / "spec/data/text_datasets.json").read_text())["datasets"]
+    return upstream_facts("datasets", __file__)["datasets"]
 
 
 @pytest.mark.parametrize("name", sorted(recorded()))

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from flambeau.core.errors import HashMismatchError
-from flambeau.core.testing.golden import require_shared
+from flambeau.core.testing.golden import parity_folder
 from flambeau.core.testing.server import FileServer
 from flambeau.text import models
 from flambeau.text.functional import to_tensor
@@ -40,7 +40,7 @@ def saved(tokens: list[str], path) -> bytes:
 
 
 def test_roberta_reads_pieces_between_a_first_and_a_last_token(replaced, tmp_path):
-    folder = require_shared(__file__) / "golden" / "text_vocab"
+    folder = parity_folder(__file__) / "vocabularies"
     encoder = (folder / "gpt2_encoder.json").read_bytes()
     ids = [str(identity) for identity in json.loads(encoder).values()]
     replaced(
@@ -63,7 +63,7 @@ def test_roberta_reads_pieces_between_a_first_and_a_last_token(replaced, tmp_pat
 
 def test_xlmr_reads_pieces_of_sentencepiece(replaced, tmp_path):
     sentencepiece = pytest.importorskip("sentencepiece")
-    folder = require_shared(__file__) / "golden" / "text_vocab"
+    folder = parity_folder(__file__) / "vocabularies"
     data = (folder / "sp_unigram.model").read_bytes()
     pieces = sentencepiece.SentencePieceProcessor(model_proto=data)
     names = [pieces.IdToPiece(place) for place in range(pieces.GetPieceSize())]

@@ -1,4 +1,4 @@
-"""Attention made of parts beside what the reference computed: `golden/text_transforms.json`."""
+"""Attention made of parts beside what the reference computed: `golden/transforms.json`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from flambeau.core.testing.golden import golden_module, golden_values
+from flambeau.core.testing import fill
+from flambeau.core.testing.golden import golden_values
 from flambeau.text.nn import InProjContainer, MultiheadAttentionContainer, ScaledDotProduct
 from flambeau.text.nn.modules.multiheadattention import generate_square_subsequent_mask
 
@@ -15,7 +16,7 @@ E, H, L, S, B = 12, 4, 5, 7, 3
 
 @pytest.fixture(scope="module")
 def golden():
-    return golden_values("text_transforms", __file__)["nn"]
+    return golden_values("transforms", __file__)["nn"]
 
 
 @pytest.fixture(scope="module")
@@ -24,16 +25,11 @@ def rows(golden):
 
 
 @pytest.fixture(scope="module")
-def fill():
-    return golden_module("fill", __file__)
-
-
-@pytest.fixture(scope="module")
-def inputs(fill):
+def inputs():
     return fill.tensor("q", (L, B, E)), fill.tensor("k", (S, B, E)), fill.tensor("v", (S, B, E))
 
 
-def build(fill, **options) -> MultiheadAttentionContainer:
+def build(**options) -> MultiheadAttentionContainer:
     projections = InProjContainer(nn.Linear(E, E), nn.Linear(E, E), nn.Linear(E, E))
     return fill.fill_(MultiheadAttentionContainer(H, projections, ScaledDotProduct(), nn.Linear(E, E), **options))
 
@@ -44,8 +40,8 @@ def mask():
     return hidden
 
 
-def test_outputs_and_weights_are_the_references(golden, rows, fill, inputs):
-    attention = build(fill)
+def test_outputs_and_weights_are_the_references(golden, rows, inputs):
+    attention = build()
     assert list(attention.state_dict()) == golden["state_dict"]
     bias = {name: fill.tensor(name, (1, B * H, E // H)) for name in ("bias_k", "bias_v")}
     calls = {
@@ -58,17 +54,17 @@ def test_outputs_and_weights_are_the_references(golden, rows, fill, inputs):
             assert fill.matches(found, expected) is None, name
 
 
-def test_batches_may_come_first_for_either_part(rows, fill, inputs):
+def test_batches_may_come_first_for_either_part(rows, inputs):
     swapped = [x.transpose(0, 1) for x in inputs]
-    attention = build(fill, batch_first=True)
+    attention = build(batch_first=True)
     for layer in (attention.attention_layer, ScaledDotProduct(batch_first=True)):
         attention.attention_layer = layer
         for found, expected in zip(attention(*swapped), rows["batch_first=True on transposed inputs"], strict=True):
             assert fill.matches(found, expected) is None
 
 
-def test_what_the_reference_refuses_is_refused(rows, fill, inputs):
-    attention, (query, key, value) = build(fill), inputs
+def test_what_the_reference_refuses_is_refused(rows, inputs):
+    attention, (query, key, value) = build(), inputs
     calls = {
         "query (4,L,B,E) broadcasts over key and value (S,B,E)?": lambda: attention(
             query.expand(4, L, B, E), key, value

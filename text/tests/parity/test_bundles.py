@@ -1,15 +1,15 @@
-"""Bundles beside the record of upstream's: `spec/data/text_models.json`."""
+"""Bundles beside the record of upstream's: `upstream/models.json`."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 
 import pytest
 import torch
 
-from flambeau.core.testing.golden import golden_module, golden_values, require_shared
+from flambeau.core.testing import fill
+from flambeau.core.testing.golden import golden_values, upstream_facts
 from flambeau.core.weights import empty_parameters
 from flambeau.text import models
 from flambeau.text.models import RobertaBundle, RobertaClassificationHead, RobertaEncoderConf, RobertaModel, T5Bundle
@@ -22,13 +22,7 @@ NAMES = sorted(
 
 @pytest.fixture(scope="module")
 def facts():
-    folder = require_shared(__file__)
-    return json.loads((folder / "spec" / "data" / "text_models.json").read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="module")
-def fill():
-    return golden_module("fill", __file__)
+    return upstream_facts("models", __file__)
 
 
 def digest(state) -> str:
@@ -83,7 +77,7 @@ def test_the_classification_head_has_the_recorded_state(facts):
 
 
 def test_errors_are_of_the_references_types():
-    errors = golden_values("text_models", __file__)["t5"]["errors"]
+    errors = golden_values("models", __file__)["t5"]["errors"]
     conf = RobertaEncoderConf(50, 16, 32, num_attention_heads=2, num_encoder_layers=1)
     calls = {
         "RobertaBundle without path .get_model()": lambda: RobertaBundle(conf).get_model(),
@@ -100,8 +94,8 @@ def test_errors_are_of_the_references_types():
         T5Bundle.build_model(models.T5Conf(), checkpoint=3)
 
 
-def test_a_model_with_other_head_counts_or_without_padding_gives_the_references_features(fill):
-    golden = golden_values("text_models", __file__)["roberta"]
+def test_a_model_with_other_head_counts_or_without_padding_gives_the_references_features():
+    golden = golden_values("models", __file__)["roberta"]
     for name, tokens_name, shape, first, lengths, pad in (
         ("tiny_one_head_pad0", "roberta_tiny3", (2, 9), 3, (9, 5), 0),
         ("tiny_nopad", "roberta_np", (2, 8), 0, (8, 8), 1),

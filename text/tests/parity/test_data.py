@@ -19,7 +19,7 @@ REPLACED = data.custom_replace([("S", "s"), (r"\s+", " ")])
 
 @pytest.fixture(scope="module")
 def golden() -> dict[str, Any]:
-    return golden_values("text_transforms", __file__)
+    return golden_values("transforms", __file__)
 
 
 def of_data(text: str) -> Any:
@@ -131,7 +131,7 @@ def test_prototypes_give_upstreams_results(golden, check, tmp_path):
 
 @pytest.mark.parametrize("name", ["basic_english", "prototype_basic_english"])
 def test_english_is_split_as_upstream_splits_it(name):
-    facts = golden_values("text_tokenizers", __file__)
+    facts = golden_values("tokenizers", __file__)
     tokenize = data.get_tokenizer("basic_english") if name == "basic_english" else transforms.basic_english_normalize()
     wanted = facts["cases"][name]["results"]
     assert {text: tokenize(text) for text in facts["strings"]} == dict(zip(facts["strings"], wanted, strict=True))

@@ -1,4 +1,4 @@
-"""Generation beside what the reference computed: `golden/text_models.json`."""
+"""Generation beside what the reference computed: `golden/models.json`."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ import json
 import pytest
 import torch
 
-from flambeau.core.testing.golden import golden_module, golden_values
+from flambeau.core.testing import fill
+from flambeau.core.testing.golden import golden_values
 from flambeau.text.models.t5 import GenerationUtilsForT5, T5Conf, T5Model
 from flambeau.text.prototype.generate import GenerationUtils
 
 
 @pytest.fixture(scope="module")
 def golden():
-    return golden_values("text_models", __file__)["t5"]
+    return golden_values("models", __file__)["t5"]
 
 
-@pytest.fixture(scope="module")
-def fill():
-    return golden_module("fill", __file__)
-
-
-def encoder_tokens(fill):
+def encoder_tokens():
     tokens = fill.integers("t5_enc", (2, 10), 62) + 2
     for row, length in enumerate((10, 6)):
         tokens[row, length - 1] = 1
@@ -31,10 +27,10 @@ def encoder_tokens(fill):
 
 
 @pytest.mark.parametrize("name", ["tiny_generation", "tiny_gated_gelu"])
-def test_greedy_texts_are_the_references_with_the_cache_and_without(golden, fill, name):
+def test_greedy_texts_are_the_references_with_the_cache_and_without(golden, name):
     case = golden[name]
     model = fill.fill_(T5Model(T5Conf(**case["config"]))).eval()
-    tokens = encoder_tokens(fill)
+    tokens = encoder_tokens()
     for options, expected in case["generate"].items():
         assert GenerationUtilsForT5(model).generate(tokens, **json.loads(options)).tolist() == expected, options
     forgetful = GenerationUtils(model)
@@ -46,7 +42,7 @@ def test_greedy_texts_are_the_references_with_the_cache_and_without(golden, fill
     assert forgetful.generate(tokens, **json.loads(options)).tolist() == expected
 
 
-def test_restrictions_of_scores_are_the_references(golden, fill):
+def test_restrictions_of_scores_are_the_references(golden):
     expected = golden["generation_utils"]
     utils = GenerationUtils(torch.nn.Identity())
     scores = fill.tensor("scores", (2, 6))

@@ -1,29 +1,25 @@
-"""T5 beside what the reference computed: `golden/text_models.json`."""
+"""T5 beside what the reference computed: `golden/models.json`."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 
-from flambeau.core.testing.golden import golden_module, golden_values
+from flambeau.core.testing import fill
+from flambeau.core.testing.golden import golden_values
 from flambeau.text.models.t5 import T5Conf, T5Model, T5MultiheadAttention
 
 
 @pytest.fixture(scope="module")
 def golden():
-    return golden_values("text_models", __file__)["t5"]
+    return golden_values("models", __file__)["t5"]
 
 
-@pytest.fixture(scope="module")
-def fill():
-    return golden_module("fill", __file__)
-
-
-def build(fill, config) -> T5Model:
+def build(config) -> T5Model:
     return fill.fill_(T5Model(T5Conf(**config))).eval()
 
 
-def tokens_of(fill, name, shape, high, lengths):
+def tokens_of(name, shape, high, lengths):
     tokens = fill.integers(name, shape, high) + 2
     for row, length in enumerate(lengths):
         tokens[row, length - 1] = 1
@@ -31,24 +27,24 @@ def tokens_of(fill, name, shape, high, lengths):
     return tokens
 
 
-def batch(fill, size="tiny"):
+def batch(size="tiny"):
     if size == "tiny":
-        encoder = tokens_of(fill, "t5_enc", (2, 10), 62, (10, 6))
+        encoder = tokens_of("t5_enc", (2, 10), 62, (10, 6))
         decoder = fill.integers("t5_dec", (2, 5), 62) + 2
     else:
-        encoder = tokens_of(fill, "t5_small_enc", (2, 12), 31998, (12, 7))
+        encoder = tokens_of("t5_small_enc", (2, 12), 31998, (12, 7))
         decoder = fill.integers("t5_small_dec", (2, 4), 31000) + 2
     decoder[:, 0] = 0
     return encoder, decoder
 
 
 @pytest.mark.parametrize("name", ["tiny_encoder", "tiny_long_encoder"])
-def test_the_encoder_gives_the_references_states(golden, fill, name):
+def test_the_encoder_gives_the_references_states(golden, name):
     case = golden[name]
-    model = build(fill, case["config"])
-    tokens = batch(fill)[0]
+    model = build(case["config"])
+    tokens = batch()[0]
     if name == "tiny_long_encoder":
-        tokens = tokens_of(fill, "t5_long", (1, 200), 62, (200,))
+        tokens = tokens_of("t5_long", (1, 200), 62, (200,))
     outputs = model(tokens)
     assert sorted(key for key in outputs) == sorted(case["output_keys"])
     assert len(model.state_dict()) == case["keys"]
@@ -61,10 +57,10 @@ def test_the_encoder_gives_the_references_states(golden, fill, name):
 @pytest.mark.parametrize(
     "name", ["tiny_model", "tiny_generation", "tiny_gated_gelu", "tiny_gelu", "tiny_few_buckets", "small_generation"]
 )
-def test_the_decoder_gives_the_references_output_whole_and_step_by_step(golden, fill, name):
+def test_the_decoder_gives_the_references_output_whole_and_step_by_step(golden, name):
     case = golden[name]
-    model = build(fill, case["config"])
-    encoder, decoder = batch(fill, name.partition("_")[0])
+    model = build(case["config"])
+    encoder, decoder = batch(name.partition("_")[0])
     with torch.inference_mode():
         outputs = model(encoder, decoder)
         assert (sorted(outputs), len(model.state_dict())) == (sorted(case["output_keys"]), case["keys"])
@@ -81,7 +77,7 @@ def test_the_decoder_gives_the_references_output_whole_and_step_by_step(golden, 
     assert model._shift_right(decoder).tolist() == case["shift_right"]
 
 
-def test_state_names_and_shapes_are_the_references(golden, fill):
+def test_state_names_and_shapes_are_the_references(golden):
     for name in ("tiny_encoder", "tiny_model", "tiny_generation", "tiny_gated_gelu"):
         model = T5Model(T5Conf(**golden[name]["config"]))
         assert {key: list(value.shape) for key, value in model.state_dict().items()} == golden[name]["keys_list"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flambeau.core.testing.golden import golden_values, require_shared
+from flambeau.core.testing.golden import golden_values, parity_folder
 from flambeau.text import transforms
 from flambeau.text._tokenizers import clip, native
 
@@ -33,7 +33,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def golden() -> dict[str, Any]:
-    return golden_values("text_tokenizers", __file__)
+    return golden_values("tokenizers", __file__)
 
 
 @pytest.fixture(params=["native", "reference"])
@@ -46,7 +46,7 @@ def engine(request, monkeypatch):
 
 
 def made(how: dict[str, Any], **more: Any) -> Any:
-    folder = require_shared(__file__) / "golden" / "text_vocab"
+    folder = parity_folder(__file__) / "vocabularies"
     options = {key: str(folder / value) if key in PATHS else value for key, value in how.items() if key != "cls"}
     return getattr(transforms, how["cls"].removeprefix("transforms."))(**options, **more)
 
@@ -146,7 +146,7 @@ def test_char_bpe_decodes_and_fails_as_upstream(golden, engine):
 @pytest.mark.parametrize("name", ["sp_unigram", "sp_bpe_bytes"])
 def test_sentencepiece_gives_upstreams_pieces_and_ids(golden, name):
     pytest.importorskip("sentencepiece")
-    path = require_shared(__file__) / "golden" / "text_vocab" / f"{name}.model"
+    path = parity_folder(__file__) / "vocabularies" / f"{name}.model"
     tokenizer = transforms.SentencePieceTokenizer(path)
     assert tokenizer(golden["strings"]) == golden["cases"][f"{name}_pieces"]["results"]
     assert tokenizer.encode_ids(golden["strings"]) == golden["cases"][f"{name}_ids"]["results"]

@@ -50,7 +50,7 @@ NAMES = {
 
 @pytest.fixture(scope="module")
 def golden() -> dict[str, Any]:
-    return golden_values("text_transforms", __file__)
+    return golden_values("transforms", __file__)
 
 
 def test_transforms_give_upstreams_results(golden, check):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from flambeau.core.testing.golden import golden_values, require_shared
+from flambeau.core.testing.golden import golden_values, parity_folder
 from flambeau.text.vocab import CharNGram, Vectors, Vocab, build_vocab_from_iterator, load_vocab, vocab
 
 COUNTS = {"b": 4, "a": 4, "c": 1, "<unk>": 9, "ᑌᑎIᑕOᗪᕮ": 3, "": 2}
@@ -16,7 +16,7 @@ COUNTS = {"b": 4, "a": 4, "c": 1, "<unk>": 9, "ᑌᑎIᑕOᗪᕮ": 3, "": 2}
 
 @pytest.fixture(scope="module")
 def golden() -> dict[str, Any]:
-    return golden_values("text_transforms", __file__)
+    return golden_values("transforms", __file__)
 
 
 def changing(v: Vocab) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def test_vocabularies_behave_as_upstreams(golden, check):
 
 def test_pickled_vocabularies_of_upstream_are_read(golden):
     facts = golden["pickled_vocab"]
-    folder = require_shared(__file__) / "golden"
+    folder = parity_folder(__file__) / "vocabularies"
     with_default = load_vocab(folder / facts["file"])
     assert with_default.get_itos() == facts["itos"]
     assert with_default.get_default_index() == facts["default_index"]

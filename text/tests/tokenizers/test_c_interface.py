@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import flambeau.text
-from flambeau.core.testing.golden import golden_values, require_shared
+from flambeau.core.testing.golden import golden_values, parity_folder
 from flambeau.text import transforms
 from flambeau.text._native import LIBRARY
 
@@ -71,8 +71,8 @@ def test_a_program_in_c_gives_the_same_ids(program, tokenizer, tmp_path):
 
 @pytest.mark.parametrize("name", ["gpt2", "clip", "bert_uncased", "bert_cased", "char_bpe"])
 def test_a_program_in_c_gives_the_golden_ids(program, name, tmp_path):
-    golden = golden_values("text_tokenizers", __file__)
-    vocabularies = require_shared(__file__) / "golden" / "text_vocab"
+    golden = golden_values("tokenizers", __file__)
+    vocabularies = parity_folder(__file__) / "vocabularies"
     how = dict(golden["cases"][name]["how"])
     kind = getattr(transforms, how.pop("cls").removeprefix("transforms."))
     options = {key: str(vocabularies / value) if key.endswith("path") else value for key, value in how.items()}

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from flambeau.core.testing.golden import golden_values, require_shared
+from flambeau.core.testing.golden import golden_values, parity_folder
 from flambeau.text import transforms
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -54,8 +54,8 @@ DIFFERING: dict[str, set[int]] = {
 
 @pytest.mark.parametrize("name", list(DIFFERING))
 def test_exports_give_the_golden_ids(name, tmp_path):
-    golden = golden_values("text_tokenizers", __file__)
-    vocabularies = require_shared(__file__) / "golden" / "text_vocab"
+    golden = golden_values("tokenizers", __file__)
+    vocabularies = parity_folder(__file__) / "vocabularies"
     how = dict(golden["cases"][name]["how"])
     kind = getattr(transforms, how.pop("cls").removeprefix("transforms."))
     options = {key: str(vocabularies / value) if key.endswith("path") else value for key, value in how.items()}

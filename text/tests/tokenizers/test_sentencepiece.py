@@ -11,7 +11,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flambeau.core.testing.golden import golden_values, require_shared
+from flambeau.core.testing.golden import golden_values, parity_folder
 from flambeau.text._tokenizers import sentencepiece_json, sentencepiece_model
 from flambeau.text.transforms import SentencePieceTokenizer
 from flambeau.text.weights.files import asset
@@ -110,8 +110,8 @@ def test_other_runtimes_give_the_same_ids(tokenizer, tmp_path_factory, text):
 @pytest.mark.parametrize("name", ["sp_unigram", "sp_bpe_bytes"])
 def test_exports_give_the_golden_ids_but_where_they_say_so(name, tmp_path):
     tokenizers = pytest.importorskip("tokenizers")
-    strings = golden_values("text_tokenizers", __file__)["strings"]
-    tokenizer = SentencePieceTokenizer(require_shared(__file__) / "golden" / "text_vocab" / f"{name}.model")
+    strings = golden_values("tokenizers", __file__)["strings"]
+    tokenizer = SentencePieceTokenizer(parity_folder(__file__) / "vocabularies" / f"{name}.model")
     tokenizer.to_tokenizer_json(tmp_path / "tokenizer.json")
     other = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     differing = {

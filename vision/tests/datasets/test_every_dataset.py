@@ -6,7 +6,7 @@ import pytest
 
 from flambeau.core.datasets import get_dataset_info, list_datasets
 from flambeau.core.testing import parametrize_with_checks
-from flambeau.core.testing.golden import shared_folder
+from flambeau.core.testing.golden import upstream_facts
 from flambeau.vision import datasets
 
 EVERY = [getattr(datasets, name) for name in datasets.__all__]  # importing one registers it
@@ -19,10 +19,7 @@ def test_it_answers_what_every_dataset_is_asked(check):
 
 
 def recorded():
-    folder = shared_folder(__file__)
-    if folder is None:
-        return {}
-    return json.loads((folder / "spec" / "data" / "vision_datasets.json").read_text())["datasets"]
+    return upstream_facts("datasets", __file__)["datasets"]
 
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) & {name.lower() for name in recorded()}))

@@ -1,14 +1,13 @@
 """What holds for every model of the registry, or for the smallest model of every family of classifiers."""
 
 import inspect
-import json
 
 import pytest
 import torch
 from torch import nn
 
 from flambeau.core.registry import MODELS
-from flambeau.core.testing.golden import require_shared
+from flambeau.core.testing.golden import upstream_facts
 from flambeau.core.weights import empty_parameters
 from flambeau.vision import models
 
@@ -106,7 +105,7 @@ def test_gradients_reach_every_parameter_in_train_mode(name):
 
 
 def test_every_recorded_builder_is_registered_from_its_recorded_place():
-    record = json.loads((require_shared(__file__) / "spec" / "data" / "vision_models.json").read_text())["models"]
+    record = upstream_facts("models", __file__)["models"]
     assert set(record) <= set(NAMES)
     for name, facts in record.items():
         module = MODELS.info(f"vision/{name}")["target"].partition(":")[0]

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from flambeau.core.testing.golden import golden_module, golden_values
+from flambeau.core.testing import fill
+from flambeau.core.testing.golden import golden_values, parity_module
 from flambeau.vision import ops
 from flambeau.vision.ops.misc import ConvNormActivation
 
@@ -17,9 +18,9 @@ DROP = {2: ops.drop_block2d, 3: ops.drop_block3d}
 def test_results_and_gradients_are_the_recorded_ones(name):
     import flambeau.vision
 
-    inputs = golden_module("vision_inputs", __file__)
-    (case,) = [case for case in golden_values("vision_ops", __file__)["cases"] if case["id"] == name]
-    fault = inputs.matches(inputs.run(case, flambeau.vision), case["expected"], case["rtol"], case["atol"])
+    cases = parity_module("cases", __file__)
+    (case,) = [case for case in golden_values("ops", __file__)["cases"] if case["id"] == name]
+    fault = fill.matches(cases.run(case, flambeau.vision), case["expected"], case["rtol"], case["atol"])
     assert fault is None, fault
 
 

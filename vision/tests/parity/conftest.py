@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from flambeau.core.registry import DATASETS
-from flambeau.core.testing.golden import shared_folder
+from flambeau.core.testing.golden import upstream_facts
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print one line for each kind."""
-    if shared_folder(__file__) is None:
-        return
     terminalreporter.section("vision beside the record of upstream")
     for kind, count in COUNTS.items():
         have, recorded = count()
@@ -26,21 +23,19 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @functools.cache
 def _facts(name: str) -> Any:
-    folder = shared_folder(__file__)
-    assert folder is not None
-    return json.loads((folder / "spec" / "data" / f"{name}.json").read_text(encoding="utf-8"))
+    return upstream_facts(name, __file__)
 
 
 def _builders() -> tuple[set[str], set[str]]:
     from flambeau.vision.models import list_models
 
-    return set(list_models()), set(_facts("vision_models")["models"])
+    return set(list_models()), set(_facts("models")["models"])
 
 
 def _weights() -> tuple[set[str], set[str]]:
     from flambeau.vision import weights
 
-    recorded = _facts("vision_weights")["enums"]
+    recorded = _facts("weights")["enums"]
     return set(_members(recorded, lambda enum: getattr(weights, enum, None))), {
         f"{enum}.{member}" for enum, members in recorded.items() for member in members["members"]
     }
@@ -52,7 +47,7 @@ def _members(enums: Iterable[str], find: Callable[[str], Any]) -> Iterator[str]:
 
 
 def _names(*modules: str) -> tuple[set[str], set[str]]:
-    recorded = _facts("vision_api")["modules"]
+    recorded = _facts("api")["modules"]
     have = {name for module in modules for name in recorded[module] if hasattr(importlib.import_module(module), name)}
     return have, {name for module in modules for name in recorded[module]}
 
@@ -60,7 +55,7 @@ def _names(*modules: str) -> tuple[set[str], set[str]]:
 def _datasets() -> tuple[set[str], set[str]]:
     from flambeau.vision import datasets
 
-    recorded = set(_facts("vision_datasets")["datasets"])
+    recorded = set(_facts("datasets")["datasets"])
     registered = {entry.id.rpartition("/")[2] for entry in DATASETS.entries()}
     # DatasetFolder is what others are made of: without a loader there is nothing to get by name.
     by_name = {name for name in recorded if name.lower() in registered or name == "DatasetFolder"}

@@ -6,16 +6,15 @@ Final boxes of untrained detectors hang on the last bits of their scores, so the
 import pytest
 import torch
 
-from flambeau.core.testing.golden import golden_module, golden_values, shared_folder
+from flambeau.core.testing import fill
+from flambeau.core.testing.golden import golden_values, parity_module
 from flambeau.vision.models import detection
 
 pytestmark = pytest.mark.slow
 
 
 def cases() -> dict[str, dict]:
-    if shared_folder(__file__) is None:
-        return {}
-    recorded = golden_values("vision_models", __file__)["cases"]
+    recorded = golden_values("models", __file__)["cases"]
     return {name: case for name, case in recorded.items() if "stages" in case}
 
 
@@ -47,7 +46,7 @@ def one_stage(model, batch, features) -> dict:
 
 @pytest.mark.parametrize("name", cases())
 def test_stages_and_losses_are_the_recorded_ones(name):
-    fill, inputs, case = golden_module("fill", __file__), golden_module("vision_inputs", __file__), cases()[name]
+    inputs, case = parity_module("cases", __file__), cases()[name]
     model = getattr(detection, name)(weights=None, weights_backbone=None, **case["kwargs"])
     fill.fill_(model).eval()
     (images,) = inputs.make(case["inputs"], None)

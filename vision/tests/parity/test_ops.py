@@ -5,7 +5,8 @@ from importlib import import_module
 import pytest
 
 import flambeau.vision
-from flambeau.core.testing.golden import golden_module, golden_values, shared_folder
+from flambeau.core.testing import fill
+from flambeau.core.testing.golden import golden_values, parity_module
 
 
 def target(case: dict) -> str:
@@ -14,7 +15,7 @@ def target(case: dict) -> str:
 
 
 def cases() -> list[dict]:
-    return [] if shared_folder(__file__) is None else golden_values("vision_ops", __file__)["cases"]
+    return golden_values("ops", __file__)["cases"]
 
 
 @pytest.mark.parametrize("path", sorted({target(case) for case in cases()}))
@@ -25,6 +26,6 @@ def test_everything_that_was_recorded_is_here(path):
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case["id"])
 def test_the_result_is_the_recorded_one(case):
-    inputs = golden_module("vision_inputs", __file__)
-    fault = inputs.matches(inputs.run(case, flambeau.vision), case["expected"], case["rtol"], case["atol"])
+    inputs = parity_module("cases", __file__)
+    fault = fill.matches(inputs.run(case, flambeau.vision), case["expected"], case["rtol"], case["atol"])
     assert fault is None, fault

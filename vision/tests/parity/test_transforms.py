@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import flambeau.vision
-from flambeau.core.testing.golden import golden_module, golden_values, shared_folder
+from flambeau.core.testing import fill
+from flambeau.core.testing.golden import golden_values, parity_module
 from flambeau.vision.transforms.v2 import functional
 from flambeau.vision.transforms.v2.functional import convert_bounding_box_format
 
@@ -17,11 +18,10 @@ HALF_TURNED = {
 
 
 def cases() -> list[dict]:
-    return [] if shared_folder(__file__) is None else golden_values("vision_transforms", __file__)["cases"]
+    return golden_values("transforms", __file__)["cases"]
 
 
 def test_there_are_golden_values():
-    golden_values("vision_transforms", __file__)  # skips where the folder is absent
     assert len(cases()) >= 600
     assert {case["id"] for case in cases()} >= HALF_TURNED.keys()
 
@@ -32,11 +32,11 @@ def test_no_recorded_functional_is_missing():
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case["id"])
 def test_the_result_is_the_recorded_one(case):
-    inputs = golden_module("vision_inputs", __file__)
+    inputs = parity_module("cases", __file__)
     result = inputs.run(case, flambeau.vision)
     if case["id"] in HALF_TURNED:
         result["out"] = half_turned(result["out"], HALF_TURNED[case["id"]], case["id"].rpartition("/")[2])
-    fault = inputs.matches(result, case["expected"], case["rtol"], case["atol"])
+    fault = fill.matches(result, case["expected"], case["rtol"], case["atol"])
     assert fault is None, fault
 
 

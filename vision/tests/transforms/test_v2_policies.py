@@ -6,7 +6,7 @@ import pytest
 import torch
 from classes_table import picture
 
-from flambeau.core.testing.golden import require_shared
+from flambeau.core.testing.golden import upstream_facts
 from flambeau.vision.transforms import _policies, autoaugment, v2
 from flambeau.vision.transforms.v2 import functional as F
 
@@ -20,7 +20,7 @@ SPACES = {
 
 
 def recorded() -> dict:
-    return json.loads((require_shared(__file__) / "spec" / "data" / "vision_autoaugment.json").read_text())
+    return upstream_facts("autoaugment", __file__)
 
 
 def test_policies_are_the_recorded_ones():

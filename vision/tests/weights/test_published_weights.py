@@ -1,13 +1,12 @@
 """What is said about all weights is what was published."""
 
-import json
 import math
 from enum import Enum
 from functools import cache
 
 import pytest
 
-from flambeau.core.testing.golden import require_shared
+from flambeau.core.testing.golden import upstream_facts
 from flambeau.core.weights import WeightsEnum
 from flambeau.vision import models, weights
 from flambeau.vision.weights.categories import categories
@@ -18,8 +17,7 @@ NAMES = sorted(set(weights.__all__) - OURS)
 
 @cache
 def all_recorded() -> dict:
-    path = require_shared(__file__) / "spec" / "data" / "vision_weights.json"
-    return json.loads(path.read_text())["enums"]
+    return upstream_facts("weights", __file__)["enums"]
 
 
 def recorded(name: str) -> dict:
@@ -112,8 +110,7 @@ def test_label_sets_have_their_published_length_and_order():
 
 
 def test_label_sets_equal_the_recorded_ones():
-    path = require_shared(__file__) / "spec" / "data" / "vision_categories.json"
-    record = json.loads(path.read_text())
+    record = upstream_facts("categories", __file__)
     assert {name: categories(name) for name in record if name != "about"} == {
         name: labels for name, labels in record.items() if name != "about"
     }
