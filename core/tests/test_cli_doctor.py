@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +14,7 @@ import pytest
 
 from flambeau.core.cli import diagnosis, main
 from flambeau.core.environment import VARIABLES
+from flambeau.core.native import LIBRARIES
 
 HOOKS = """
 from flambeau.core import hookimpl
@@ -30,6 +35,21 @@ def doctor(site: Any, capsys: pytest.CaptureFixture[str]) -> Any:
         return json.loads(capsys.readouterr().out)
 
     return run
+
+
+@pytest.fixture
+def toy_library(tmp_path: Path) -> Iterator[Path]:
+    """A shared library with a plain C interface, and nothing of `flambeau/kernel.h`."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+    source, library = tmp_path / "plain.c", tmp_path / f"_kernels{suffix}"
+    source.write_text("int answer(void) { return 42; }")
+    subprocess.run([compiler, "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    known = list(LIBRARIES)
+    yield library
+    LIBRARIES[:] = known
 
 
 def test_a_healthy_installation_has_no_problems(doctor: Any, site: Any) -> None:
@@ -84,12 +104,12 @@ def test_a_disabled_plugin_is_no_problem(doctor: Any, site: Any) -> None:
 
 
 def test_manifests_are_validated_in_full(doctor: Any, site: Any) -> None:
-    weights = {"model": "net", "enum": "sloppy_plugin:W", "name": "V1", "url": "not a url"}
+    weights = {"model": "net", "enum": "sloppy_plugin:W", "name": "V1", "url": "https://e.example/net.pth"}
     site.add("sloppy", {"weights": [weights]})
 
     (problem,) = doctor(code=1)["problems"]
 
-    assert "url" in problem["problem"] and problem["remedy"] == "tell the author of flambeau-sloppy"
+    assert "there is no model 'net'" in problem["problem"] and problem["remedy"] == "tell the author of flambeau-sloppy"
 
 
 def test_checks_of_plugins_are_run_and_their_failures_are_problems(doctor: Any, site: Any) -> None:
@@ -104,6 +124,53 @@ def test_checks_of_plugins_are_run_and_their_failures_are_problems(doctor: Any, 
     assert facts["problems"] == [
         {"about": "checked: encoder", "problem": "liby is missing", "remedy": "apt install liby"}
     ]
+
+
+def test_a_plugin_whose_package_does_not_import_is_broken_with_the_cause(doctor: Any, site: Any) -> None:
+    site.add("hollow", modules={"__init__.py": "import nowhere_at_all"})
+
+    facts = doctor(code=3)
+
+    assert [plugin["state"] for plugin in facts["plugins"]] == ["broken"]
+    (problem,) = facts["problems"]
+    assert "No module named 'nowhere_at_all'" in problem["problem"]
+    assert "install what provides the module 'nowhere_at_all'" in problem["remedy"]
+
+
+@pytest.mark.parametrize("returned", ["5", "'text'", "[None]", "{'a': object()}", "[{'name': object(), 'remedy': 3}]"])
+def test_a_check_may_return_anything_without_stopping_the_doctor(
+    doctor: Any, site: Any, returned: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hooks = HOOKS.partition("    return")[0] + f"    return {returned}\n"
+    site.add("babbling", {"hooks": "babbling_plugin.hooks"}, modules={"hooks.py": hooks})
+
+    main(["doctor", "--json"])
+    facts = json.loads(capsys.readouterr().out)
+
+    assert [check["plugin"] for check in facts["checks"]] == ["babbling"]
+
+
+def test_a_library_that_core_cannot_use_is_a_problem(doctor: Any, site: Any, toy_library: Path) -> None:
+    record = {"namespace": "flambeau_plain", "library": "_kernels", "package": "plain_plugin"}
+    folder = site.add("plain", {"kernels": [record]})
+    shutil.copy(toy_library, folder / toy_library.name)
+
+    (problem,) = doctor(code=1)["problems"]
+
+    assert problem["about"] == "kernels flambeau_plain"
+    assert "was not built with flambeau/kernel.h" in problem["problem"]
+    assert "rebuild" in problem["remedy"]
+
+
+def test_a_home_that_cannot_be_written_is_a_problem(
+    doctor: Any, site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.joinpath("file").write_text("")
+    monkeypatch.setenv("FLAMBEAU_HOME", str(tmp_path / "file" / "home"))
+
+    (problem,) = doctor(code=1)["problems"]
+
+    assert "FLAMBEAU_HOME" in problem["remedy"]
 
 
 def test_a_check_that_fails_to_run_makes_its_plugin_broken(doctor: Any, site: Any) -> None:

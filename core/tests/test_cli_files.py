@@ -94,13 +94,31 @@ def test_one_failing_file_does_not_keep_the_others_from_coming(states: Any, serv
     assert states("weights", "fetch", "alpha/*", code=1) == {IDS[0]: "failed", IDS[1]: "ok"}
 
 
+def test_what_failed_is_told_on_stderr_and_what_came_on_stdout(
+    plugin: Any, server: FileServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.always["v1.pth"] = Reply(status=404)
+    server.always["set.bin"] = Reply(status=404)
+
+    assert main(["weights", "fetch", "alpha/*"]) == 1
+    shown = capsys.readouterr()
+    assert [line.split("\t")[:2] for line in shown.out.splitlines()] == [[IDS[1], "ok"]]
+    assert shown.err.startswith(f"flambeau: error: {IDS[0]}: ") and "404" in shown.err
+
+    assert main(["datasets", "fetch", "set"]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("flambeau: error: alpha/set: ")
+
+
 def test_offline_says_which_file_is_missing_and_where_it_goes(
     plugin: Any, server: FileServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["weights", "fetch", "net:V1", "--offline"]) == 1
 
-    shown = capsys.readouterr().out
-    assert server.url("v1.pth") in shown and DIGEST in shown
+    shown = capsys.readouterr()
+    assert server.url("v1.pth") in shown.err and DIGEST in shown.err
+    assert shown.out == ""
     assert server.requests() == []
 
 

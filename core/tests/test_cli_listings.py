@@ -351,3 +351,50 @@ def test_a_missing_first_party_plugin_comes_with_its_install_command(
 ) -> None:
     assert main(["plugins", "show", "audio"]) == 1
     assert "-m pip install flambeau-audio" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["models", "weights", "datasets"])
+@pytest.mark.parametrize("action", ["list", "show x"])
+def test_a_plugin_that_is_not_there_is_a_failure(
+    kind: str, action: str, plugins: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([kind, *action.split(), "--plugin", "alpah"]) == 1
+    assert "no plugin 'alpah' is installed. Close names: alpha" in capsys.readouterr().err
+
+
+def test_a_plugin_that_takes_no_part_is_a_failure_with_its_cause(site: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    site.configure({"plugins": {"disabled": ["idle"]}})
+    site.add("idle", {"models": [{"name": "net", "target": "idle_plugin:net"}]})
+
+    assert main(["models", "--plugin", "idle"]) == 1
+    assert "plugin 'idle' (flambeau-idle 1.0) is disabled" in capsys.readouterr().err
+
+
+def test_a_plugin_without_anything_of_the_kind_has_an_empty_listing(
+    site: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site.add("bare")
+    assert main(["models", "--plugin", "bare"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_plugins_are_imported_on_request_to_see_whether_they_can_be(site: Any, shown: Any) -> None:
+    site.add("hollow", modules={"__init__.py": "raise OSError('no device')"})
+
+    assert [row["state"] for row in shown("plugins", "list", "--json")] == ["ok"]
+    (row,) = shown("plugins", "list", "--load", "--json")
+    assert (row["state"], row["error"]) == ("broken", "OSError: no device")
+
+
+def test_metrics_and_tags_with_control_characters_are_shown_as_text(
+    site: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    red = "\x1b[31mred"
+    record = {**PLAIN, "enum": "odd_plugin:W", "meta": {"_metrics": {red: {red: 1.0}}}}
+    site.add("odd", {"weights": [record], "models": [{"name": "small", "target": "odd_plugin:f", "tags": [red]}]})
+
+    for words in (["weights"], ["weights", "show", "small:V1"], ["models"], ["models", "show", "small"]):
+        assert main(words) == 0
+        text = capsys.readouterr().out
+        assert "\x1b" not in text
+        assert r"\x1b[31mred" in text

@@ -100,3 +100,32 @@ def test_records_are_blocks_without_what_is_empty(terminal: None, capsys: pytest
 def test_records_in_a_pipe_repeat_the_key_for_each_line(capsys: pytest.CaptureFixture[str]) -> None:
     print_records([{"id": "a", "urls": ["one", "two"]}])
     assert capsys.readouterr().out == "id\ta\nurls\tone\nurls\ttwo\n"
+
+
+NASTY = "\x1b[31mred\x1b[0m \x9b2J \u202egpj.exe \ud800 \0"
+SHOWN = r"\x1b[31mred\x1b[0m \x9b2J \u202egpj.exe \ud800 \x00"
+
+
+def test_control_characters_are_shown_and_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"id": NASTY, "note": NASTY}]
+    columns = (Column("id", "name"), Column("note", "note", show=str, raw=str))
+
+    print_table(rows, columns)
+    assert capsys.readouterr().out == f"{SHOWN}\t{SHOWN}\n"
+    print_records([{"id": NASTY, "notes": [NASTY], "meta": {NASTY: 1}}])
+    assert capsys.readouterr().out.splitlines() == [f"id\t{SHOWN}", f"notes\t{SHOWN}", f"meta\t{SHOWN} 1"]
+
+
+def test_control_characters_are_escaped_on_a_terminal_too(terminal: None, capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([{"id": NASTY}], (Column("id", "name"),))
+    text = capsys.readouterr().out
+    assert text.splitlines()[1].startswith(SHOWN[:28])
+    assert all(char.isprintable() or char == "\n" for char in text)
+
+
+def test_json_escapes_what_a_terminal_would_obey_and_means_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([{"id": NASTY, "astral": "\U000e0001"}], (), as_json=True)
+
+    text = capsys.readouterr().out
+    assert all(char.isprintable() or char == "\n" for char in text)
+    assert json.loads(text) == [{"id": NASTY, "astral": "\U000e0001"}]

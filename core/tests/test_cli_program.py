@@ -204,6 +204,55 @@ def test_a_command_that_cannot_be_imported_names_its_plugin(
     assert "command 'ache' of plugin 'sick'" in shown and "flambeau plugins disable sick" in shown
 
 
+@pytest.mark.parametrize(
+    "module",
+    [
+        "raise ValueError('out of order')",
+        "raise SystemError('out of order')",
+        "def configure(parser): raise LookupError('out of order')",
+    ],
+)
+def test_a_command_whose_module_raises_is_a_message_and_no_traceback(
+    module: str, plugin_site: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin_site.add("sick", {"commands": [command("ache", "sick_plugin.ache")]}, modules={"ache.py": module})
+
+    assert main(["ache"]) == 1
+    shown = capsys.readouterr().err
+    assert "command 'ache' of plugin 'sick'" in shown and "Error: out of order" in shown
+    assert "flambeau plugins disable sick" in shown
+
+
+def test_a_command_may_have_a_percent_sign_in_its_help(plugin_site: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    plugin_site.add("say", {"commands": [command("echo", "say_plugin.echo") | {"help": "100 % of %(it)s"}]})
+
+    assert main(["--help"]) == 0
+    assert "100 % of %(it)s [say]" in capsys.readouterr().out
+
+
+def test_a_configuration_that_cannot_be_written_is_a_message_with_the_remedy(
+    plugin_site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin_site.add("fine")
+    tmp_path.joinpath("file").write_text("")
+    monkeypatch.setenv("FLAMBEAU_HOME", str(tmp_path / "file"))
+
+    assert main(["plugins", "disable", "fine"]) == 1
+    assert "set FLAMBEAU_HOME to a folder" in capsys.readouterr().err
+
+
+def test_listings_work_where_the_home_is_no_folder(
+    plugin_site: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    weights = {"model": "net", "enum": "fine_plugin:W", "name": "V1", "url": "https://example.org/net.pth"}
+    tmp_path.joinpath("file").write_text("")
+    monkeypatch.setenv("FLAMBEAU_HOME", str(tmp_path / "file"))
+    plugin_site.add("fine", {"weights": [weights]})
+
+    assert main(["weights", "list"]) == 0
+    assert capsys.readouterr().out.startswith("fine/net:V1")
+
+
 def test_a_hook_adds_a_command(plugin_site: Any, capsys: pytest.CaptureFixture[str]) -> None:
     hooks = """
 from flambeau.core import hookimpl

@@ -118,6 +118,7 @@ def update_config(change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
             write_atomic(path, json.dumps(config, indent=2, sort_keys=True) + "\n")
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be written ({error.strerror or error}); set FLAMBEAU_HOME to a folder that you may write to."
+            f"{path} cannot be written ({error.strerror or error}); "
+            "set FLAMBEAU_HOME to a folder that you may write to."
         ) from error
     return config

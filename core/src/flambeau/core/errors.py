@@ -192,6 +192,14 @@ class HubWarning(UserWarning):
     """A cached or fetched file needed attention, for example a damaged copy that was replaced."""
 
 
+def describe(error: BaseException) -> str:
+    """An error in one line: the message alone for our own errors, which are sentences, else with its type."""
+    text = " ".join(str(error).split())
+    if isinstance(error, FlambeauError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def close_names(name: str, candidates: Iterable[str], *, most: int = 3) -> list[str]:
     """The candidates nearest to `name`, best first, ignoring case; for "did you mean" sentences."""
     import difflib  # only errors need it

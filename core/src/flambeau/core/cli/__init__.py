@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Sequence
 
 from flambeau.core.errors import FlambeauError
+from flambeau.core.terminal import printable
 
 __all__ = ["main"]
 
@@ -49,13 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             return INTERRUPTED
         except (FlambeauError, OSError) as error:
-            print(f"flambeau: error: {error}", file=sys.stderr)
+            print(printable(f"flambeau: error: {error}"), file=sys.stderr)
             return 1
 
 
 def _show_warning(message: Warning | str, *details: object, **options: object) -> None:
     # A user of the program did not write the line of code that warns.
-    print(f"flambeau: warning: {message}", file=sys.stderr)
+    print(printable(f"flambeau: warning: {message}"), file=sys.stderr)
 
 
 def _silence_stdout() -> None:

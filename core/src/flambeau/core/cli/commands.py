@@ -17,7 +17,7 @@ from functools import partial
 from typing import cast
 
 from flambeau.core.cli.parser import Parser, unknown
-from flambeau.core.errors import CommandError, RegistryError
+from flambeau.core.errors import CommandError, describe
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ def program(words: Sequence[str]) -> Parser:
     if asked in parser.children or words[:1] == ["--version"]:
         return parser
     for command in declared():
-        group.add_parser(command.name, help=f"{command.help} [{command.plugin}]", setup=partial(_configure, command))
+        text = f"{command.help} [{command.plugin}]".replace("%", "%%")  # argparse fills its helps in
+        group.add_parser(command.name, help=text, setup=partial(_configure, command))
     if asked is not None and asked not in parser.children:
         _add_hooked(group)
     if asked is not None and asked not in parser.children:
@@ -91,27 +92,24 @@ def declared() -> list[Command]:
 
 
 def _configure(command: Command, parser: Parser) -> None:
-    configure = _load(command)
-    configure(parser)
+    from flambeau.core.naming import import_target
+
+    try:
+        configure = cast("Callable[[argparse.ArgumentParser], None]", import_target(command.target))
+        configure(parser)
+    except Exception as error:  # a plugin's code: whatever it raises, its user needs a sentence
+        if command.plugin is None:
+            raise
+        raise CommandError(
+            f"command {command.name!r} of plugin {command.plugin!r} cannot be loaded from {command.target}: "
+            f"{describe(error).removesuffix('.')}. "
+            f"Update or reinstall the plugin, or switch it off: flambeau plugins disable {command.plugin}"
+        ) from error
     if parser.get_default("run") is None and not parser.children:
         raise CommandError(
             f"command {command.name!r} ({command.target}) set no function to run; "
             "its `configure(parser)` has to call parser.set_defaults(run=function)."
         )
-
-
-def _load(command: Command) -> Callable[[argparse.ArgumentParser], None]:
-    from flambeau.core.naming import import_target
-
-    try:
-        return cast("Callable[[argparse.ArgumentParser], None]", import_target(command.target))
-    except (ImportError, RegistryError) as error:
-        if command.plugin is None:
-            raise
-        raise CommandError(
-            f"command {command.name!r} of plugin {command.plugin!r} cannot be loaded from {command.target}: {error}. "
-            f"Update or reinstall the plugin, or switch it off: flambeau plugins disable {command.plugin}"
-        ) from error
 
 
 def _add_hooked(group: argparse._SubParsersAction[Parser]) -> None:

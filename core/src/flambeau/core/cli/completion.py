@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 
 from flambeau.core.cli.parser import Parser
+from flambeau.core.terminal import printable
 
 _BASH = """\
 _flambeau() {
@@ -77,7 +78,7 @@ def run_words(arguments: argparse.Namespace) -> int:
     """Print what may stand in the place of the last word, one a line."""
     warnings.simplefilter("ignore")
     for word in complete(arguments.words or [""]):
-        print(word)
+        print(printable(word))
     return 0
 
 

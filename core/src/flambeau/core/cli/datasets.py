@@ -16,7 +16,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from flambeau.core.cli.output import Column, print_records, print_table, size
+from flambeau.core.cli.output import Column, print_outcomes, print_records, print_table, size
 from flambeau.core.cli.parser import Parser, add_json
 from flambeau.core.cli.references import add_bibtex, citation, print_bibtex
 from flambeau.core.cli.selection import add_listing, add_patterns, listed, select
@@ -126,7 +126,7 @@ def _placed(arguments: argparse.Namespace) -> list[Entry]:
 
 
 def _print_states(rows: list[dict[str, Any]], arguments: argparse.Namespace) -> int:
-    print_table(rows, STATES, as_json=arguments.json, nothing="the chosen datasets have no files")
+    print_outcomes(rows, STATES, as_json=arguments.json, nothing="the chosen datasets have no files")
     return int(any(row["state"] in ("missing", "damaged", "failed") for row in rows))
 
 

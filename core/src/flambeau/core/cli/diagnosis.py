@@ -7,6 +7,7 @@ import platform
 import re
 import shutil
 import warnings
+from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
@@ -15,7 +16,7 @@ from flambeau.core.cli import plugins
 from flambeau.core.environment import VARIABLES, flag, home, overridden
 from flambeau.core.errors import PluginWarning
 from flambeau.core.plugins import Plugin
-from flambeau.core.plugins.manager import current_snapshot
+from flambeau.core.plugins.manager import current_snapshot, owner_of
 
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 
@@ -27,6 +28,7 @@ def diagnose() -> dict[str, Any]:
     """
     with warnings.catch_warnings(), overridden("FLAMBEAU_STRICT_PLUGINS", "0"):
         warnings.simplefilter("ignore", PluginWarning)
+        plugins.load(plugins.choose())
         checks = _hooked_checks()
         kernels, kernels_error = _kernels()
         facts: dict[str, Any] = {
@@ -82,10 +84,25 @@ def _hooked_checks() -> list[dict[str, Any]]:
     from flambeau.core.plugins import run_hook
 
     return [
-        {"plugin": plugin, "name": "", "ok": True, "detail": "", "remedy": None} | check
+        _check(plugin, result)
         for plugin, results in sorted(run_hook("flambeau_doctor"), key=lambda result: result[0])
-        for check in results
+        for result in (results if isinstance(results, list) else [results])
     ]
+
+
+def _check(plugin: str, result: object) -> dict[str, Any]:
+    """A check as a plugin's hook returned it, which may be anything, as the output has it."""
+    if not isinstance(result, Mapping):
+        detail = f"flambeau_doctor returned {result!r}, expected a list of dictionaries"
+        return {"plugin": plugin, "name": "flambeau_doctor", "ok": False, "detail": detail, "remedy": None}
+    remedy = result.get("remedy")
+    return {
+        "plugin": plugin,
+        "name": str(result.get("name", "")),
+        "ok": bool(result.get("ok", True)),
+        "detail": str(result.get("detail", "")),
+        "remedy": None if remedy is None else str(remedy),
+    }
 
 
 def _kernels() -> tuple[list[dict[str, Any]], str | None]:
@@ -107,12 +124,12 @@ def _cache() -> dict[str, Any]:
     from flambeau.core.hub.cache import disk_size
 
     path = home()
-    there = next(folder for folder in (path, *path.parents) if folder.exists())
+    there = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
     return {
         "path": str(path),
-        "size": disk_size(path) if path.exists() else 0,
+        "size": disk_size(path) if there == path else 0,
         "free": shutil.disk_usage(there).free,
-        "writable": os.access(there, os.W_OK),
+        "writable": os.path.isdir(there) and os.access(there, os.W_OK | os.X_OK),  # noqa: PTH112
         "offline": flag("FLAMBEAU_OFFLINE"),
     }
 
@@ -139,6 +156,11 @@ def _problems(facts: dict[str, Any], checks: list[dict[str, Any]]) -> list[dict[
     elif facts["kernels_error"]:
         remedy = "reinstall torch, or see `python -c 'import torch'`"
         found.append({"about": "torch", "problem": facts["kernels_error"], "remedy": remedy})
+    found += [
+        {"about": f"kernels {kernel['namespace']}", "problem": kernel["reason"], "remedy": _rebuild(kernel["package"])}
+        for kernel in facts["kernels"]
+        if kernel["library"] and kernel["provider"] == "python" and os.environ.get("FLAMBEAU_NATIVE") != "off"
+    ]
     if not facts["cache"]["writable"]:
         remedy = "set FLAMBEAU_HOME to a folder you may write to"
         found.append({"about": "cache", "problem": f"{facts['cache']['path']} cannot be written", "remedy": remedy})
@@ -148,3 +170,9 @@ def _problems(facts: dict[str, Any], checks: list[dict[str, Any]]) -> list[dict[
         for check in failed
     ]
     return found
+
+
+def _rebuild(package: str) -> str:
+    owner = owner_of(package)
+    again = "rebuild it with flambeau/kernel.h, see `flambeau.core.native.include_dir()`"
+    return f"{again}; or: {plugins.reinstall(owner.distribution)}" if owner else again

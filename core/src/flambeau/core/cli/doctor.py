@@ -24,6 +24,7 @@ from flambeau.core.cli import plugins
 from flambeau.core.cli.kernels import show_operators
 from flambeau.core.cli.output import print_json, size
 from flambeau.core.cli.parser import Parser, add_json
+from flambeau.core.terminal import printable
 
 
 def configure(parser: Parser) -> None:
@@ -48,11 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(facts: dict[str, Any]) -> None:
     versions, cpu, cache = facts["versions"], facts["cpu"], facts["cache"]
-    print(
+    _say(
         f"flambeau-core {versions['flambeau-core']} (plugin interface {versions['api']}), Python {versions['python']}"
     )
     processor = f", {cpu['capability']}, {cpu['threads']} threads" if cpu else ""
-    print(f"torch {versions['torch'] or 'not installed'}, {versions['platform']}{processor}")
+    _say(f"torch {versions['torch'] or 'not installed'}, {versions['platform']}{processor}")
     _section("plugins", [_plugin(plugin) for plugin in facts["plugins"]])
     _section("kernels", [_kernel(kernel) for kernel in facts["kernels"]])
     _section(
@@ -67,17 +68,21 @@ def _print(facts: dict[str, Any]) -> None:
     ]
     _section("tools", tools)
     _section("environment", [_variable(variable) for variable in facts["environment"]])
-    print("problems" if facts["problems"] else "No problem was found.")
+    _say("problems" if facts["problems"] else "No problem was found.")
     for problem in facts["problems"]:
-        print(f"  {problem['about']}: {problem['problem']}")
+        _say(f"  {problem['about']}: {problem['problem']}")
         if problem["remedy"]:
-            print(f"      remedy: {problem['remedy']}")
+            _say(f"      remedy: {problem['remedy']}")
 
 
 def _section(title: str, lines: list[str]) -> None:
-    print(title)
+    _say(title)
     for line in lines or ["none"]:
-        print(f"  {line}")
+        _say(f"  {line}")
+
+
+def _say(text: str) -> None:
+    print(printable(text))
 
 
 def _plugin(plugin: dict[str, Any]) -> str:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flambeau.core.terminal import json_escaped, printable
+
 Row = Mapping[str, Any]
 
 
@@ -25,8 +27,8 @@ def plain(value: Any) -> str:
     if isinstance(value, (list, tuple, set, frozenset)):
         return ", ".join(plain(item) for item in value)
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {plain(item)}".rstrip() for key, item in value.items())
-    return " ".join(str(value).split()) if isinstance(value, str) else str(value)
+        return ", ".join(f"{plain(key)} {plain(item)}".rstrip() for key, item in value.items())
+    return printable(" ".join(value.split()) if isinstance(value, str) else str(value))
 
 
 def scaled(value: float | None, unit: str = "") -> str:
@@ -86,11 +88,25 @@ def print_table(rows: Sequence[Row], columns: Sequence[Column], *, as_json: bool
     if as_json:
         print_json(list(rows))
     elif not on_terminal():
-        sys.stdout.writelines("\t".join(c.raw(row.get(c.key)) for c in columns) + "\n" for row in rows)
+        sys.stdout.writelines("\t".join(_cell(c.raw(row.get(c.key))) for c in columns) + "\n" for row in rows)
     elif rows:
         sys.stdout.writelines(line + "\n" for line in _aligned(rows, columns, terminal_width()))
     elif nothing:
         print(nothing, file=sys.stderr)
+
+
+def print_outcomes(rows: Sequence[Row], columns: Sequence[Column], *, as_json: bool = False, nothing: str = "") -> None:
+    """Print what became of each thing: as `print_table`, but failures are told on stderr, where errors go.
+
+    Args:
+        rows: with "id", "state" and "detail"; those whose state is "failed" are failures.
+        columns, as_json, nothing: as for `print_table`. JSON has all rows.
+    """
+    failed = [] if as_json else [row for row in rows if row["state"] == "failed"]
+    if len(failed) < len(rows) or not rows:
+        print_table([row for row in rows if row not in failed], columns, as_json=as_json, nothing=nothing)
+    for row in failed:
+        print(printable(f"flambeau: error: {row['id']}: {row['detail']}"), file=sys.stderr)
 
 
 def print_records(records: Sequence[Row], *, as_json: bool = False) -> None:
@@ -111,14 +127,14 @@ def _print_record(record: Row) -> None:
     shown = None
     for key, text in lines:
         label = "" if tty and key == shown else key
-        print(f"{label:{width}}  {text}" if tty else f"{key}\t{text}")
+        print(printable(f"{label:{width}}  {text}" if tty else f"{key}\t{text}"))
         shown = key
 
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, indented; keys keep the order in which the schema names them."""
-    json.dump(value, sys.stdout, indent=2, ensure_ascii=not _takes_unicode(), allow_nan=False)
-    sys.stdout.write("\n")
+    text = json.dumps(value, indent=2, ensure_ascii=not _takes_unicode(), allow_nan=False)
+    sys.stdout.write(f"{json_escaped(text)}\n")
 
 
 def _takes_unicode() -> bool:
@@ -132,9 +148,14 @@ def _lines(value: Any) -> list[str]:
     return text.splitlines()
 
 
+def _cell(text: str) -> str:
+    """What a column makes of a value, which may come from a stranger: on one line, and nothing but text."""
+    return text if text.isprintable() else printable(" ".join(text.split()))
+
+
 def _aligned(rows: Sequence[Row], columns: Sequence[Column], width: int) -> list[str]:
     table = [[column.title.upper() for column in columns]]
-    table += [[column.show(row.get(column.key)) for column in columns] for row in rows]
+    table += [[_cell(column.show(row.get(column.key))) for column in columns] for row in rows]
     widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
     room = width - sum(widths[:-1]) - 2 * (len(columns) - 1)
     if 12 <= room < widths[-1]:  # the last column gives way; names before it stay whole, to be copied

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from flambeau.core.errors import close_names
+from flambeau.core.terminal import printable
 
 Configure = Callable[["Parser"], None]
 
@@ -71,7 +72,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print what is wrong and where help is found; exit with 2."""
-        self.exit(2, f"{self.prog}: error: {message}\nSee `{self.prog} --help`.\n")
+        self.exit(2, printable(f"{self.prog}: error: {message}\nSee `{self.prog} --help`.\n"))
 
 
 def unknown(name: str, known: Iterable[str], what: str) -> str:

@@ -12,19 +12,22 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from flambeau.core.cli.output import Column, print_records, print_table
 from flambeau.core.cli.parser import Parser, add_json
 from flambeau.core.environment import update_config
-from flambeau.core.errors import CommandError, PluginError
+from flambeau.core.errors import CommandError, PluginError, PluginWarning, describe
 from flambeau.core.plugins import Plugin
 from flambeau.core.plugins.manager import absent, current_snapshot
-from flambeau.core.plugins.plugin import describe, install_command
+from flambeau.core.plugins.plugin import install_command
+from flambeau.core.terminal import printable
 
 BROKEN = 3  # the exit code of a strict listing, and of doctor, that met a broken plugin
 FAULTY = ("broken", "incompatible")
@@ -54,6 +57,8 @@ def configure(parser: Parser) -> None:
     listing = actions.add_parser("list", help="list plugins and their states (the default)")
     listing.add_argument("names", nargs="*", metavar="NAME", help="names or quoted wildcards")
     listing.add_argument("--strict", action="store_true", help=f"exit with {BROKEN} if one is broken or incompatible")
+    load = "import each plugin first, so that one that cannot be imported is seen as broken"
+    listing.add_argument("--load", action="store_true", help=load)
     listing.completes = "plugins"
     add_json(listing)
     listing.set_defaults(run=run_list)
@@ -72,6 +77,8 @@ def configure(parser: Parser) -> None:
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print a table of plugins."""
+    if arguments.load:
+        load(choose(arguments.names))
     plugins = choose(arguments.names)
     nothing = "no plugins are installed; for a first one: pip install flambeau-vision"
     print_table([row(plugin) for plugin in plugins], COLUMNS, as_json=arguments.json, nothing=nothing)
@@ -112,6 +119,21 @@ def choose(patterns: Sequence[str] = ()) -> list[Plugin]:
     return [plugins[n] for n in sorted(plugins) if not patterns or any(fnmatchcase(n, p) for p in patterns)]
 
 
+def load(plugins: Iterable[Plugin]) -> None:
+    """Import the package and the hooks of plugins; those that fail are broken from here on, with their cause.
+
+    Nobody is warned: whoever asks is about to see the states.
+    """
+    from flambeau.core.plugins import load_plugin
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)
+        for plugin in plugins:
+            if plugin.state == "ok":
+                with contextlib.suppress(PluginError):
+                    load_plugin(plugin.name)
+
+
 def row(plugin: Plugin) -> dict[str, Any]:
     """One plugin as the listing's JSON has it."""
     manifest = current_snapshot().manifests.get(plugin.name, {}) if plugin.state == "ok" else {}
@@ -145,8 +167,12 @@ def remedy(plugin: Plugin) -> str | None:
     missing = plugin.error.name if isinstance(plugin.error, ModuleNotFoundError) else None
     if missing and not missing.startswith(plugin.package):
         return f"install what provides the module {missing!r}, or: flambeau plugins disable {plugin.name}"
-    reinstall = install_command(f"--force-reinstall --no-deps {plugin.distribution}")
-    return f"{reinstall}; or: flambeau plugins disable {plugin.name}"
+    return f"{reinstall(plugin.distribution)}; or: flambeau plugins disable {plugin.name}"
+
+
+def reinstall(distribution: str) -> str:
+    """The command that installs a distribution anew."""
+    return install_command(f"--force-reinstall --no-deps {distribution}")
 
 
 def _names(plugin: Plugin) -> dict[str, list[str]]:
@@ -174,7 +200,7 @@ def _switch(names: Sequence[str], *, disable: bool) -> int:
         plugins["disabled"] = sorted(disabled | set(names) if disable else disabled - set(names))
 
     config = update_config(change)
-    print(f"disabled for this user: {', '.join(config['plugins']['disabled']) or 'no plugin'}")
+    print(printable(f"disabled for this user: {', '.join(config['plugins']['disabled']) or 'no plugin'}"))
     _warn_about_variable(names, disable=disable)
     return 0
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from flambeau.core.errors import CommandError
+from flambeau.core.terminal import printable
 
 if TYPE_CHECKING:
     from flambeau.core.registry import Entry
@@ -33,7 +34,7 @@ def print_bibtex(entries: Sequence[Entry]) -> int:
     references = list(dict.fromkeys(text for entry in entries if (text := citation(entry))))
     if not references:
         raise CommandError(f"no citation is recorded for {', '.join(entry.id for entry in entries)}.")
-    print("\n\n".join(references))
+    print(printable("\n\n".join(references)))
     missing = [entry.id for entry in entries if citation(entry) is None]
     if missing:
         print(f"flambeau: no citation is recorded for {', '.join(missing)}.", file=sys.stderr)

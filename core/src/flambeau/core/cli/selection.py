@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from flambeau.core.errors import UnknownNameError
+from flambeau.core.errors import PluginError, UnknownNameError
 from flambeau.core.naming import names_of
 
 if TYPE_CHECKING:
@@ -63,8 +63,11 @@ def select(registry: Registry, patterns: Sequence[str] = (), *, plugin: str | No
     Raises:
         UnknownNameError: a name or a pattern that nothing matches.
         AmbiguousNameError: a short name that several plugins offer.
+        PluginError: there is no such plugin, or it takes no part.
     """
     entries = registry.entries(plugin=plugin)
+    if plugin is not None and not entries:
+        _expect_plugin(plugin)
     if not patterns:
         return entries
     found: dict[str, Entry] = {}
@@ -79,3 +82,12 @@ def select(registry: Registry, patterns: Sequence[str] = (), *, plugin: str | No
             )
         found |= {entry.id: entry for entry in matches}
     return [found[key] for key in sorted(found)]
+
+
+def _expect_plugin(name: str) -> None:
+    """Say why nothing is of a plugin, unless it simply has nothing of the kind."""
+    from flambeau.core.plugins import get_plugin
+
+    plugin = get_plugin(name)
+    if plugin.state != "ok":
+        raise PluginError(plugin.reason)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flambeau.core.cli.cached import cached_path, fetch, forget, verify
-from flambeau.core.cli.output import Column, print_json, print_table, size
+from flambeau.core.cli.output import Column, print_json, print_outcomes, size
 from flambeau.core.cli.parser import Parser, add_json
 from flambeau.core.cli.selection import add_patterns, select
 from flambeau.core.errors import CommandError, HashMismatchError, HubError
@@ -116,7 +116,7 @@ def _each(entries: list[Entry], work: Callable[[Entry], dict[str, Any]], argumen
             rows.append(work(entry))
         except HubError as error:
             rows.append(_state(entry, "failed", None, str(error)))
-    print_table(rows, STATES, as_json=arguments.json, nothing="no weights are cached")
+    print_outcomes(rows, STATES, as_json=arguments.json, nothing="no weights are cached")
     return int(any(row["state"] != "ok" for row in rows))
 
 

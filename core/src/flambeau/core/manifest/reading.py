@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from flambeau.core.errors import ManifestError
+from flambeau.core.manifest.values import Fault, check_values, shown
 
 MANIFEST_NAME = "flambeau_plugin.json"
 SCHEMA_VERSION = 1
@@ -121,13 +122,13 @@ def parse_manifest(path: Path) -> dict[str, Any]:
     if len(content) > MOST_BYTES:
         raise ManifestError(f"{path}: the manifest is larger than {MOST_BYTES // 2**20} MiB; leave long lists out.")
     try:
-        data = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant)
+        data = json.loads(content.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
     except ValueError as error:
         raise ManifestError(f"{path}: the manifest is not valid JSON: {error}.") from error
     except RecursionError as error:
         raise ManifestError(f"{path}: the manifest is nested too deeply.") from error
     if not isinstance(data, dict):
-        raise ManifestError(f"{path}: $ is {_shown(data)}, expected an object.")
+        raise ManifestError(f"{path}: $ is {shown(data)}, expected an object.")
     return data
 
 
@@ -167,6 +168,10 @@ def check_tables(data: dict[str, Any], path: Path) -> None:
                 for position, item in enumerate(record.get(key, ()) if key in optional else ()):
                     if not isinstance(item, str):
                         _fail(path, f"{where}.{key}[{position}]", item, "a string")
+            try:
+                check_values(table, record)
+            except Fault as fault:
+                raise ManifestError(f"{path}: {fault.below(where)}.") from fault
             for name in record_names(table, record, path, where):
                 if seen.setdefault(name, index) != index:
                     raise ManifestError(f"{path}: {where} and $.{table}[{seen[name]}] are both named {name!r}.")
@@ -214,15 +219,14 @@ def _expected(types: _Types) -> str:
 
 
 def _fail(path: Path, where: str, value: object, expected: str) -> NoReturn:
-    raise ManifestError(f"{path}: {where} is {_shown(value)}, expected {expected}.")
+    raise ManifestError(f"{path}: {where} is {shown(value)}, expected {expected}.")
 
 
-def _shown(value: object) -> str:
-    """A value as an error message can hold it: never long, never a whole container."""
-    if isinstance(value, (dict, list)):
-        return _TYPE_NAMES[type(value)]
-    text = ascii(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"{text[:40]} is beyond the range of numbers")
+    return number
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from flambeau.core.errors import describe
+from flambeau.core.terminal import printable
+
 State = Literal["ok", "broken", "incompatible", "shadowed", "disabled"]
 
 # A plugin's name is the first half of every id it registers, and a word on the command line.
@@ -70,17 +73,7 @@ class Plugin:
         if self.state == "ok":
             return ""
         detail = describe(self.error) if self.error else "no cause was recorded"
-        return f"plugin {self.name!r} ({self.origin}) is {self.state}: {detail.removesuffix('.')}."
-
-
-def describe(error: BaseException) -> str:
-    """An error in one line: the message alone for our own errors, which are sentences, else with its type."""
-    from flambeau.core.errors import FlambeauError
-
-    text = " ".join(str(error).split())
-    if isinstance(error, FlambeauError):
-        return text
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+        return printable(f"plugin {self.name!r} ({self.origin}) is {self.state}: {detail.removesuffix('.')}.")
 
 
 def install_command(distribution: str) -> str:
