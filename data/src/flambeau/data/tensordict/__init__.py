@@ -30,7 +30,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "_layout.keys": ("unravel_key", "unravel_key_list"),
         "_lazy": ("LazyStackedTensorDict",),
         "_nestedkey": ("NestedKey",),
-        "_layout.small_utils": ("is_batchedtensor", "parse_tensor_dict_string"),
         "_td": ("TensorDict",),
         "_td_functions": (
             "cat",
@@ -49,6 +48,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
         "_tensorcollection": ("is_non_tensor", "is_tensor_collection", "is_tensorclass"),
         "_unbatched": ("UnbatchedTensor",),
+        "_utils.objects": ("is_batchedtensor",),
+        "_utils.text": ("parse_tensor_dict_string",),
         "_utils_options": (
             "capture_non_tensor_stack",
             "get_printoptions",
@@ -78,6 +79,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "from_dataclass",
             "tensorclass",
         ),
+        "typedtensordict": ("TypedTensorDict",),
         "utils": ("assert_allclose_td",),
     },
 )

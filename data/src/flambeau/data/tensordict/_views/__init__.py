@@ -1,0 +1,1 @@
+"""Tensordicts that show a part of another one."""
