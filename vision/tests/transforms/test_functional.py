@@ -103,12 +103,22 @@ class TestNormalize:
         assert torch.equal(image, out)
 
     @pytest.mark.parametrize(
+        "given",
+        [0.5, [0.5], torch.tensor(0.5), torch.full((3,), 0.5), torch.full((3, 1, 1), 0.5), torch.full((3, 4, 5), 0.5)],
+        ids=["number", "list", "scalar", "row", "channels", "pixels"],
+    )
+    def test_statistics_may_be_numbers_or_tensors_that_broadcast(self, given):
+        image = torch.rand(2, 3, 4, 5)
+        torch.testing.assert_close(F.normalize(image, given, 0.2), (image - 0.5) / 0.2)
+        torch.testing.assert_close(F.normalize(image, 0.1, given), (image - 0.1) / 0.5)
+
+    @pytest.mark.parametrize(
         ("image", "std", "error", "message"),
         [
             (torch.zeros(3, 2, 2, dtype=torch.uint8), [1, 1, 1], TypeError, "float tensor. Got torch.uint8"),
             (torch.zeros(2, 2), [1, 1, 1], ValueError, r"\(..., C, H, W\). Got \[2, 2\]"),
             (torch.zeros(3, 2, 2), [1, 0, 1], ValueError, "division by zero"),
-            (torch.zeros(1, 2, 2), [1, 1, 1], ValueError, "one number for all channels, or 1"),
+            (torch.zeros(1, 2, 2), [1, 1, 1], ValueError, "give one number, 1 of them"),
         ],
     )
     def test_what_cannot_be_normalized_is_named(self, image, std, error, message):

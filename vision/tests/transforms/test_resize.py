@@ -153,3 +153,17 @@ def test_the_shorter_side_has_the_length_asked_for_and_proportions_stay(shorter,
 def test_the_first_generation_does_the_same():
     assert torch.equal(v1.resize(picture(), [20], max_size=25), F.resize(picture(), [20], max_size=25))
     assert v1.resize(as_pil(picture()), (20, 30), interpolation=3).size == (30, 20)
+
+
+@pytest.mark.parametrize("wrap", [torch.Tensor, tv_tensors.Mask])
+def test_bool_stays_bool(wrap):
+    mask = (picture()[:1] > 99).as_subclass(torch.Tensor)
+    nearest = F.resize(tv_tensors.Mask(mask) if wrap is tv_tensors.Mask else mask, (7, 9), interpolation="nearest")
+    assert nearest.dtype == torch.bool
+    expected = F.resize(mask.to(torch.uint8), (7, 9), interpolation="nearest").bool()
+    assert torch.equal(nearest.as_subclass(torch.Tensor), expected)
+
+
+def test_a_mixture_of_true_and_false_is_true():
+    half = torch.tensor([[[True, False], [False, False]]])
+    assert F.resize(half, (1, 1)).item() is True

@@ -171,7 +171,9 @@ def _frames(
 def _pixels(file: ImageFile.ImageFile, format: Format, mode: ImageReadMode) -> NDArray[np.uint8]:
     image: Image.Image = file
     if mode is ImageReadMode.UNCHANGED and format == "jpeg" and image.mode == "CMYK":
-        return np.subtract(255, np.asarray(image), dtype=np.uint8)  # Pillow undoes that Adobe stores ink inverted
+        # Pillow undoes that Adobe stores ink inverted.
+        ink: NDArray[np.uint8] = np.subtract(255, np.asarray(image), dtype=np.uint8)
+        return ink
     target = _PILLOW_MODES.get(mode) or ("RGB" if format == "gif" else _unchanged_mode(image, format))
     if target == "P":
         return np.asarray(image)[..., None]

@@ -12,14 +12,17 @@ from flambeau.vision import tv_tensors
 from flambeau.vision.ops import _blur as kernels
 from flambeau.vision.ops._color import serves
 
+Statistics = float | Sequence[float] | Tensor
+"""Means or deviations: one, one for each channel, or a tensor that broadcasts."""
+
 
 @functional(fallback=False)
-def normalize(inpt: Tensor, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> Tensor:
+def normalize(inpt: Tensor, mean: Statistics, std: Statistics, inplace: bool = False) -> Tensor:
     """Subtract `mean` and divide by `std`, channel by channel.
 
     Args:
         inpt: [..., C, H, W], floating point.
-        mean: one number per channel, or a single one for all.
+        mean: one number per channel, or a single one for all; a tensor [C, 1, 1] or [C, H, W] has one for each pixel.
         std: likewise, none of them 0.
         inplace: change the input instead of a copy of it.
 
@@ -34,7 +37,7 @@ def normalize(inpt: Tensor, mean: Sequence[float], std: Sequence[float], inplace
 
 
 @register_kernel(normalize, tv_tensors.Image)
-def normalize_image(image: Tensor, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> Tensor:
+def normalize_image(image: Tensor, mean: Statistics, std: Statistics, inplace: bool = False) -> Tensor:
     """`normalize` of a tensor [..., C, H, W]."""
     if not image.is_floating_point():
         raise TypeError(
@@ -42,22 +45,40 @@ def normalize_image(image: Tensor, mean: Sequence[float], std: Sequence[float], 
         )
     if image.ndim < 3:
         raise ValueError(f"Expected tensor to be a tensor image of size (..., C, H, W). Got {list(image.shape)}.")
-    if not all(std):
+    shift, scale = (_statistics(name, numbers, image) for name, numbers in (("mean", mean), ("std", std)))
+    if _has_zero(std):
         raise ValueError(f"std evaluated to zero, leading to division by zero: {std}.")
-    if any(len(numbers) != 1 and len(numbers) != image.shape[-3] for numbers in (mean, std)):
-        raise ValueError(f"mean {mean} and std {std} need one number for all channels, or {image.shape[-3]}.")
-    shift = torch.tensor(mean, dtype=image.dtype, device=image.device)
-    scale = torch.tensor(std, dtype=image.dtype, device=image.device)
-    if not inplace and serves(image):
+    if not inplace and serves(image) and shift[0].numel() == scale[0].numel() == 1:
         channels = image.shape[-3]
         flat = image.reshape(-1, *image.shape[-3:])
-        return kernels.normalize(flat, shift.expand(channels), scale.expand(channels)).reshape(image.shape)
-    shift, scale = shift.view(-1, 1, 1), scale.view(-1, 1, 1)
+        numbers = (one.reshape(-1).expand(channels) for one in (shift, scale))
+        return kernels.normalize(flat, *numbers).reshape(image.shape)
     centred = image.sub_(shift) if inplace else image.sub(shift)
     return centred.div_(scale)
 
 
+def _has_zero(std: Statistics) -> bool:
+    if not isinstance(std, Tensor):
+        return not all(std if isinstance(std, Sequence) else [std])
+    # Looking into a tensor would break a compiled graph in two.
+    return not torch.compiler.is_compiling() and bool((std == 0).any())
+
+
+def _statistics(name: str, numbers: Statistics, image: Tensor) -> Tensor:
+    """As a tensor that broadcasts against [..., C, H, W]: [1 or C, 1 or H, 1 or W]."""
+    values = torch.as_tensor(numbers, dtype=image.dtype, device=image.device)
+    if values.ndim < 2:
+        values = values.view(-1, 1, 1)
+    channels = image.shape[-3:]
+    if values.ndim != 3 or any(size not in (1, wanted) for size, wanted in zip(values.shape, channels, strict=True)):
+        raise ValueError(
+            f"{name} has the shape {list(torch.as_tensor(numbers).shape)}; for an image of shape {list(channels)} "
+            f"give one number, {channels[0]} of them, or a tensor [{channels[0]}, 1, 1]."
+        )
+    return values
+
+
 @register_kernel(normalize, tv_tensors.Video)
-def normalize_video(video: Tensor, mean: Sequence[float], std: Sequence[float], inplace: bool = False) -> Tensor:
+def normalize_video(video: Tensor, mean: Statistics, std: Statistics, inplace: bool = False) -> Tensor:
     """`normalize` of a video [..., T, C, H, W]."""
     return normalize_image(video, mean, std, inplace)

@@ -101,7 +101,8 @@ def _interpolate(flat: Tensor, size: tuple[int, int], mode: InterpolationMode, a
         out = interpolate(work, size=size, mode=mode.value, align_corners=corners, antialias=antialias)
     if out.dtype == dtype:
         return out
-    if not dtype.is_floating_point:
+    # Upstream: of bool values everything that is not 0 is True.
+    if not dtype.is_floating_point and dtype != torch.bool:
         limits = torch.iinfo(dtype)
         out = out.round_().clamp_(limits.min, limits.max)
     return out.to(dtype)
