@@ -280,15 +280,36 @@ def test_only_what_changed_is_sent():
     assert loader.state_dict()["place"]["shards"][0]["state"]["iterator"]["next"] == 4000
 
 
-def test_loading_under_a_living_iterator_is_refused():
-    loader = StatefulDataLoader(Numbers(6))
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_state_is_for_the_next_iterator_and_an_older_one_says_so(workers):
+    loader = StatefulDataLoader(Numbers(6), num_workers=workers)
+    older = iter(loader)
+    next(older)
     state = loader.state_dict()
-    iterator = iter(loader)
-    with pytest.raises(RuntimeError, match="still in use"):
-        loader.load_state_dict(state)
-    del iterator
+    next(older)
     loader.load_state_dict(state)
-    assert batches_of(loader) == [[n] for n in range(6)]
+    with pytest.raises(RuntimeError, match="load_state_dict"):
+        next(older)
+    assert batches_of(loader) == [[n] for n in range(1, 6)]
+
+
+class Drawn(Numbers):
+    """Numbers that the worker draws."""
+
+    def __getitem__(self, index):
+        return int(torch.randint(1 << 30, ()))
+
+
+def test_workers_begin_with_the_seeds_of_the_epoch_that_is_resumed():
+    loader = StatefulDataLoader(Drawn(8), num_workers=2)
+    first = iter(loader)
+    drawn = [next(first).item() for _ in range(2)]
+    state = loader.state_dict()
+    torch.manual_seed(99)
+    again = StatefulDataLoader(Drawn(8), num_workers=2)
+    again.load_state_dict(state)
+    assert again.state_dict() == state
+    assert [batch.item() for batch in itertools.islice(again, 2)] == drawn
 
 
 def test_an_iterator_that_was_replaced_says_so():
@@ -342,13 +363,90 @@ def test_a_failing_or_dying_worker_is_reported_and_its_samples_are_not_lost(tmp_
     assert got + batches_of(again) == [[n, n + 1] for n in range(0, 20, 2)]
 
 
-def test_an_iteration_that_an_error_ended_does_not_skip_over_it(tmp_path):
-    loader = StatefulDataLoader(FailsAt(20, str(tmp_path / "never")), 2)
+class FailingLines(IterableDataset):
+    """Goes on behind a number that cannot be read."""
+
+    def __init__(self, count, path):
+        self.count, self.path = count, path
+
+    def __iter__(self):
+        info = get_worker_info()
+        workers, worker = (1, 0) if info is None else (info.num_workers, info.id)
+        return FailingReader(range(worker, self.count, workers), self.path)
+
+
+class FailingReader:
+    def __init__(self, numbers, path):
+        self.numbers, self.path = iter(numbers), path
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        number = next(self.numbers)
+        if number == 7 and not os.path.exists(self.path):
+            raise ArithmeticError("seven")
+        return number
+
+
+def tried(loader, iterator=None):
+    """The batches of a pass, and None for one that failed."""
+    got, iterator = [], iterator or iter(loader)
+    while True:
+        try:
+            got.append(next(iterator).tolist())
+        except StopIteration:
+            return got
+        except ArithmeticError:
+            got.append(None)
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("dataset_type", [FailsAt, FailingLines])
+def test_reading_goes_on_behind_a_batch_that_failed(tmp_path, dataset_type, workers, in_order):
+    dataset = dataset_type(16, str(tmp_path / "never"))
+    whole = tried(StatefulDataLoader(dataset, 2, num_workers=workers))
+    assert whole.count(None) == 1
+    assert len(whole) == 8
+    for stop in (3, 4, 5, 7):
+        loader = StatefulDataLoader(dataset, 2, num_workers=workers, in_order=in_order, snapshot_every_n_steps=3)
+        iterator = iter(loader)
+        got = []
+        for _ in range(stop):
+            try:
+                got.append(next(iterator).tolist())
+            except ArithmeticError:
+                got.append(None)
+        again = StatefulDataLoader(dataset, 2, num_workers=workers, snapshot_every_n_steps=3)
+        again.load_state_dict(loader.state_dict())
+        if got[-1] is None:
+            del got[-1]  # is tried again
+        rest = tried(again)
+        assert sorted(map(str, got + rest)) == sorted(map(str, whole))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batch_that_failed_can_be_tried_again_until_the_next_is_asked_for(tmp_path, workers):
+    dataset = FailsAt(20, str(tmp_path / "mended"))
+    loader = StatefulDataLoader(dataset, 2, num_workers=workers)
     iterator = iter(loader)
     for _ in range(3):
         next(iterator)
     with pytest.raises(ArithmeticError):
         next(iterator)
+    retried, skipped = loader.state_dict(), next(iterator) is not None and loader.state_dict()
+    (tmp_path / "mended").touch()
+    for state, expected in ((retried, [6, 7]), (skipped, [10, 11])):
+        again = StatefulDataLoader(dataset, 2, num_workers=workers)
+        again.load_state_dict(state)
+        assert next(iter(again)).tolist() == expected
+
+
+def test_a_dead_worker_ends_the_iteration(tmp_path):
+    iterator = iter(StatefulDataLoader(DiesAt(20, str(tmp_path / "never")), 2, num_workers=2))
+    with pytest.raises(RuntimeError, match=r"(?i)killed|exited"):
+        list(iterator)
     with pytest.raises(RuntimeError, match="ended this iteration"):
         next(iterator)
 

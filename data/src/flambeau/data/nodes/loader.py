@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from typing import Any, Generic
 
@@ -33,7 +32,6 @@ class Loader(Generic[T]):
         self._pass: _Pass[T] | None = None
         self._loaded: dict[str, Any] | None = None
         self._begun = False  # whether somebody loops over the pass that stands ready
-        self._live: weakref.ref[_LoaderIterator[T]] | None = None
 
     def __iter__(self) -> Iterator[T]:
         current = self._stand_ready()
@@ -42,32 +40,25 @@ class Loader(Generic[T]):
         elif self.restart_on_stop_iteration and current.resumed and not current.has_next():
             current.begin(None)  # the state was taken at the end of an epoch
         self._begun = True
-        iterator = _LoaderIterator(current)
-        self._live = weakref.ref(iterator)
-        return iterator
+        return _LoaderIterator(current)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue from a state with the next `iter`.
+        """Continue from a state with the next `iter`. An iterator that was made before raises when it is used again.
 
         Args:
             state_dict: what `state_dict` gave, here or in another process.
 
         Raises:
-            RuntimeError: an iterator is under way; it would not notice.
             ValueError: not a state of a Loader.
         """
-        iterator = self._live() if self._live is not None else None
-        if iterator is not None and not iterator.done:
-            raise RuntimeError(
-                "Loader.load_state_dict: an iterator made before is still in use and would not take up the state; load "
-                "the state before iter(loader), or delete that iterator first."
-            )
         if not isinstance(state_dict, dict) or state_dict.get("schema") != SCHEMA:  # type: ignore[redundant-expr]
             raise ValueError(
                 f"Loader.load_state_dict: expected what Loader.state_dict() gave, with schema {SCHEMA}, got "
                 f"{repr(state_dict)[:200]}."
             )
         self._loaded = state_dict
+        if self._pass is not None:
+            self._pass.number += 1  # its iterators do not take up the state
 
     def state_dict(self) -> dict[str, Any]:
         """The place behind the last item given out: keys `schema`, `num_yielded` (in this epoch) and `root`."""
@@ -128,13 +119,10 @@ class _LoaderIterator(Iterator[T]):
     def __init__(self, current: _Pass[T]) -> None:
         self._pass = current
         self._number = current.number
-        self.done = False
 
     def __next__(self) -> T:
         if self._number != self._pass.number:
-            raise RuntimeError("A newer iter(loader) has taken this iterator's place; use that one.")
-        try:
-            return self._pass.take()
-        except StopIteration:
-            self.done = True
-            raise
+            raise RuntimeError(
+                "A newer iter(loader), or load_state_dict, has taken this iterator's place; use iter(loader) again."
+            )
+        return self._pass.take()

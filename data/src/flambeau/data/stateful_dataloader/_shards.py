@@ -19,7 +19,7 @@ from torch.utils.data.graph_settings import apply_random_seed, apply_sharding
 
 from flambeau.data._deltas import Encoder
 from flambeau.data._stateful import Stateful
-from flambeau.data.stateful_dataloader._batches import COUNTED, Traced
+from flambeau.data.stateful_dataloader._batches import COUNTED, Failed, Traced
 
 
 @dataclass
@@ -98,21 +98,27 @@ class _Shard:
         self._encoder = Encoder()
         self._since = 0
         self._items = 0
+        self._failures = 0
         self._ended = False
         self._iterator: Any = None
         self._as_worker(self._open)
 
     def next_batch(self) -> Traced | None:
         """A batch with its state, None at the end."""
-        found, batch = self._as_worker(self._read)
+        try:
+            found, batch = self._as_worker(self._read)
+        except Exception as error:  # raised again where batches are given out; other shards, and this one, go on
+            found, batch = True, Failed(error)
         if not found:
             return None
+        failed = type(batch) is Failed
         if self.counts is not None:
-            self.counts = {"items": self._items, "ended": self._ended, "batches": 0}
+            if not failed:
+                self.counts = self._counted()
             return Traced(batch, self.number, COUNTED)
         message = None
         self._since += 1
-        if self._since >= self._plan.every:
+        if self._since >= self._plan.every or failed:  # what failed is not read again after loading
             message, self._since = self._encoder.encode(self.state()), 0
         return Traced(batch, self.number, message)
 
@@ -126,14 +132,34 @@ class _Shard:
         self._stateful_dataset = not self._stateful_iterator and isinstance(self._dataset, Stateful)
         if self._stateful_iterator and state.get("iterator") is not None:
             self._iterator.load_state_dict(state["iterator"])
-        elif state.get("dataset") is None and state.get("items", 0) > 0:
-            next(itertools.islice(self._iterator, state["items"] - 1, state["items"]), None)
+        elif state.get("dataset") is None:
+            self._drop(state.get("items", 0), state.get("failures", 0))
         self._items = state.get("items", 0)
+        self._failures = state.get("failures", 0)
         self._ended = state.get("ended", False)
         for _ in range(state.get("batches", 0)):  # given since the snapshot
             self._read_samples()
         if get_worker_info() is None and not (self._stateful_iterator or self._stateful_dataset):
-            self.counts = {"items": self._items, "ended": self._ended, "batches": 0}
+            self.counts = self._counted()
+
+    def _drop(self, items: int, failures: int) -> None:
+        """Read what was read before, and raised what was raised before."""
+        if not failures:
+            next(itertools.islice(self._iterator, items, items), None)
+            return
+        for _ in range(items + failures):
+            try:
+                next(self._iterator)
+            except StopIteration:
+                return
+            except Exception:
+                if not failures:
+                    raise
+                failures -= 1
+
+    def _counted(self) -> dict[str, Any]:
+        counts: dict[str, Any] = {"items": self._items, "ended": self._ended, "batches": 0}
+        return {**counts, "failures": self._failures} if self._failures else counts
 
     def _prepare_pipe(self) -> None:
         if isinstance(self._dataset, IterDataPipe):
@@ -153,8 +179,14 @@ class _Shard:
         if self._ended:
             return False, None
         size = self._plan.batch_size
-        samples = list(itertools.islice(self._iterator, 1 if size is None else size))
-        self._items += len(samples)
+        samples: list[Any] = []
+        try:
+            samples.extend(itertools.islice(self._iterator, 1 if size is None else size))
+        except Exception:
+            self._failures += 1
+            raise
+        finally:
+            self._items += len(samples)
         self._ended = len(samples) < (size or 1)
         if size is None:
             return (True, samples[0]) if samples else (False, None)
@@ -162,7 +194,7 @@ class _Shard:
 
     def state(self) -> dict[str, Any]:
         """Where it stands behind the last batch."""
-        state: dict[str, Any] = {"items": self._items, "ended": self._ended, "batches": 0}
+        state = self._counted()
         if self._stateful_iterator:
             state["iterator"] = self._iterator.state_dict()
         elif self._stateful_dataset:

@@ -18,7 +18,14 @@ from torch.utils.data.dataloader import (
 
 from flambeau.data._cursor import SCHEMA
 from flambeau.data._stateful import Stateful
-from flambeau.data.stateful_dataloader._batches import NumberedCollate, NumberedDataset, Traced, View, as_it_is
+from flambeau.data.stateful_dataloader._batches import (
+    Failed,
+    NumberedCollate,
+    NumberedDataset,
+    Traced,
+    View,
+    as_it_is,
+)
 from flambeau.data.stateful_dataloader._progress import MapProgress, ShardProgress
 from flambeau.data.stateful_dataloader._shards import Plan, ShardedIterable
 
@@ -40,6 +47,12 @@ class StatefulDataLoader(DataLoader[_T_co]):
       counted, read again and dropped. With another number of workers the shards of the running epoch stay as they were
       cut and are shared among the workers, so each remaining sample still comes exactly once; only the order in which
       shards take turns changes.
+
+    As with torch's loader, reading goes on behind a batch that failed. Until the next batch is asked for, the state
+    still leads to the one that failed, so that it can be tried again; from then on it is left out. A worker process
+    that died ends the iteration: what only it had read would be lost without a word.
+
+    Workers begin with the same seeds when a state is loaded as when its epoch began.
 
     Workers send their state with their batches, as what changed since the last; `state_dict` alone puts it together.
 
@@ -95,6 +108,8 @@ class StatefulDataLoader(DataLoader[_T_co]):
         self._engine: _BaseDataLoaderIter | None = None
         self._engine_is_new = False
         self._begun = self._broken = False
+        self._seed: int | None = None  # of the workers of this epoch
+        self._failed: Traced | None = None  # what was raised last, and is not part of the state yet
         self._live: weakref.ref[_Iteration] | None = None
         self._finished = False
 
@@ -115,8 +130,8 @@ class StatefulDataLoader(DataLoader[_T_co]):
         """The place behind the last batch given out.
 
         Returns:
-            `schema`, `kind` ("map" or "iterable"), `finished`, `num_yielded` (batches of this epoch) and `place`, plain
-            values if those of data set and sampler are.
+            `schema`, `kind` ("map" or "iterable"), `finished`, `num_yielded` (batches of this epoch), `seed` (of the
+            workers) and `place`, plain values if those of data set and sampler are.
         """
         if not self._begun:
             self._start_epoch()
@@ -127,6 +142,7 @@ class StatefulDataLoader(DataLoader[_T_co]):
             "kind": "map" if self._map_style else "iterable",
             "finished": self._finished,
             "num_yielded": self._progress.num_yielded,
+            "seed": self._seed,
             "place": self._progress.state(),
         }
         if self._map_style and isinstance(self.dataset, Stateful):
@@ -136,16 +152,11 @@ class StatefulDataLoader(DataLoader[_T_co]):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue from a state with the next `iter`; from one of a finished epoch, with the next epoch.
 
+        An iterator that was made before raises when it is used again: it would not take up the state.
+
         Raises:
-            RuntimeError: an iterator is under way; it would not notice.
             ValueError: not a state of such a loader.
         """
-        iteration = self._live() if self._live is not None else None
-        if iteration is not None and not iteration.done:
-            raise RuntimeError(
-                "StatefulDataLoader.load_state_dict: an iterator made before is still in use and would not take up the "
-                "state; load the state before iter(loader), or delete that iterator first."
-            )
         kind = "map" if self._map_style else "iterable"
         found: Any = state_dict
         if not isinstance(found, dict) or (found.get("schema"), found.get("kind")) != (SCHEMA, kind):
@@ -154,33 +165,38 @@ class StatefulDataLoader(DataLoader[_T_co]):
                 f"of kind {kind!r}, got {repr(state_dict)[:200]}."
             )
         assert self._progress is not None
+        self._live = self._failed = None
         self._engine = None  # its workers have gone elsewhere
         self._begun, self._broken, self._engine_is_new = True, False, False
+        self._seed = state_dict.get("seed")
         self._progress.load(state_dict["place"])
         if "dataset" in state_dict and isinstance(self.dataset, Stateful):
             self.dataset.load_state_dict(state_dict["dataset"])
         self._finished, self._progress.num_yielded = state_dict["finished"], state_dict["num_yielded"]
         if not self._finished:
             # The workers' seed has been drawn from the generator before the state was taken, and must not be again.
-            self._engine = self._make_engine(generator=torch.Generator().manual_seed(torch.initial_seed() & _SEED))
+            generator = torch.Generator().manual_seed(torch.initial_seed() & _SEED)
+            self._engine = self._make_engine(self._seed, generator=generator)
             self._engine_is_new = True
 
     def _start_epoch(self) -> None:
         assert self._progress is not None
         self._progress.new_epoch()
-        self._begun, self._broken, self._finished = True, False, False
+        self._begun, self._broken, self._finished, self._failed = True, False, False, None
         if self.persistent_workers and self.num_workers > 0 and self._engine is not None:
             self._engine._reset(self._view())
         else:
             self._engine = None  # workers of the last epoch end before those of the next begin
             self._engine = self._make_engine()
 
-    def _make_engine(self, **replaced: Any) -> _BaseDataLoaderIter:
+    def _make_engine(self, seed: int | None = None, **replaced: Any) -> _BaseDataLoaderIter:
         view: Any = self._view(**replaced)
         if self.num_workers == 0:
             return _SingleProcessDataLoaderIter(view)
         self.check_worker_number_rationality()
-        return _MultiProcessingDataLoaderIter(view)
+        workers = _Workers(view, seed)
+        self._seed = workers._base_seed
+        return workers
 
     def _view(self, **replaced: Any) -> View:
         if isinstance(self._progress, MapProgress):
@@ -216,40 +232,81 @@ def _ranks() -> tuple[int, int]:
     return 1, 0
 
 
+class _Workers(_MultiProcessingDataLoaderIter):
+    """Torch's workers, with a seed that was drawn before where one is given."""
+
+    def __init__(self, view: Any, seed: int | None) -> None:
+        self._given_seed = seed
+        super().__init__(view)
+
+    @property
+    def _base_seed(self) -> int:
+        return self._seed
+
+    @_base_seed.setter
+    def _base_seed(self, drawn: int) -> None:
+        self._seed = drawn if self._given_seed is None else self._given_seed
+
+    def lost_one(self) -> bool:
+        """Whether a worker has died."""
+        return any(worker.exitcode for worker in self._workers)
+
+
 class _Iteration(Iterator[Any]):
-    """What users hold. The loader keeps its workers, and knows by this whether somebody still reads."""
+    """What users hold; the loader keeps the workers."""
 
     def __init__(self, loader: StatefulDataLoader[Any]) -> None:
         self._loader = loader
-        self.done = False
 
     def __next__(self) -> Any:
         loader = self._loader
         if loader._live is None or loader._live() is not self:
-            raise RuntimeError("A newer iter(loader) has taken this iterator's place; use that one.")
+            raise RuntimeError(
+                "A newer iter(loader), or load_state_dict, has taken this iterator's place; use iter(loader) again."
+            )
         if loader._broken:
             raise RuntimeError(
                 "An error ended this iteration. The state still leads to the batch that failed: load it to try again, "
                 "or call iter(loader) for a new epoch."
             )
+        progress: Any = loader._progress
+        if loader._failed is not None:  # nobody tried again
+            loader._failed, failed = None, loader._failed
+            _account(progress, failed)
         try:
             found = next(loader._engine)  # type: ignore[arg-type]
-        except BaseException as error:
-            self.done = True
-            loader._finished = isinstance(error, StopIteration)
-            loader._broken = not loader._finished
+        except StopIteration:
+            loader._finished = True
             raise
-        progress: Any = loader._progress
-        # Not an attribute of the loader: DataLoader watches over the setting of its own, at some cost.
-        progress.num_yielded += 1
+        except Exception:
+            loader._broken = isinstance(loader._engine, _Workers) and loader._engine.lost_one()
+            loader._failed = _NEXT
+            raise
+        except BaseException:
+            loader._broken = True  # interrupted at any place
+            raise
         if type(found) is not Traced:
+            # Not an attribute of the loader: DataLoader watches over the setting of its own, at some cost.
+            progress.num_yielded += 1
             progress.given(None)
             return found
-        if isinstance(progress, ShardProgress):
-            progress.given(found.origin, found.message)
-        else:
-            progress.given(found.origin)
+        if type(found.batch) is Failed:
+            loader._failed = found
+            found.batch.raise_()
+        progress.num_yielded += 1
+        _account(progress, found)
         return found.batch
 
     def __len__(self) -> int:
         return len(self._loader)
+
+
+# The batch that comes next in its order, whichever that is.
+_NEXT = Traced(None, None)
+
+
+def _account(progress: MapProgress | ShardProgress, found: Traced) -> None:
+    if isinstance(progress, MapProgress):
+        progress.given(found.origin)
+    elif found.origin is not None:
+        progress.given(found.origin, found.message)
