@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau.data.tensordict._layout.keys import unravel_key
 from flambeau.data.tensordict._tensorcollection import is_tensor_collection
+from flambeau.data.tensordict.functional import make_tensordict
 
 
 class dispatch:
@@ -92,8 +93,6 @@ class dispatch:
         self, func: Callable[..., Any], owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Any, tuple[Any, ...]]:
         """A tensordict of what was given, and the arguments left over; takes the names it knows out of `kwargs`."""
-        from flambeau.data.tensordict.functional import make_tensordict
-
         keys = self.get_source(func, owner)
         values: dict[Any, Any] = dict(zip(keys, args, strict=False))
         names = [key if isinstance(key, str) else self.separator.join(unravel_key(key)) for key in keys]

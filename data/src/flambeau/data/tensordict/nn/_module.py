@@ -9,9 +9,11 @@ import torch
 from torch import nn
 
 from flambeau.data.tensordict._layout.keys import unravel_key
+from flambeau.data.tensordict._td import TensorDict
 from flambeau.data.tensordict._tensorcollection import is_tensor_collection
 from flambeau.data.tensordict.nn._dispatch import dispatch
 from flambeau.data.tensordict.nn._module_base import TensorDictModuleBase
+from flambeau.data.tensordict.nn.functional_modules import is_functional
 from flambeau.data.tensordict.nn.utils import set_skip_existing
 
 
@@ -82,8 +84,6 @@ class TensorDictModule(TensorDictModuleBase):
     @property
     def is_functional(self) -> bool:
         """Whether the module takes its parameters as an argument."""
-        from flambeau.data.tensordict.nn.functional_modules import is_functional
-
         return isinstance(self.module, nn.Module) and is_functional(self.module)
 
     @dispatch(auto_batch_size=False)
@@ -253,8 +253,6 @@ def one_or_more(keys: Any) -> list[Any]:
 
 def output_for(tensordict: Any, inplace: bool | str | None) -> Any:
     """Where a module writes its results: the input, an empty tensordict like it, or a new one."""
-    from flambeau.data.tensordict._td import TensorDict
-
     if inplace is True:
         return tensordict
     return tensordict.empty() if inplace == "empty" else TensorDict()

@@ -88,6 +88,7 @@ class TensorDictModuleBase(nn.Module):
             ValueError: one of them is not written.
 
         Example:
+            >>> from flambeau.data.tensordict.nn import TensorDictModule
             >>> module = TensorDictModule(lambda x: (x, x + 1), in_keys=["x"], out_keys=["a", "b"])
             >>> sorted(module.select_out_keys("b")(TensorDict(x=torch.zeros(1))).keys())
             ['b', 'x']

@@ -28,6 +28,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         ValueError: no module is probabilistic; from the methods that need one.
 
     Example:
+        >>> from flambeau.data.tensordict.nn import ProbabilisticTensorDictModule, TensorDictModule
         >>> policy = ProbabilisticTensorDictSequential(
         ...     TensorDictModule(lambda x: (x, x.abs() + 1), in_keys=["obs"], out_keys=["loc", "scale"]),
         ...     ProbabilisticTensorDictModule(

@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 
+from flambeau.data.tensordict._td import TensorDict
 from flambeau.data.tensordict.nn._module_base import TensorDictModuleBase
+from flambeau.data.tensordict.nn.params import TensorDictParams
 
 __all__ = ["EnsembleModule"]
 
@@ -24,15 +26,14 @@ class EnsembleModule(TensorDictModuleBase):
         ValueError: there is no copy to make.
 
     Example:
+        >>> from torch import nn
+        >>> from flambeau.data.tensordict.nn import TensorDictModule
         >>> ensemble = EnsembleModule(TensorDictModule(nn.Linear(3, 2), in_keys=["x"], out_keys=["y"]), num_copies=4)
         >>> ensemble(TensorDict(x=torch.ones(5, 3), batch_size=[5]))["y"].shape
         torch.Size([4, 5, 2])
     """
 
     def __init__(self, module: TensorDictModuleBase, num_copies: int, expand_input: bool = True) -> None:
-        from flambeau.data.tensordict._td import TensorDict
-        from flambeau.data.tensordict.nn.params import TensorDictParams
-
         super().__init__()
         if num_copies < 1:
             raise ValueError(f"num_copies is {num_copies}, expected at least 1.")

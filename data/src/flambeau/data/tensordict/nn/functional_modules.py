@@ -11,6 +11,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from flambeau.data.tensordict._td import TensorDict
+
 __all__ = [
     "extract_weights_and_buffers",
     "get_functional",
@@ -30,8 +32,6 @@ def extract_weights_and_buffers(model: nn.Module) -> Any:
     Returns:
         A TensorDict of them, nested as the module's children are.
     """
-    from flambeau.data.tensordict._td import TensorDict
-
     found: dict[str, Any] = {}
     for store in (model._parameters, model._buffers):
         for name, value in store.items():
@@ -122,8 +122,6 @@ def make_functional(
         >>> layer(torch.ones(2), params=params * 0)
         tensor([0., 0., 0.], grad_fn=<ViewBackward0>)
     """
-    from flambeau.data.tensordict._td import TensorDict
-
     params = TensorDict.from_module(module, lock=False)
     if not keep_params:
         extract_weights_and_buffers(module)

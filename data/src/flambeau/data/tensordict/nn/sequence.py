@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from flambeau.data.tensordict._layout.keys import unravel_key
+from flambeau.data.tensordict._lazy import LazyStackedTensorDict
 from flambeau.data.tensordict.nn._dispatch import dispatch
 from flambeau.data.tensordict.nn._module import WrapModule, output_for
 from flambeau.data.tensordict.nn._module_base import TensorDictModuleBase
@@ -138,8 +139,6 @@ class TensorDictSequential(TensorDictModule):
         return tensordict_out.update(result.select(*outputs, strict=not self.partial_tolerant))
 
     def _run(self, module: Any, tensordict: Any, kwargs: dict[str, Any]) -> Any:
-        from flambeau.data.tensordict._lazy import LazyStackedTensorDict
-
         if not self.partial_tolerant:
             return module(tensordict, **kwargs)
         if all(key in tensordict.keys(True) for key in module.in_keys):

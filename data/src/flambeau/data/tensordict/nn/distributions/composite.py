@@ -10,6 +10,7 @@ from torch import Tensor
 from torch import distributions as D
 
 from flambeau.data.tensordict._layout.keys import unravel_key
+from flambeau.data.tensordict._td import TensorDict
 from flambeau.data.tensordict.nn.distributions._reading import deterministic
 from flambeau.data.tensordict.nn.utils import composite_lp_aggregate
 
@@ -128,8 +129,6 @@ class CompositeDistribution(D.Distribution, Mapping):  # type: ignore[type-arg]
     # --- samples
 
     def _each(self, make: Callable[[Any], Tensor], shape: torch.Size | None = None) -> Any:
-        from flambeau.data.tensordict._td import TensorDict
-
         size = self.batch_shape if shape is None else shape + self.batch_shape
         samples = TensorDict(batch_size=size)
         for key, distribution in self.dists.items():
@@ -243,8 +242,6 @@ class CompositeDistribution(D.Distribution, Mapping):  # type: ignore[type-arg]
         return torch.stack(flat).sum(0)
 
     def _named(self, parts: dict[Any, Tensor], suffix: str, total: Any, size: torch.Size) -> Any:
-        from flambeau.data.tensordict._td import TensorDict
-
         named = TensorDict(batch_size=size)
         for key, part in parts.items():
             named.set(_suffixed(key, suffix), part)
