@@ -174,6 +174,27 @@ def test_a_second_dataset_of_one_name_is_refused() -> None:
         register_dataset("twice", plugin="doc")(lambda: [1])
 
 
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"files": [{"url": "https://e.example/a.zip", "sha265": "0" * 64}]}, r"no 'sha265'.*Close names: sha256"),
+        ({"files": [{"path": "a.zip", "contents": [{"path": "a", "sise": 3}]}]}, r"Content has no 'sise'"),
+        ({"files": ["a.zip"]}, r"DatasetFile.*is expected; got 'a.zip'"),
+        ({"schema": [{"key": "image", "kind": "image", "typ": 1}]}, r"Field has no 'typ'"),
+        ({"gated": {"kind": "manual", "page": "x"}}, r"Gate has no 'page'"),
+    ],
+)
+def test_a_key_that_means_nothing_is_refused_where_a_dataset_is_registered(facts: dict[str, Any], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        register_dataset("strange", plugin="tests", **facts)(lambda: None)
+
+
+def test_keys_that_only_a_later_manifest_knows_are_passed_over() -> None:
+    contents = [{"path": "a", "new": 1}]
+    record = {"name": "x", "files": [{"path": "a.zip", "new": 1, "contents": contents}], "new": {"new": 1}}
+    assert DatasetInfo.from_record(record).files[0].contents[0].path == "a"
+
+
 def test_facts_are_given_once() -> None:
     with pytest.raises(TypeError, match="not both"):
         register_dataset("a", info=DatasetInfo("a"), task="x")

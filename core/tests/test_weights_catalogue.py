@@ -323,3 +323,33 @@ def test_a_builder_with_several_enums_chooses_what_a_name_means(site: Any) -> No
     assert get_model("light", weights="light:V1", old=True).chosen is Bulb_Weights.V1
     with pytest.raises(UnknownNameError, match="V2"):
         get_model("light", weights="V2")
+
+
+UNANNOTATED = {
+    "weights.py": ZOO["weights.py"],
+    "models/__init__.py": "",
+    "models/net.py": """
+        def net(*, weights=None, **config):
+            return ("net", weights, config)
+    """,
+}
+
+
+def test_the_enum_that_a_manifests_model_names_is_used_without_annotation_and_without_records(site: Any) -> None:
+    enum = "quiet_plugin.weights:Net_Weights"
+    site.add(
+        "quiet",
+        {"models": [{"name": "net", "target": "quiet_plugin.models.net:net", "weights": enum}]},
+        modules=UNANNOTATED,
+    )
+
+    member = get_weight("Net_Weights.DEFAULT")
+
+    assert repr(member) == "Net_Weights.V2"
+    assert get_weight("net:V2") is get_weight("quiet/net:DEFAULT") is get_weight("quiet/Net_Weights.V2") is member
+    assert get_model("net", weights="V2") == ("net", member, {})
+    assert get_model("net", weights="DEFAULT") == ("net", member, {})
+    with pytest.raises(UnknownNameError):
+        get_weight("net:V9")
+    with pytest.raises(UnknownNameError):
+        get_weight("Net_Weights.V9")

@@ -427,3 +427,54 @@ def test_a_zip_in_a_zip_in_a_zip_is_not_followed(tmp_path: Path) -> None:
         archive.write(tmp_path / "inner.zip", "inner.zip")
     with pytest.raises(CheckpointError, match="holds a zip in a zip"):
         load_state_dict(tmp_path / "outer.zip")
+
+
+def rewritten(path: Path, target: Path, change: Any) -> Path:
+    """The zip again, with the content of its records as `change(name, content)` gives it."""
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as new:
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name)))
+    return target
+
+
+@pytest.mark.parametrize("mmap", [True, False])
+@pytest.mark.parametrize("keep", [0, 40])
+def test_a_record_that_was_emptied_or_cut_short_does_not_load_its_neighbours(
+    tmp_path: Path, mmap: bool, keep: int
+) -> None:
+    path = tmp_path / "whole.pth"
+    torch.save({"a": torch.ones(100), "b": torch.full((100,), 7.0)}, path)
+    cut = rewritten(path, tmp_path / "cut.pth", lambda name, c: c[:keep] if name.endswith("/data/0") else c)
+    with pytest.raises(CheckpointError, match=rf"record data/0 has {keep} bytes, expected 400"):
+        read_checkpoint(cut, mmap=mmap)
+
+
+def test_a_record_that_is_absent_is_a_damaged_file(tmp_path: Path) -> None:
+    path, cut = tmp_path / "whole.pth", tmp_path / "cut.pth"
+    torch.save({"a": torch.ones(100)}, path)
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(cut, "w") as new:
+        for name in old.namelist():
+            if not name.endswith("/data/0"):
+                new.writestr(name, old.read(name))
+    with pytest.raises(CheckpointError, match="damaged"):
+        read_checkpoint(cut)
+
+
+def test_a_file_whose_records_were_compressed_is_read_and_not_mapped(tmp_path: Path) -> None:
+    path, packed = tmp_path / "whole.pth", tmp_path / "packed.pth"
+    torch.save({"a": torch.arange(1000.0)}, path)
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    assert torch.equal(read_checkpoint(packed)["a"], torch.arange(1000.0))
+
+
+def test_views_of_one_storage_and_every_dtype_pass_the_comparison_of_sizes(tmp_path: Path) -> None:
+    path, base = tmp_path / "views.pth", torch.arange(10)
+    state = {"base": base, "view": base[3:], "empty": torch.empty(0)}
+    for dtype in (torch.bool, torch.uint8, torch.bfloat16, torch.complex64, torch.float8_e4m3fn, torch.float64):
+        state[str(dtype)] = torch.zeros(3, 5).to(dtype)
+    torch.save(state, path)
+    found = read_checkpoint(path)
+    assert list(found) == list(state)
+    assert torch.equal(found["view"], base[3:])

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -253,3 +254,11 @@ class TestNamedHashes:
     def test_a_stated_digest_comes_before_the_one_in_the_name(self) -> None:
         assert expected_sha256(Lamp_Weights.V1.value) == "0123abcd"
         assert expected_sha256(Weights("https://e/lamp-0123abcd.pth", preset, {}, sha256="f" * 64)) == "f" * 64
+
+
+@pytest.mark.parametrize(
+    "name", ["my.pth", "runs/last.PT", "/tmp/weights", "model.safetensors", "https://e.example/a.pth", Path("my.pth")]
+)
+def test_a_file_in_the_place_of_a_member_is_told_how_it_is_loaded(name: object) -> None:
+    with pytest.raises(TypeError, match=r"is a file and no member of Lamp_Weights.*get_model.*load_into\(module, '"):
+        Lamp_Weights.verify(name)

@@ -1,4 +1,4 @@
-"""Text from elsewhere, made fit for a terminal: names, versions, descriptions and messages may hold control sequences."""
+"""Text from elsewhere, made fit for a terminal: names, versions and descriptions may hold control sequences."""
 
 from __future__ import annotations
 

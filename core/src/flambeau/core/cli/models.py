@@ -6,7 +6,7 @@
      "parameters": int|null}
 
 `parameters` is that of the default weights, null for a model without weights. `show --json` prints the same with
-`target`, `names` (how else the model can be called), `licenses`, `citation` and `docs`.
+`target`, `enum` (of its weights), `names` (how else the model can be called), `licenses`, `citation` and `docs`.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ def _detail(entry: Entry, weights: list[Entry]) -> dict[str, Any]:
     licenses = {member.info.get("license") for member in weights} - {None}
     return _row(entry, weights) | {
         "target": entry.target if isinstance(entry.target, str) else repr(entry.target),
+        "enum": entry.info.get("weights"),
         "names": names_of(entry),
         "licenses": sorted(map(str, licenses)),
         "citation": citation(entry),

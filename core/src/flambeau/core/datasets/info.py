@@ -12,6 +12,8 @@ from pathlib import PurePosixPath
 from typing import Any, Literal, Self, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from flambeau.core.errors import close_names
+
 _T = TypeVar("_T")
 _DIGEST_LENGTHS = {"sha256": 64, "md5": 32}
 
@@ -160,6 +162,7 @@ class DatasetInfo:
 
     Raises:
         ValueError: a split in `sizes` or in a file that is not in `splits`, or a fault in one of the parts.
+        TypeError: a dictionary with a key that the part does not have.
     """
 
     name: str
@@ -192,7 +195,7 @@ class DatasetInfo:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
         """The facts from a manifest's record; keys this version does not know are ignored."""
-        return _from_mapping(cls, record)
+        return cls(**_known(cls, record))
 
     def files_of(self, splits: Iterable[str] | None) -> tuple[DatasetFile, ...]:
         """The files that these splits need; all files for None.
@@ -208,13 +211,38 @@ class DatasetInfo:
         return tuple(file for file in self.files if not file.splits or wanted & set(file.splits))
 
 
+# Dataclass -> its fields that hold further ones.
+_PARTS: dict[type, dict[str, type]] = {
+    DatasetInfo: {"files": DatasetFile, "schema": Field, "gated": Gate},
+    DatasetFile: {"contents": Content},
+}
+
+
 def _as(kind: type[_T], value: _T | Mapping[str, Any]) -> _T:
-    return _from_mapping(kind, value) if isinstance(value, Mapping) else value
+    """A part as it was given in code, where a key that means nothing is a mistake."""
+    if isinstance(value, kind):
+        return value
+    if not isinstance(value, Mapping):
+        raise TypeError(f"a {kind.__name__}, or a dictionary of its fields, is expected; got {value!r}.")
+    known = [item.name for item in fields(kind)]  # type: ignore[arg-type]  # every caller passes a dataclass
+    if strange := sorted(set(value) - set(known)):
+        near = close_names(str(strange[0]), known)
+        hint = f" Close names: {', '.join(near)}." if near else ""
+        raise TypeError(f"{kind.__name__} has no {strange[0]!r}; expected some of {', '.join(known)}.{hint}")
+    return kind(**value)
 
 
-def _from_mapping(kind: type[_T], record: Mapping[str, Any]) -> _T:
-    known = {item.name for item in fields(kind)}  # type: ignore[arg-type]  # every caller passes a dataclass
-    return kind(**{key: value for key, value in record.items() if key in known})
+def _known(kind: type, record: Mapping[str, Any]) -> dict[str, Any]:
+    """A record without the keys, on any level, that only a later version knows."""
+    parts = _PARTS.get(kind, {})
+    kept = {item.name: record[item.name] for item in fields(kind) if item.name in record}
+    return {key: _known_part(parts[key], value) if key in parts else value for key, value in kept.items()}
+
+
+def _known_part(kind: type, value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _known(kind, value)
+    return [_known_part(kind, item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _without_empty(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from flambeau.core.datasets import acquire, presence
 from flambeau.core.datasets.info import DatasetInfo
+from flambeau.core.errors import RegistryError
 from flambeau.core.registry import DATASETS
 
 _Target = TypeVar("_Target", bound=Callable[..., Any])
@@ -97,8 +98,13 @@ def get_dataset_info(name: str) -> DatasetInfo:
 
     Raises:
         UnknownNameError, AmbiguousNameError: from the registry.
+        RegistryError: what its plugin's manifest says cannot be used.
     """
-    return DatasetInfo.from_record(DATASETS.info(name))
+    entry = DATASETS.entry(name)
+    try:
+        return DatasetInfo.from_record(entry.info)
+    except (TypeError, ValueError) as error:
+        raise RegistryError(f"the record of dataset {entry.id} of {entry.origin} cannot be used: {error}") from error
 
 
 def fetch_dataset(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from types import ModuleType, SimpleNamespace
@@ -188,7 +188,9 @@ class Catalogue:
             entries = [chosen]
         if entries:
             return self._registered(entries[0].id)
-        found = None if slash or self.plugin else _defined(enum, member)
+        found = self._declared(plugin or self.plugin, enum, member)
+        if found is None and not slash and self.plugin is None:
+            found = _defined(enum, member)
         if found is None:
             raise UnknownNameError(self._unknown_member(name))
         return found
@@ -218,10 +220,24 @@ class Catalogue:
         return name if self.plugin is None or "/" in name else f"{self.plugin}/{name}"
 
     def _registered(self, name: str) -> WeightsEnum:
-        member = WEIGHTS.resolve(self._qualified(name))
+        try:
+            member = WEIGHTS.resolve(self._qualified(name))
+        except UnknownNameError:
+            model, _, short = self._qualified(name).rpartition(":")
+            found = _members_of(model).get(short) if model in MODELS else None
+            if found is None:
+                raise
+            return found
         if not isinstance(member, WeightsEnum):
             raise RegistryError(f"weights {name!r} stand for {member!r}, expected a member of a WeightsEnum.")
         return member
+
+    def _declared(self, plugin: str | None, enum: str, member: str) -> WeightsEnum | None:
+        """A member of an enum that a model's record names, and that no record of weights tells of."""
+        for entry in MODELS.entries(plugin):
+            if str(entry.info.get("weights") or "").replace(".", ":").rpartition(":")[2] == enum:
+                return _members_of(entry.id).get(member)
+        return None
 
     def _unknown_member(self, name: str) -> str:
         known = {
@@ -234,6 +250,13 @@ class Catalogue:
             f"no weights {name!r}{where}; expected a name such as 'ResNet50_Weights.DEFAULT' or 'resnet50:DEFAULT'."
             f"{hint} `flambeau weights list` lists all."
         )
+
+
+def _members_of(model: str) -> Mapping[str, WeightsEnum]:
+    """The members, with aliases, of the enum that a model's record names; its module is imported."""
+    target = MODELS.info(model).get("weights")
+    enum = import_target(target) if target else None
+    return enum.__members__ if isinstance(enum, type) and issubclass(enum, WeightsEnum) else {}
 
 
 def annotated_weights(builder: Callable[..., Any], parameter: str = "weights") -> type[WeightsEnum] | None:

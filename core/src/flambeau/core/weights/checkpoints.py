@@ -21,7 +21,6 @@ import json
 import pickle
 import pickletools
 import re
-import struct
 import threading
 import warnings
 import zipfile
@@ -37,6 +36,7 @@ from torch import Tensor
 from flambeau.core.errors import CheckpointError, UnsafeCheckpointError
 from flambeau.core.naming import import_target
 from flambeau.core.weights.enums import Format
+from flambeau.core.weights.torch_records import READER_ERRORS, check_records
 
 FileFormat = Literal["torch", "torch-legacy", "torch-in-zip", "safetensors", "tar", "pickle", "torchscript", "unknown"]
 
@@ -44,18 +44,6 @@ FileFormat = Literal["torch", "torch-legacy", "torch-in-zip", "safetensors", "ta
 _LEGACY_MAGIC = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19."
 _SAFETENSORS_HEADER_LIMIT = 100_000_000  # the format's own limit
 _GLOBAL = re.compile(r"GLOBAL ([\w.]+)")
-# What torch's readers raise over bytes that make no sense.
-_READER_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    struct.error,
-)
 # Where a safetensors file may keep the versions of modules, as JSON of `state_dict()._metadata`: some modules load what
 # an earlier version of theirs saved in another way.
 VERSIONS_KEY = "state_dict_metadata"
@@ -100,8 +88,11 @@ def read_checkpoint(
     if found == "safetensors":
         content: Any = _read_safetensors(path, device, mmap)
     elif found == "torch" or found == "torch-legacy" or (found == "tar" and trust):
+        mapped = mmap and found == "torch" and _maps_are_private()
+        if found == "torch":
+            mapped = check_records(path) and mapped
         with _allowed(safe_globals):
-            content = _read_torch(path, device, mmap and found == "torch" and _maps_are_private(), trust)
+            content = _read_torch(path, device, mapped, trust)
     else:
         _refuse(path, found)
     if not isinstance(content, Mapping):
@@ -183,7 +174,7 @@ def _read_torch(path: Path, device: torch.device | str, mmap: bool, trust: bool)
         names = _GLOBAL.findall(str(error))
         reason = str(error).partition("WeightsUnpickler error: ")[2].strip().partition("\n")[0]
         _unsafe(path, names or [f"something else ({reason or error})"], error)
-    except _READER_ERRORS as error:
+    except READER_ERRORS as error:
         reason = str(error).partition("\n")[0]
         raise CheckpointError(
             f"{path}: the file is damaged or cut off ({reason}); remove it and fetch it again."

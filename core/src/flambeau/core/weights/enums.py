@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from flambeau.core.errors import UnknownMemberError, close_names
@@ -22,6 +22,9 @@ from flambeau.core.weights.transforms import resolved, same_transforms
 
 if TYPE_CHECKING:
     import torch
+
+# How the names of checkpoint files end; no name of weights does.
+CHECKPOINT_SUFFIXES = (".bin", ".ckpt", ".pt", ".pth", ".safetensors", ".tar", ".zip")
 
 Format = Literal["auto", "torch", "torch-legacy", "torch-in-zip", "safetensors"]
 
@@ -107,13 +110,15 @@ class WeightsEnum(Enum):
         if obj is None or isinstance(obj, cls):
             return obj
         if isinstance(obj, str):
-            if ":" not in obj:
+            if ":" not in obj or looks_like_a_file(obj):
                 return cls._named(obj)
             from flambeau.core.weights.catalogue import get_weight
 
             obj = get_weight(obj)
             if isinstance(obj, cls):
                 return obj
+        if isinstance(obj, PurePath):
+            return cls._named(str(obj))
         received = repr(obj) if isinstance(obj, Enum) else type(obj).__name__
         raise TypeError(f"Invalid Weight class provided; expected {cls.__name__} but received {received}.")
 
@@ -122,6 +127,12 @@ class WeightsEnum(Enum):
         member = cls.__members__.get(name.removeprefix(f"{cls.__name__}."))
         if member is not None:
             return member
+        if looks_like_a_file(name):
+            raise UnknownMemberError(
+                f"{name!r} is a file and no member of {cls.__name__}. To build a model with the file: "
+                f"get_model(NAME, weights={name!r}); to load it into a module: load_into(module, {name!r}); both are in "
+                "flambeau.core."
+            )
         near = close_names(name.rpartition(".")[2], cls.__members__)
         hint = f" Close names: {', '.join(near)}." if near else ""
         raise UnknownMemberError(
@@ -269,6 +280,11 @@ class WeightsEnum(Enum):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.{self._name_}"
+
+
+def looks_like_a_file(name: str) -> bool:
+    """Whether somebody who names weights means a checkpoint of their own: by its path or its address."""
+    return "://" in name or name.lower().endswith(CHECKPOINT_SUFFIXES) or PurePath(name).is_absolute()
 
 
 def member_aliases(member: WeightsEnum) -> list[str]:

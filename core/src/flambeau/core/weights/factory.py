@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flambeau.core.errors import CheckpointError, UnknownNameError
 from flambeau.core.registry import MODELS
 from flambeau.core.weights.catalogue import annotated_enums
-from flambeau.core.weights.enums import WeightsEnum
+from flambeau.core.weights.enums import WeightsEnum, looks_like_a_file
 from flambeau.core.weights.pretrained import build_with_weights
 from flambeau.core.weights.sources import repository_file
 from flambeau.core.weights.surgery import replace_inputs, replace_outputs
@@ -44,7 +45,7 @@ def build_adapted(catalogue: Catalogue, name: str, config: dict[str, Any]) -> nn
     if name.startswith("hf:"):
         name, config = _from_repository(name, config)
     builder, declared = catalogue.get_model_builder(name), _declared(catalogue, name)
-    weights = _weights(catalogue, builder, config.get("weights"))
+    weights = _weights(catalogue, name, builder, config.get("weights"))
     config = {key: value for key, value in config.items() if key != "weights"}
     classes, channels = _positive(config, "num_classes"), _positive(config, "in_channels")
     learned_classes = _classes(weights) if isinstance(weights, WeightsEnum) else None
@@ -64,9 +65,14 @@ def build_adapted(catalogue: Catalogue, name: str, config: dict[str, Any]) -> nn
 def _built(builder: Callable[..., Any], weights: Any, config: dict[str, Any]) -> Any:
     if weights is None:
         return builder(**config)
-    if isinstance(weights, (WeightsEnum, _Name)):
+    if isinstance(weights, (WeightsEnum, _Name)) and _takes(builder, "weights"):
         return builder(weights=weights, **config)
     return build_with_weights(builder, weights, **config)
+
+
+def _takes(builder: Callable[..., Any], argument: str) -> bool:
+    parameters = inspect.signature(builder).parameters.values()
+    return any(parameter.name == argument or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def _from_repository(name: str, config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -96,20 +102,22 @@ def _declared(catalogue: Catalogue, name: str) -> dict[str, Any]:
     return registered.get(entry.id, entry.info)
 
 
-def _weights(catalogue: Catalogue, builder: Callable[..., Any], weights: Any) -> Any:
+def _weights(catalogue: Catalogue, name: str, builder: Callable[..., Any], weights: Any) -> Any:
     """A member where `weights` names one, its name where the builder knows which, else what it is: path, URL, None."""
     if not isinstance(weights, str) or "://" in weights or weights.startswith(("hf:", "package:")):
         return weights
-    if os.path.isfile(weights):  # noqa: PTH113 - a string that may be no path at all
-        return weights
+    if os.path.isfile(weights) or looks_like_a_file(weights):  # noqa: PTH113 - a string that may be no path at all
+        return weights  # where it is not there, whoever loads it tells
     if ":" in weights or "/" in weights:
         try:
             return catalogue.get_weight(weights)
         except UnknownNameError:
-            return weights  # a path that does not exist, say; whoever loads it tells
-    if len(annotated_enums(builder)) > 1:
+            return weights  # a path that does not exist, perhaps
+    enums = annotated_enums(builder)
+    if len(enums) > 1:
         return _Name(weights)
-    return catalogue.get_model_weights(builder).verify(weights)
+    # A builder without an annotation: its manifest may say which enum it takes.
+    return (enums[0] if enums else catalogue.get_model_weights(name)).verify(weights)
 
 
 def _positive(config: dict[str, Any], key: str) -> int | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flambeau.core.errors import MissingCheckpointError
-from flambeau.core.weights.enums import Format, Weights, WeightsEnum
+from flambeau.core.weights.enums import CHECKPOINT_SUFFIXES, Format, Weights, WeightsEnum
 
 if TYPE_CHECKING:
     Source = str | os.PathLike[str] | WeightsEnum | Weights
@@ -21,7 +21,6 @@ logger = logging.getLogger(__name__)
 _NAMED_HASH = re.compile(r"-([0-9a-f]{8,64})\.")
 _DATE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 _NON_COMMERCIAL = re.compile(r"\bnc\b|non-?commercial", re.IGNORECASE)
-_SUFFIXES = (".bin", ".ckpt", ".pt", ".pth", ".safetensors", ".tar", ".zip")
 _SAFETENSORS_FILE = "model.safetensors"
 
 
@@ -164,7 +163,7 @@ def _registered(name: str) -> Weights:
     from flambeau.core.weights.catalogue import get_weight
 
     path = Path(name)
-    if path.suffix.lower() in _SUFFIXES or path.is_absolute():  # no name looks like this
+    if path.suffix.lower() in CHECKPOINT_SUFFIXES or path.is_absolute():  # no name looks like this
         raise MissingCheckpointError(f"no checkpoint at {path}{_nearby(path)}")
     return get_weight(name).value  # type: ignore[no-any-return]
 
