@@ -1,4 +1,4 @@
-"""Functions over columns of samples: what `input_col` and `output_col` mean, and which functions can be used so."""
+"""Columns of samples: what `input_col` and `output_col` mean, which functions can be used so, and which to keep."""
 
 from __future__ import annotations
 
@@ -163,3 +163,31 @@ def _replace_inputs(changed: Any, result: Any, input_col: Any) -> None:
         dropped = sorted({index % len(changed) for index in dropped}, reverse=True)
     for col in dropped:
         del changed[col]
+
+
+class Column:
+    """Takes one column of a sample."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __call__(self, sample: Sequence[Any]) -> Any:
+        return sample[self.number]
+
+
+def kept_columns(sequence_length: int, columns_to_skip: Sequence[int] | None) -> list[int]:
+    """The columns that get a stream.
+
+    Raises:
+        ValueError: none is left, or a column to skip does not exist.
+    """
+    if sequence_length < 1:
+        raise ValueError(f"unzip: sequence_length has to be >= 1, got {sequence_length}.")
+    skipped = set(columns_to_skip or ())
+    unknown = sorted(skipped - set(range(sequence_length)))
+    if unknown:
+        raise ValueError(f"unzip: columns_to_skip names {unknown}, columns are 0 to {sequence_length - 1}.")
+    kept = [number for number in range(sequence_length) if number not in skipped]
+    if not kept:
+        raise ValueError("unzip: all columns are skipped; keep at least one.")
+    return kept

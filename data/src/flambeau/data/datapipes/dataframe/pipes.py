@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from flambeau.data.datapipes._columns import check_function
+from flambeau.data.datapipes._flat_map import Expanding
+from flambeau.data.datapipes._seeded import Seeded
 from flambeau.data.datapipes.dataframe.frames import concat_frames, create_frame, is_frame, row_tuples, take_rows
 from flambeau.data.datapipes.datapipe import DFIterDataPipe, IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter._flat_map import Expanding
-from flambeau.data.datapipes.iter.shuffling import Seeded
 
 
 @functional_datapipe("_dataframes_as_tuples")

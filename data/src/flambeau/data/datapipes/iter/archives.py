@@ -13,8 +13,8 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any
 
+from flambeau.data.datapipes._flat_map import Expanding
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter._flat_map import Expanding
 from flambeau.data.datapipes.iter.files import SizedByHand
 from flambeau.data.datapipes.utils.streams import StreamWrapper, reopened
 

@@ -15,8 +15,8 @@ from flambeau.data.datapipes._columns import (
     check_positional,
     column_applier,
 )
+from flambeau.data.datapipes._flat_map import Expanding
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter._flat_map import Expanding
 
 T_co = TypeVar("T_co", covariant=True)
 

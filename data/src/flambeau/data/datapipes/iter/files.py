@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from flambeau.data.datapipes._columns import check_function
+from flambeau.data.datapipes._flat_map import Expanding
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter._flat_map import Expanding
 from flambeau.data.datapipes.utils.listing import local_files
 from flambeau.data.datapipes.utils.streams import StreamWrapper
 

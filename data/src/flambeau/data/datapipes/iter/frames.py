@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from flambeau.data.datapipes._flat_map import Expanding
 from flambeau.data.datapipes.datapipe import DFIterDataPipe, IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter._flat_map import Expanding
 
 
 class _FrameOf:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from flambeau.data.datapipes._columns import check_function
+from flambeau.data.datapipes._flat_map import Expanding
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter._flat_map import Expanding
 from flambeau.data.datapipes.iter.files import as_pipe, writing_mode
 from flambeau.data.datapipes.utils.listing import matches
 from flambeau.data.datapipes.utils.streams import StreamWrapper

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from flambeau.data.datapipes._columns import check_function
+from flambeau.data.datapipes._flat_map import Expanding
 from flambeau.data.datapipes.datapipe import DataChunk, IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter._flat_map import Expanding
 
 T_co = TypeVar("T_co", covariant=True)
 

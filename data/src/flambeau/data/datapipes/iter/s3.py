@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Iterator
 from typing import Any
 
+from flambeau.data.datapipes._flat_map import Expanding
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter._flat_map import Expanding
 from flambeau.data.datapipes.utils.listing import matches
 from flambeau.data.datapipes.utils.streams import StreamWrapper
 

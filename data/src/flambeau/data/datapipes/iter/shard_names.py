@@ -6,8 +6,8 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator
 
+from flambeau.data.datapipes._flat_map import Expanding
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter._flat_map import Expanding
 
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 

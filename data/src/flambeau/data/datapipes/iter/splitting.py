@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from flambeau.data.datapipes._columns import check_function
+from flambeau.data.datapipes._columns import Column, check_function, kept_columns
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
 from flambeau.data.datapipes.utils.streams import StreamWrapper
 
@@ -363,16 +363,6 @@ class RoundRobinDemultiplexerIterDataPipe(IterDataPipe[Any]):
         """Never called: `__new__` gives a list."""
 
 
-class _Column:
-    """Takes one column of a sample."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __call__(self, sample: Sequence[Any]) -> Any:
-        return sample[self.number]
-
-
 @functional_datapipe("unzip")
 class UnZipperIterDataPipe(IterDataPipe[Any]):
     """One stream for each column of samples (functional name: `unzip`). Calling it gives the list of them.
@@ -394,7 +384,7 @@ class UnZipperIterDataPipe(IterDataPipe[Any]):
         """Build the pipes that the class stands for."""
         columns = kept_columns(sequence_length, columns_to_skip)
         streams = source_datapipe.fork(len(columns), buffer_size=buffer_size)
-        return [stream.map(_Column(number)) for stream, number in zip(streams, columns, strict=True)]
+        return [stream.map(Column(number)) for stream, number in zip(streams, columns, strict=True)]
 
     def __init__(
         self,
@@ -404,24 +394,6 @@ class UnZipperIterDataPipe(IterDataPipe[Any]):
         columns_to_skip: Sequence[int] | None = None,
     ) -> None:
         """Never called: `__new__` gives a list."""
-
-
-def kept_columns(sequence_length: int, columns_to_skip: Sequence[int] | None) -> list[int]:
-    """The columns that get a stream.
-
-    Raises:
-        ValueError: none is left, or a column to skip does not exist.
-    """
-    if sequence_length < 1:
-        raise ValueError(f"unzip: sequence_length has to be >= 1, got {sequence_length}.")
-    skipped = set(columns_to_skip or ())
-    unknown = sorted(skipped - set(range(sequence_length)))
-    if unknown:
-        raise ValueError(f"unzip: columns_to_skip names {unknown}, columns are 0 to {sequence_length - 1}.")
-    kept = [number for number in range(sequence_length) if number not in skipped]
-    if not kept:
-        raise ValueError("unzip: all columns are skipped; keep at least one.")
-    return kept
 
 
 class _SplitterIterator(IterDataPipe[T_co], Generic[T_co]):

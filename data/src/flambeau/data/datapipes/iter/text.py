@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
+from flambeau.data.datapipes._flat_map import Expanding
 from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter._flat_map import Expanding
 
 
 class _Lines:

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 
 from flambeau.data._crc32c import masked_crc32c
+from flambeau.data.datapipes._flat_map import Expanding
 from flambeau.data.datapipes.datapipe import functional_datapipe
-from flambeau.data.datapipes.iter._flat_map import Expanding
 from flambeau.data.datapipes.iter.files import SizedByHand
 
 Spec = dict[str, tuple[tuple[int, ...], torch.dtype]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from flambeau.data.datapipes._columns import Column, kept_columns
 from flambeau.data.datapipes.datapipe import MapDataPipe, functional_datapipe
-from flambeau.data.datapipes.iter.splitting import _Column, kept_columns
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -87,7 +87,7 @@ class UnZipperMapDataPipe(MapDataPipe[Any]):
         columns_to_skip: Sequence[int] | None = None,
     ) -> list[MapDataPipe[Any]]:
         """Build the pipes that the class stands for."""
-        return [source_datapipe.map(_Column(number)) for number in kept_columns(sequence_length, columns_to_skip)]
+        return [source_datapipe.map(Column(number)) for number in kept_columns(sequence_length, columns_to_skip)]
 
     def __init__(
         self,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Self, TypeVar
 
+from flambeau.data.datapipes._seeded import Seeded
 from flambeau.data.datapipes.datapipe import MapDataPipe
-from flambeau.data.datapipes.iter.shuffling import Seeded
 
 T_co = TypeVar("T_co", covariant=True)
 
