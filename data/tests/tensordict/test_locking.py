@@ -99,3 +99,14 @@ def test_an_augmented_assignment_is_refused(td):
     td.lock_()
     with pytest.raises(RuntimeError, match="locked"):
         td["a"] += 1
+
+
+@pytest.mark.parametrize("locked", [True, False])
+@pytest.mark.parametrize("operation", ["lock_", "unlock_"])
+def test_a_block_ends_in_the_state_it_began_in(locked, operation):
+    source = TensorDict(a=torch.zeros(2))
+    if locked:
+        source.lock_()
+    with getattr(source, operation)():
+        assert source.is_locked is (operation == "lock_")
+    assert source.is_locked is locked

@@ -9,47 +9,58 @@ A subclass declares its entries as annotations; they are attributes then, and th
     state = State(position=torch.zeros(5, 3), batch_size=[5])
     state.position
 
-It holds a tensordict of any kind (`from_tensordict`), does everything with it, and gives results that still have the
-declared entries back in its own class.
+It holds a tensordict of any kind (`from_tensordict`), does everything with it, and gives the tensordicts that come of
+it in its own class.
 """
 
 from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import torch
 
+from flambeau.data.tensordict._layout.pytree import register_node
 from flambeau.data.tensordict._td import TensorDict
+from flambeau.data.tensordict._tensorclass.forwarding import add_forwards
 from flambeau.data.tensordict.base import TensorDictBase
 
-_OPTIONS = frozenset({"frozen", "shadow"})
+_OPTIONS = ("shadow", "frozen", "autocast", "nocast", "tensor_only")
 
 
+@typing.dataclass_transform(kw_only_default=True)
 class TypedTensorDict(TensorDictBase):
     """A tensordict whose subclasses declare their entries.
 
-    `class State(TypedTensorDict["frozen"])` forbids setting attributes, `["shadow"]` allows entries with the names of
-    methods.
+    Options stand in brackets behind the base class, or are arguments of the class, and are inherited:
+    `class State(TypedTensorDict["frozen"])`, `class State(TypedTensorDict, frozen=True)`. With `frozen` an instance is
+    locked when it is made; with `shadow` entries may have the names of methods. `autocast`, `nocast` and `tensor_only`
+    are taken as those of tensorclasses, but values always become what they become in a `TensorDict`.
 
     Args:
-        source: entries, in place of keywords.
+        source: entries, in place of keywords; taken as they are, declared or not.
         batch_size: the leading dimensions that all entries share.
         device: where they live.
         names: of the batch dimensions.
+        non_blocking: as in `TensorDict`.
+        lock: lock the instance, see `lock_`.
         fields: the declared entries, by name.
 
     Raises:
-        TypeError: an entry is missing, or is none that was declared.
+        TypeError: an entry is missing, or is none that was declared; or the class declares nothing.
     """
 
-    _required: ClassVar[frozenset[str]] = frozenset()
-    _declared: ClassVar[dict[str, Any]] = {}
-    _frozen: ClassVar[bool] = False
+    __expected_keys__: ClassVar[frozenset[str]] = frozenset()
+    __required_keys__: ClassVar[frozenset[str]] = frozenset()
+    __optional_keys__: ClassVar[frozenset[str]] = frozenset()
     _shadow: ClassVar[bool] = False
-    _source: Any
+    _frozen: ClassVar[bool] = False
+    _autocast: ClassVar[bool] = False
+    _nocast: ClassVar[bool] = False
+    _tensor_only: ClassVar[bool] = False
+    _tensordict: Any
 
     def __init__(
         self,
@@ -58,20 +69,44 @@ class TypedTensorDict(TensorDictBase):
         batch_size: Any = None,
         device: Any = None,
         names: Any = None,
+        non_blocking: bool | None = None,
+        lock: bool = False,
         **fields: Any,
     ) -> None:
-        entries = fields if source is None else {**source, **fields}
-        unknown = sorted(entries.keys() - self._declared.keys())
-        if unknown:
-            raise TypeError(f"{type(self).__name__} declares no {unknown}; it declares {list(self._declared)}.")
-        self._check(entries)
-        td = TensorDict(entries, batch_size=batch_size, device=device, names=names)
-        object.__setattr__(self, "_source", td)
+        if type(self) is TypedTensorDict:
+            raise TypeError("TypedTensorDict declares no entries; derive a class from it that does.")
+        if source is None:
+            self._check(fields)
+            if unknown := sorted(fields.keys() - self.__expected_keys__):
+                raise TypeError(
+                    f"{type(self).__name__} declares no {unknown}; it declares {sorted(self.__expected_keys__)}."
+                )
+            source = fields
+        td = TensorDict(
+            source,
+            batch_size=batch_size,
+            device=device,
+            names=names,
+            non_blocking=non_blocking,
+            lock=lock or self._frozen,
+        )
+        object.__setattr__(self, "_tensordict", td)
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(
+        cls,
+        *,
+        shadow: bool | None = None,
+        frozen: bool | None = None,
+        autocast: bool | None = None,
+        nocast: bool | None = None,
+        tensor_only: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init_subclass__(**kwargs)
-        cls._declared = dict(cls._declared)
-        required = set(cls._required)
+        for option, value in zip(_OPTIONS, (shadow, frozen, autocast, nocast, tensor_only), strict=True):
+            if value is not None:
+                setattr(cls, f"_{option}", bool(value))
+        required, optional = set(cls.__required_keys__), set(cls.__optional_keys__)
         for name, hint in inspect.get_annotations(cls).items():
             if name.startswith("_") or "ClassVar" in str(hint):
                 continue
@@ -80,21 +115,27 @@ class TypedTensorDict(TensorDictBase):
                     f"{cls.__name__}.{name} is a method of tensordicts; choose another name, or declare the class with "
                     'TypedTensorDict["shadow"].'
                 )
-            cls._declared[name] = hint
-            required.discard(name) if _optional(hint) else required.add(name)
+            for names, belongs in ((required, not _optional(hint)), (optional, _optional(hint))):
+                names.add(name) if belongs else names.discard(name)
             setattr(cls, name, _Field(name))
-        cls._required = frozenset(required)
+        cls.__required_keys__, cls.__optional_keys__ = frozenset(required), frozenset(optional)
+        cls.__expected_keys__ = frozenset(required | optional)
+        register_node(cls, lambda one: ([one._tensordict], None), lambda values, _: cls._around(values[0]))
 
     def __class_getitem__(cls, options: str | tuple[str, ...]) -> type:
-        """The class with options: "frozen", "shadow"."""
+        """The class with options: "shadow", "frozen", "autocast", "nocast", "tensor_only".
+
+        Raises:
+            ValueError: another option.
+        """
         wanted = (options,) if isinstance(options, str) else options
-        if unknown := sorted(set(wanted) - _OPTIONS):
-            raise ValueError(f"no options {unknown}; there are {sorted(_OPTIONS)}.")
+        if unknown := [option for option in wanted if option not in _OPTIONS]:
+            raise ValueError(f"no options {unknown}; there are {list(_OPTIONS)}.")
         return type(f"TypedTensorDict_{'_'.join(wanted)}", (cls,), {f"_{option}": True for option in wanted})
 
     @classmethod
     def _check(cls, entries: Any) -> None:
-        missing = sorted(name for name in cls._required if name not in entries)
+        missing = sorted(name for name in cls.__required_keys__ if name not in entries)
         if missing:
             raise TypeError(f"{cls.__name__} needs {missing}, too.")
 
@@ -108,103 +149,62 @@ class TypedTensorDict(TensorDictBase):
         """
         if check:
             cls._check(td.keys())
+        return cls._around(td)
+
+    @classmethod
+    def _around(cls, td: Any) -> Self:
         made = cls.__new__(cls)
-        object.__setattr__(made, "_source", td)
+        object.__setattr__(made, "_tensordict", td)
         return made
 
     @classmethod
     def _wrapped(cls, result: Any) -> Any:
-        """A result in this class, if it has the declared entries."""
-        if type(result) is tuple:
-            return tuple(cls._wrapped(one) for one in result)
-        plain = isinstance(result, TensorDictBase) and not isinstance(result, TypedTensorDict)
-        if plain and all(name in result._key_names() for name in cls._required):
-            return cls.from_tensordict(result, check=False)
+        """Give results that are tensordicts this class."""
+        if type(result) in (tuple, list):
+            return type(result)(map(cls._wrapped, result))
+        if isinstance(result, TensorDictBase) and not isinstance(result, TypedTensorDict):
+            return cls._around(result)
         return result
 
+    _from_class_method = _wrapped
+
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._declared:
-            if self._frozen:
-                raise AttributeError(f"{type(self).__name__} is frozen; {name!r} cannot be set.")
-            self._source.set(name, value)
+        if name in self.__expected_keys__:
+            self._tensordict.set(name, value)
         else:
             super().__setattr__(name, value)
 
-    # --- primitives
+    def __getattr__(self, name: str) -> Any:
+        """What only some kinds of tensordicts have, such as `stack_dim`."""
+        if name == "_tensordict":  # not there before it is set, as in an object that is being unpickled
+            raise AttributeError(name)
+        if name in self.__expected_keys__:
+            raise AttributeError(f"{type(self).__name__}.{name} is declared, but not set.")
+        try:
+            return getattr(self._tensordict, name)
+        except AttributeError:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}") from None
 
-    def _items(self) -> Any:
-        return self._source._items()
+    def __getitem__(self, index: Any) -> Any:
+        result = self._tensordict[index]
+        is_key = isinstance(index, str) or (isinstance(index, tuple) and bool(index) and isinstance(index[0], str))
+        return result if is_key else self._wrapped(result)
 
-    def _key_names(self) -> Any:
-        return self._source._key_names()
-
-    def _get_str(self, key: str, default: Any = None, **kwargs: Any) -> Any:
-        return self._source._get_str(key, default, **kwargs)
-
-    def _set_str(self, key: str, value: Any, **options: Any) -> None:
-        self._source._set_str(key, value, **options)
-
-    def _del_str(self, key: str) -> None:
-        self._source._del_str(key)
-
-    def _index(self, index: Any) -> Any:
-        return self._wrapped(self._source._index(index))
+    def __iter__(self) -> Any:
+        return map(self._wrapped, iter(self._tensordict))
 
     def _rebuild(self, leaves: Any, device: torch.device | None = None) -> Any:
-        return self._wrapped(self._source._rebuild(leaves))
+        return self._wrapped(self._tensordict._rebuild(leaves, device))
 
     @classmethod
-    def _stack_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
-        return cls._wrapped(torch.stack([_plain(td) for td in tds], dim, out=out))
+    def _stack_of(cls, tds: Sequence[Any], dim: int, out: Any) -> Any:
+        result = torch.stack([_plain(td) for td in tds], dim, out=_plain(out))
+        return cls._wrapped(result) if out is None else out
 
     @classmethod
-    def _cat_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
-        return cls._wrapped(torch.cat([_plain(td) for td in tds], dim, out=out))
-
-    @property
-    def batch_size(self) -> torch.Size:
-        """The batch size of the tensordict."""
-        return self._source.batch_size
-
-    @batch_size.setter
-    def batch_size(self, size: Any) -> None:
-        self._source.batch_size = size
-
-    @property
-    def device(self) -> torch.device | None:
-        """The device of the tensordict."""
-        return self._source.device
-
-    def _set_device(self, device: torch.device | None) -> None:
-        self._source._set_device(device)
-
-    def _names_or_none(self) -> Any:
-        return self._source._names_or_none()
-
-    def _set_names(self, names: Any) -> None:
-        self._source._set_names(names)
-
-    @property
-    def is_locked(self) -> bool:
-        """Whether the tensordict is locked."""
-        return self._source.is_locked
-
-    @is_locked.setter
-    def is_locked(self, value: bool) -> None:
-        self._source.is_locked = value
-
-    def _lock_below(self, parent: Any) -> None:
-        self._source._lock_below(parent)
-
-    def _check_unlock(self, parent: Any) -> None:
-        self._source._check_unlock(parent)
-
-    def _unlock_below(self, parent: Any) -> None:
-        self._source._unlock_below(parent)
-
-    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
-        """A TensorDict with copies of all tensors."""
-        return self._source.to_tensordict(retain_none=retain_none)
+    def _cat_of(cls, tds: Sequence[Any], dim: int, out: Any) -> Any:
+        result = torch.cat([_plain(td) for td in tds], dim, out=_plain(out))
+        return cls._wrapped(result) if out is None else out
 
 
 class _Field:
@@ -216,10 +216,13 @@ class _Field:
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
             return self
-        value = instance._source._get_str(self.name)
+        value = instance._tensordict._get_str(self.name)
         if value is None:
             raise AttributeError(f"{owner.__name__}.{self.name} is declared, but not set.")
-        return value if isinstance(value, torch.Tensor) else value._unwrap()
+        return value
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        instance._tensordict.set(self.name, value)
 
 
 def _optional(hint: Any) -> bool:
@@ -227,27 +230,10 @@ def _optional(hint: Any) -> bool:
 
 
 def _plain(td: Any) -> Any:
-    return td._source if isinstance(td, TypedTensorDict) else td
+    return td._tensordict if isinstance(td, TypedTensorDict) else td
 
 
-# Methods that give another tensordict: they run on the tensordict inside, and their result is wrapped.
-_GIVING = (
-    "apply named_apply view reshape flatten unflatten squeeze unsqueeze permute transpose movedim expand repeat tile "
-    "repeat_interleave roll flip narrow gather masked_select masked_fill where unbind split clone empty select exclude "
-    "to copy contiguous replace"
-)
+# What holds no values of the declared entries stays a plain tensordict.
+_PLAIN = "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __and__ __or__ __xor__ all any _make_child"
 
-
-def _define(name: str) -> None:
-    original = getattr(TensorDictBase, name)
-
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = getattr(self._source, name)(*[_plain(arg) for arg in args], **kwargs)
-        return self if result is self._source else self._wrapped(result)
-
-    method.__name__, method.__qualname__, method.__doc__ = name, f"TypedTensorDict.{name}", original.__doc__
-    setattr(TypedTensorDict, name, method)
-
-
-for _name in _GIVING.split():
-    _define(_name)
+add_forwards(TypedTensorDict, bare=frozenset(_PLAIN.split()), whole=frozenset())

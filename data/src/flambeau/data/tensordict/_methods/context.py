@@ -54,8 +54,8 @@ def _write_back(result: Any, source: Any) -> None:
 
 
 _UNDO: dict[str, Callable[[Any, Any, Any], Any]] = {
-    "lock_": lambda td, source, argument: td.unlock_(),
-    "unlock_": lambda td, source, argument: td.lock_(),
+    "lock_": lambda td, source, was_locked: was_locked or td.unlock_(),
+    "unlock_": lambda td, source, was_locked: was_locked and td.lock_(),
     "to_module": lambda td, source, argument: td._swap_back(*argument),
     "reshape": lambda td, source, argument: source is None or _write_back(td.reshape(source.batch_size), source),
     "permute": lambda td, source, argument: _write_back(td.permute(argument), source),

@@ -55,23 +55,27 @@ class LockMethods:
     def lock_(self) -> Self:
         """Forbid adding, removing and replacing entries, here and in everything nested. In-place writes stay possible.
 
-        As a context manager, unlocks at the end.
+        As a context manager, unlocks at the end what was not locked before.
         """
-        if not self._is_locked:
+        was_locked = self._is_locked
+        if not was_locked:
             self._lock_below(None)
-        self._remember("lock_")
+        self._remember("lock_", argument=was_locked)
         return self
 
     def unlock_(self) -> Self:
-        """Allow changes again, here and in everything nested. As a context manager, locks at the end.
+        """Allow changes again, here and in everything nested.
+
+        As a context manager, locks at the end what was locked before.
 
         Raises:
             RuntimeError: a locked parent holds this tensordict, or something nested; unlock that one.
         """
-        if self._is_locked:
+        was_locked = self._is_locked
+        if was_locked:
             self._check_unlock(None)
             self._unlock_below(None)
-        self._remember("unlock_")
+        self._remember("unlock_", argument=was_locked)
         return self
 
     def _lock_below(self, parent: weakref.ref[Any] | None) -> None:

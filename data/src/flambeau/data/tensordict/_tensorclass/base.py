@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._layout.printing import _entry
+from flambeau.data.tensordict._layout.printing import entry_text
 from flambeau.data.tensordict._layout.pytree import register_tensorclass
 from flambeau.data.tensordict._td import TensorDict
 from flambeau.data.tensordict._td_functions import lazy_stack
@@ -104,19 +104,19 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         device: Any = None,
         names: Sequence[str | None] | None = None,
         non_blocking: bool | None = None,
-        lock: bool = False,
+        lock: bool | None = None,
         **kwargs: Any,
     ) -> None:
         if self._shadowed_arguments:
             given = {
                 "batch_size": batch_size, "device": device, "names": names, "non_blocking": non_blocking,
-                "lock": lock or None,
+                "lock": lock,
             }  # fmt: skip
             fields = {name: given.pop(name) for name in self._shadowed_arguments}
             kwargs |= {name: value for name, value in fields.items() if value is not None}
             kwargs = {name: kwargs.pop(name) for name in self._field_names if name in kwargs} | kwargs
             batch_size, device, names = given.get("batch_size"), given.get("device"), given.get("names")
-            lock = bool(given.get("lock"))
+            lock = given.get("lock")
         values = self._bind(args, kwargs)
         inner = TensorDict({}, batch_size=batch_size, device=device, names=names)
         object.__setattr__(self, "_tensordict", inner)
@@ -126,7 +126,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         post = getattr(type(self), "__post_init__", None)
         if post is not None:
             post(self)
-        if lock or self._options.frozen:
+        if self._options.frozen if lock is None else lock:
             inner.lock_()
 
     @classmethod
@@ -251,6 +251,35 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         if not isinstance(result, TensorDictBase) or cls._is_template:
             return result
         return cls.from_tensordict(result)
+
+    def state_dict(
+        self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
+    ) -> Any:
+        """The tensors as a dict, as `TensorDictBase.state_dict` does; fields of other values stand in its metadata."""
+        out = self._tensordict.state_dict(destination, prefix, keep_vars, flatten)
+        values = {}
+        for name in self._field_names:
+            value = self._tensordict._get_str(name)
+            if value is None or getattr(value, "_is_non_tensor", False):
+                values[name] = None if value is None else value._unwrap()
+                out.pop(prefix + name, None)
+                getattr(out, "_metadata", {}).pop(prefix + name, None)
+        if hasattr(out, "_metadata"):
+            out._metadata[prefix[:-1]] |= {"_type": type(self).__name__, "_non_tensor": values}
+        return out
+
+    def _load_non_tensors(self, values: dict[str, Any]) -> None:
+        for name, value in values.items():
+            if name in self._field_names and value is not None:
+                self._set_field(name, value)
+
+    def load_state_dict(
+        self, state_dict: Any, strict: bool = True, assign: bool = False, from_flatten: bool | None = None
+    ) -> Self:
+        """Take the entries of a state dict; see `TensorDictBase.load_state_dict`."""
+        self._tensordict.load_state_dict(state_dict, strict=strict, assign=assign, from_flatten=from_flatten)
+        self._load_non_tensors(getattr(state_dict, "_metadata", {}).get("", {}).get("_non_tensor", {}))
+        return self
 
     def _absent_fields(self) -> dict[str, None]:
         """Fields without a value, as `meta.json` notes them."""
@@ -387,7 +416,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
     def __repr__(self) -> str:
         inner = self._tensordict
         lines = [
-            f"{name}={'None' if (value := inner._get_str(name)) is None else _entry(value)}"
+            f"{name}={'None' if (value := inner._get_str(name)) is None else entry_text(value)}"
             for name in self._field_names
         ]
         lines += [f"batch_size={inner.batch_size}", f"device={inner.device}", f"is_shared={inner.is_shared()}"]

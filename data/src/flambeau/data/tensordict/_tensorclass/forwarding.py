@@ -17,7 +17,7 @@ from flambeau.data.tensordict.base import TensorDictBase
 _BARE_NAMES = """
 get get_at get_item_shape pop popitem setdefault items keys values sorted_keys entry_class to_tensordict to_dict tolist
 numpy state_dict get_nestedtensor get_non_tensor non_tensor_items to_namedtuple to_pytree to_struct_array to_module
-to_lazystack cat_from_tensordict stack_from_tensordict split_keys _items _key_names _get_str _get_path _leaves
+to_lazystack cat_from_tensordict stack_from_tensordict split_keys _items _key_names _get_str _get_path _peek_str _peek_path _leaves
 _collections _names_or_none _dim
 """
 
@@ -51,8 +51,14 @@ def _primitive(name: str) -> Callable[..., Any]:
     return call
 
 
-def add_forwards(cls: type) -> type:
-    """Give a class, whose instances have `_tensordict` and `_wrapped`, what it lacks of a tensordict."""
+def add_forwards(cls: type, *, bare: frozenset[str] = frozenset(), whole: frozenset[str] = _WHOLE) -> type:
+    """Give a class, whose instances have `_tensordict` and `_wrapped`, what it lacks of a tensordict.
+
+    Args:
+        cls: the class.
+        bare: further methods whose result stays what it is.
+        whole: methods that are taken over, not forwarded.
+    """
     for name in _PRIMITIVES:
         if name not in vars(cls):
             setattr(cls, name, _primitive(name))
@@ -60,14 +66,14 @@ def add_forwards(cls: type) -> type:
         if name in _OWN or name in vars(cls):
             continue
         raw = _static(name)
-        if name in _WHOLE:
+        if name in whole:
             setattr(cls, name, raw)
         elif isinstance(raw, property):
             setattr(cls, name, _property(name, raw))
         elif isinstance(raw, (classmethod, staticmethod)):
             setattr(cls, name, _class_method(name, raw.__func__))
         elif callable(raw):
-            setattr(cls, name, _method(name, raw))
+            setattr(cls, name, _method(name, raw, name in _BARE or name in bare))
     return cls
 
 
@@ -89,8 +95,8 @@ def _property(name: str, original: property) -> property:
     return property(read, write if original.fset is not None else None)
 
 
-def _method(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    if name in _BARE:
+def _method(name: str, original: Callable[..., Any], is_bare: bool) -> Callable[..., Any]:
+    if is_bare:
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             return getattr(self._tensordict, name)(*args, **kwargs)

@@ -192,13 +192,15 @@ class TensorDictParams(TensorDictBase, nn.Module):
 
     def lock_(self) -> Self:
         """Fix the keys; see `TensorDictBase.lock_`."""
+        was_locked = self.is_locked
         self._param_td.lock_()
-        return self._remember("lock_")
+        return self._remember("lock_", argument=was_locked)
 
     def unlock_(self) -> Self:
         """Allow changes of keys; see `TensorDictBase.unlock_`."""
+        was_locked = self.is_locked
         self._param_td.unlock_()
-        return self._remember("unlock_")
+        return self._remember("unlock_", argument=was_locked)
 
     def _lock_below(self, parent: Any) -> None:
         self._param_td._lock_below(parent)
@@ -329,7 +331,11 @@ class TensorDictParams(TensorDictBase, nn.Module):
         if nested:
             self.data.load_state_dict(state_dict, strict=strict, from_flatten=False)
             return self
-        return nn.Module.load_state_dict(self, state_dict, strict=strict, assign=assign)
+        nn.Module.load_state_dict(self, state_dict, strict=strict, assign=assign)
+        return self
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        self._param_td.state_dict(destination, prefix, keep_vars)
 
     def _load_from_state_dict(
         self,
@@ -358,6 +364,9 @@ class TensorDictParams(TensorDictBase, nn.Module):
                 leaf.data.copy_(value)
         if assign:
             self._register()
+        size = local_metadata.get("batch_size")
+        if size is not None and not error_msgs and torch.Size(size) != self.batch_size:
+            self.batch_size = size
         if strict:
             names = {prefix + name for name in mine}
             unexpected_keys += [key for key in state_dict if key.startswith(prefix) and key not in names]
