@@ -4,12 +4,13 @@ The core never asks for more than this protocol. Beside the public methods of `T
 `get`, the shape operations, ...), which a collection has itself or forwards, it uses:
 
 - `_is_non_tensor`: True for wrappers of arbitrary values; they are leaves that no arithmetic reaches.
-- `_unwrap()`: for those, the raw value that `td[key]` gives back.
-- `_with_item(index, value)`: for those, what becomes of the wrapper when `td[index] = other` writes one of its parts.
+- `_is_tensorclass`: True where named fields stand around a tensordict, `_is_lazy_stack` for a list of tensordicts.
+- `_unwrap()`: for non-tensors, the raw value that `td[key]` gives back.
+- `_with_item(index, value)`: for non-tensors, what becomes of the wrapper when `td[index] = other` writes a part of it.
 - `_collect(leaves)` and `_rebuild(leaves)`: append all tensors below, in order; take as many from an iterator and make
   a collection of the same structure and batch size.
-- `_apply_nest(call)`: see `_apply_methods.py`.
-- `_lock_below(parent)`, `_check_unlock(parent)`, `_unlock_below(parent)`: see `_lock_methods.py`.
+- `_apply_nest(call)`: see `_methods/apply.py`.
+- `_lock_below(parent)`, `_check_unlock(parent)`, `_unlock_below(parent)`: see `_methods/locking.py`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class TensorCollection:
 
     _is_non_tensor: ClassVar[bool] = False
     _is_tensorclass: ClassVar[bool] = False
+    _is_lazy_stack: ClassVar[bool] = False
 
     def _unwrap(self) -> Any:
         """What `td[key]` gives for this entry."""

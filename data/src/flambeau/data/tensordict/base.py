@@ -1,6 +1,6 @@
 """`TensorDictBase`: what all kinds of tensordicts share.
 
-The methods come in families, a module each. A concrete class brings the primitives that `_access_methods.py` lists and
+The methods come in families, a module each. A concrete class brings the primitives that `_methods/access.py` lists and
 `batch_size`, `device`, `names`; every family is written on top of these, and overridden where a class can do better.
 """
 

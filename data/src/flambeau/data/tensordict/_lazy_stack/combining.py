@@ -18,6 +18,7 @@ class LazyCombining:
 
     # A lazy stack among TensorDicts makes the combination a lazy one.
     _combine_rank = 1
+    _is_lazy_stack = True
 
     @classmethod
     def lazy_stack(

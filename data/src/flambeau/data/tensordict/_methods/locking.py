@@ -1,7 +1,7 @@
 """Locking: a locked tensordict keeps its keys and its tensors; their contents can be written.
 
 Locking goes down the tree. Each collection remembers (weakly) which locked parents hold it: it can be unlocked through
-its root alone. `lock_` and `unlock_` are context managers through `_last_op`, see `_context_methods.py`.
+its root alone. `lock_` and `unlock_` are context managers through `_last_op`, see `_methods/context.py`.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from flambeau.data.tensordict.memmap.future import in_background
 from flambeau.data.tensordict.memmap.layout import dtype_named, kind_of
 from flambeau.data.tensordict.memmap.parallel import CHUNK_BYTES, pwrite_all, raw_bytes, run_all
 from flambeau.data.tensordict.memmap.saved import rebind
-from flambeau.data.tensordict.memmap.saving import give_record, is_lazy_stack, take_record
+from flambeau.data.tensordict.memmap.saving import give_record, take_record
 from flambeau.data.tensordict.memmap.tensor import MemoryMappedTensor
 
 _TAIL = struct.Struct("<q")
@@ -216,7 +216,7 @@ def _leaves(value: Any) -> Iterator[Tensor]:
         return
     if value._is_tensorclass:
         yield from _leaves(value._tensordict)
-    elif is_lazy_stack(value):
+    elif value._is_lazy_stack:
         for item in value.tensordicts:
             yield from _leaves(item)
     else:
@@ -243,7 +243,7 @@ def describe(value: Any, layout: _Layout) -> Structure:
     if value._is_tensorclass:
         inner = describe(value._tensordict, layout)
         return _structure("TensorClass", {"tensorclass": str(type(value))}, {"_tensordict": inner})
-    if is_lazy_stack(value):
+    if value._is_lazy_stack:
         parts = {str(index): describe(item, layout) for index, item in enumerate(value.tensordicts)}
         meta = {"stack_dim": value.stack_dim, "stack_dim_name": None, "is_locked": False}
         return _structure("LazyStackedTensorDict", {"cls_metadata": meta}, parts)

@@ -23,7 +23,7 @@ from flambeau.data.tensordict.memmap.keys import candidates, encode_key
 from flambeau.data.tensordict.memmap.layout import EXTRA, META, RESERVED, split_meta, type_string, with_extras
 from flambeau.data.tensordict.memmap.loading import Folder, Reader, Source, load_folder
 from flambeau.data.tensordict.memmap.parallel import run_all
-from flambeau.data.tensordict.memmap.saving import Plan, attach, is_lazy_stack, plan
+from flambeau.data.tensordict.memmap.saving import Plan, attach, plan
 from flambeau.data.tensordict.memmap.shared import SharedHandle
 from flambeau.data.tensordict.memmap.tensor import MemoryMappedTensor
 
@@ -112,7 +112,7 @@ def mark(value: Any, root: str | None, robust_key: bool = True, *, mapped: bool 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """The collections one level down, by their folders' names."""
-    if is_lazy_stack(value):
+    if value._is_lazy_stack:
         return ((str(index), item) for index, item in enumerate(value.tensordicts))
     return ((key, item) for key, item in value.items() if isinstance(item, TensorCollection))
 
@@ -221,7 +221,7 @@ def _archive_folder(source: Source, subpath: Any) -> str:
 def rebind(out: Any, loaded: Any) -> Any:
     """Put loaded entries into a tensordict that is there, locked or not; remove the others."""
     target, source = (out._tensordict, loaded._tensordict) if out._is_tensorclass else (out, loaded)
-    if is_lazy_stack(target) and is_lazy_stack(source):
+    if target._is_lazy_stack and source._is_lazy_stack:
         for mine, new in zip(target.tensordicts, source.tensordicts, strict=True):
             rebind(mine, new)
     else:

@@ -83,7 +83,7 @@ def plan(value: Any, folder: str, current: Plan) -> None:
         below = current.name(folder, "_tensordict")
         current.metas.append((folder, {"_type": type_string(type(value)), **value._absent_fields()}))
         plan(value._tensordict, below, current)
-    elif is_lazy_stack(value):
+    elif value._is_lazy_stack:
         for index, item in enumerate(value.tensordicts):
             plan(item, current.name(folder, str(index)), current)
         meta = {"_type": type_string(_saved_class(value)), "stack_dim": value.stack_dim}
@@ -109,15 +109,9 @@ def _saved_class(value: Any) -> type:
     """The class that a collection comes back as: views and wrappers over tensors come back as TensorDicts."""
     if value._is_non_tensor or value._is_tensorclass:
         return type(value)
-    if is_lazy_stack(value):
+    if value._is_lazy_stack:
         return classes.LazyStackedTensorDict
     return classes.TensorDict
-
-
-def is_lazy_stack(value: Any) -> bool:
-    """Whether a collection is a list of tensordicts under one roof (non-tensor stacks are not)."""
-    module = sys.modules.get("flambeau.data.tensordict._lazy")
-    return module is not None and isinstance(value, module.LazyStackedTensorDict) and not value._is_non_tensor
 
 
 def _plan_leaf(key: str, tensor: Tensor, folder: str, current: Plan) -> dict[str, Any]:
@@ -223,7 +217,7 @@ def attach(value: Any, folder: str, robust_key: bool, opened: Open, *, inplace: 
     if value._is_tensorclass:
         inner = attach(value._tensordict, join(folder, "_tensordict"), robust_key, opened, inplace=inplace)
         return value if inplace else value._wrap(inner)
-    if is_lazy_stack(value):
+    if value._is_lazy_stack:
         parts = [
             attach(item, join(folder, str(index)), robust_key, opened, inplace=inplace)
             for index, item in enumerate(value.tensordicts)
