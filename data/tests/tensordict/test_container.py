@@ -134,6 +134,35 @@ def test_printing_can_leave_things_out(td):
     assert "dtype=torch.float32" in repr(td)
 
 
+def test_printing_can_sum_the_values_up():
+    td = TensorDict({"x": torch.tensor([1.0, 3.0]), "n": torch.arange(4), "e": torch.ones(0), "b": torch.ones(1) > 0})
+    with set_printoptions(plain=True, verbose=False):
+        lines = [line.strip(" ,}") for line in repr(td).split("\n")]
+    assert "x: Tensor(shape=torch.Size([2]), mean=2, std=1.414)" in lines
+    assert "n: Tensor(shape=torch.Size([4]), min=0, max=3)" in lines
+    assert "e: Tensor(shape=torch.Size([0]), [])" in lines
+    assert "b: Tensor(shape=torch.Size([1]), min=True, max=True)" in lines
+    assert "batch_size=torch.Size([])" in repr(td) and not any("device" in line for line in lines)
+
+
+def test_printing_sorts_as_asked_and_knows_its_options():
+    td = TensorDict({"b": torch.ones(1), "ab": torch.ones(1), "c": {"x": torch.ones(1).to_sparse()}})
+    with set_printoptions(sort_keys=None):
+        assert repr(td).index("b: Tensor") < repr(td).index("ab: Tensor")
+    with set_printoptions(sort_keys=len):
+        assert repr(td).index("b: Tensor") < repr(td).index("ab: Tensor")
+    assert repr(td).index("ab: Tensor") < repr(td).index("b: Tensor(shape", repr(td).index("ab: Tensor") + 4)
+    with pytest.raises(TypeError, match="no printing option"):
+        set_printoptions(colour=True)
+
+
+def test_an_update_takes_a_tensordict_and_entries_by_name(td):
+    td.update({"a": torch.zeros(4, 3)}, e=torch.ones(4, 3))
+    assert td["a"].sum() == 0 and td["e"].sum() == 12
+    td.update_({"a": torch.ones(4, 3)}, e=torch.zeros(4, 3))
+    assert td["a"].sum() == 12 and td["e"].sum() == 0
+
+
 def test_an_unbatched_entry_is_left_alone_by_every_shape_operation(td):
     td["u"] = UnbatchedTensor(torch.arange(7.0))
     for changed in (td[0], td[td["a"] > 0.5], td.reshape(12), td.unbind(1)[0], torch.stack([td, td]), td.sum(0)):

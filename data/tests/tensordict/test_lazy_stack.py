@@ -113,3 +113,70 @@ def test_state_goes_out_and_comes_back(lazy):
     copy = lazy.clone().zero_()
     copy.load_state_dict(lazy.state_dict())
     assert (copy == lazy).all()
+
+
+# --- entries of different shapes
+
+
+@pytest.fixture
+def uneven():
+    first = TensorDict({"x": torch.zeros(3), "n": {"y": torch.ones(2)}, "only": torch.zeros(2)})
+    return lazy_stack([first, TensorDict({"x": torch.zeros(4), "n": {"y": torch.ones(3)}})])
+
+
+def test_a_stack_of_different_shapes_prints_what_differs(uneven):
+    text = repr(uneven)
+    assert "x: Tensor(shape=torch.Size([2, -1])" in text
+    assert "exclusive_fields={\n        0 ->\n            only: Tensor(shape=torch.Size([2])" in text
+
+
+def test_a_stack_of_different_shapes_is_compared_tensordict_by_tensordict(uneven):
+    equal = uneven == uneven.clone()
+    assert type(equal) is LazyStackedTensorDict and equal.all() and not (uneven != uneven.clone()).any()
+    assert "x: Tensor(shape=torch.Size([2, -1]), device=cpu, dtype=torch.bool" in repr(equal)
+    assert not (uneven[1] == 1)["x"].any() and (uneven == 0)[0]["only"].all()
+
+
+def test_a_stack_of_different_shapes_is_updated_in_place(uneven):
+    tensors = [td["x"] for td in uneven.tensordicts]
+    assert uneven.update_(uneven.apply(lambda x: x + 2)) is uneven
+    assert [x.tolist() for x in tensors] == [[2] * 3, [2] * 4]
+    uneven.update_({"n": {"y": torch.zeros(2, 1)}})
+    assert uneven[1]["n", "y"].tolist() == [0, 0, 0]
+
+
+def test_whether_a_key_is_there_is_told_without_stacking(uneven):
+    assert "x" in uneven and ("n", "y") in uneven and ("n", "y") in uneven.keys(True, True)
+    uneven.update({"z": torch.ones(2)})
+    uneven.update({"x": torch.ones(2, 5)})
+    assert uneven["x"].shape == (2, 5) and uneven.del_("n").rename_key_("z", "w")["w"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_an_update_can_bring_another_number_of_tensordicts(count):
+    def stack(number, size):
+        return lazy_stack([TensorDict({"a": torch.ones(size), "n": {"b": torch.ones(size)}}, [size])] * number)
+
+    lazy = stack(3, 2)
+    lazy.update(stack(count, 5), update_batch_size=True)
+    assert lazy.batch_size == (count, 5) == lazy["a"].shape == lazy["n"].batch_size
+    dense = stack(3, 2)
+    dense.update(stack(count, 7).contiguous(), update_batch_size=True)
+    assert dense.batch_size == (count, 7)
+
+
+def test_an_update_by_another_number_of_tensordicts_is_refused_where_it_is_not_asked_for():
+    lazy, longer = (lazy_stack([TensorDict({"a": torch.ones(2)}, [2]) for _ in range(size)]) for size in (3, 4))
+    with pytest.raises(ValueError, match="4 parts cannot update a stack of 3 tensordicts"):
+        lazy.update(longer)
+    with pytest.raises(ValueError, match="4 parts cannot update a stack of 3 tensordicts"):
+        lazy.update_(longer)
+    longer.rename_key_("a", "b")
+    with pytest.raises(RuntimeError, match="lacks 'a'"):
+        lazy.update(longer, update_batch_size=True)
+
+
+def test_assigning_to_an_item_of_stacked_values_reaches_the_tensordicts():
+    lazy = lazy_stack([TensorDict({"s": "a"}, [2]), TensorDict({"s": "b"}, [2])])
+    lazy["s"][1] = "c"
+    assert lazy["s"] == [["a", "a"], ["c", "c"]] and lazy[1]["s"] == ["c", "c"]

@@ -390,6 +390,85 @@ def test_damaged_archives_are_named(tmp_path):
         TensorDict.load_memmap(tmp_path / "short.tdz")
 
 
+# --- values changed in place
+
+
+def stored_stack(folder) -> TensorDict:
+    return torch.stack([TensorDict({"a": torch.zeros(3), "s": text}, [3]) for text in "xz"]).memmap(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda td: td.update({"n": {"s": "new"}}, inplace=True),
+        lambda td: td.update_({"n": {"s": "new"}}),
+        lambda td: td.set_(("n", "s"), "new"),
+        lambda td: td["n"].update_(TensorDict({"s": "new"}, [3])),
+        lambda td: td.get(("n", "s")).update("new", inplace=True),
+        lambda td: pickle.loads(pickle.dumps(td)).set_(("n", "s"), "new"),
+        lambda td: td._get_sub_tensordict(slice(None)).update_({"n": {"s": "new"}}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("before", ["old", {1, 2}])
+def test_a_value_changed_in_place_is_changed_on_disk(tmp_path, change, before):
+    td = TensorDict({"n": {"s": NonTensorData(before)}}, [3]).memmap(tmp_path)
+    for mapped in (td, TensorDict.load_memmap(tmp_path)):
+        mapped.set_(("n", "s"), NonTensorData(before))
+        change(mapped)
+        found = TensorDict.load_memmap(tmp_path)["n", "s"]
+        assert found == "new" or found == ["new"] * 3
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda td: td.__setitem__(0, TensorDict({"a": torch.ones(3), "s": {1}}, [3])),
+        lambda td: td["s"].__setitem__(0, {1}),
+        lambda td: td.get("s").__setitem__(0, NonTensorData({1}, batch_size=[3])),
+        lambda td: td.update_at_(TensorDict({"s": NonTensorData({1})}, [3]), 0),
+        lambda td: td.set_at_("s", {1}, 0),
+    ],
+)  # fmt: skip
+def test_values_of_a_stack_changed_in_place_are_changed_on_disk(tmp_path, change):
+    td = stored_stack(tmp_path)
+    change(td)
+    for found in (td["s"], TensorDict.load_memmap(tmp_path)["s"]):
+        assert found == [[{1}] * 3, ["z"] * 3]
+
+
+def test_one_value_for_all_becomes_several_on_disk_as_it_does_here(tmp_path):
+    td = TensorDict({"s": "x"}, [3]).memmap(tmp_path)
+    td[1] = TensorDict({"s": "y"})
+    td["s"][0] = "z"
+    assert td["s"] == TensorDict.load_memmap(tmp_path)["s"] == ["z", "y", "x"]
+
+
+def test_values_of_a_lazy_stack_changed_in_place_are_changed_on_disk(tmp_path):
+    td = LazyStackedTensorDict(TensorDict({"s": "a"}, [2]), TensorDict({"s": "b"}, [2])).memmap(tmp_path)
+    td.update({"s": "c"}, inplace=True)
+    td["s"][1] = "d"
+    assert TensorDict.load_memmap(tmp_path)["s"] == td["s"] == [["c", "c"], ["d", "d"]]
+
+
+def test_what_was_saved_is_not_changed_by_its_copies(tmp_path):
+    td = stored_stack(tmp_path)
+    copy = td.clone()
+    copy["s"][0] = "q"
+    td.to_tensordict().set_("s", "q")
+    TensorDict.load_memmap(tmp_path, mode="c")["s"][0] = "q"
+    assert TensorDict.load_memmap(tmp_path)["s"] == [["x"] * 3, ["z"] * 3]
+
+
+def test_values_loaded_for_reading_cannot_be_changed(tmp_path):
+    stored_stack(tmp_path)
+    td = TensorDict.load_memmap(tmp_path, mode="r")
+    with pytest.raises(ReadOnlyError, match='mode="r"'):
+        td["s"][0] = "q"
+    assert td.get("s").tolist() == [["x"] * 3, ["z"] * 3]
+    with pytest.raises(RuntimeError, match="locked"):
+        TensorDict({"s": "x"}).memmap().get("s").data = "y"
+
+
 # --- consolidated
 
 

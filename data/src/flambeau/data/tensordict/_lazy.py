@@ -6,15 +6,17 @@ keys may differ from one tensordict to the next. Indexing along the stack dimens
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn, Self
 
 import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
+from flambeau.data.tensordict._layout.alignment import broadcast_sides, comparable
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
-from flambeau.data.tensordict._layout.keys import key_path, missing_key
+from flambeau.data.tensordict._layout.keys import key_path, listing, missing_key
 from flambeau.data.tensordict._layout.pytree import register_tensordict
 from flambeau.data.tensordict._lazy_stack import pytree
 from flambeau.data.tensordict._lazy_stack.combining import LazyCombining
@@ -245,7 +247,7 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
             raise RuntimeError(LOCKED)
         path, found = key_path(key), False
         for td in self.tensordicts:
-            if td._get_path(path) is not None:
+            if td._peek_path(path) is not None:
                 td.del_(key)
                 found = True
         if not found:
@@ -293,21 +295,72 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
 
         A tensordict is cut up along the stack dimension, and each part merged where it belongs.
         """
-        source = kwargs if input_dict_or_td is None else input_dict_or_td
         options = {
             "clone": clone, "inplace": inplace, "keys_to_update": keys_to_update, "non_blocking": non_blocking,
             "is_leaf": is_leaf, "update_batch_size": update_batch_size, "ignore_lock": ignore_lock,
         }  # fmt: skip
-        if source is self:
+        if input_dict_or_td is self:
             return self
-        if isinstance(source, TensorCollection) and len(source.batch_size) > self.stack_dim:
-            parts = source.unbind(self.stack_dim)
-            if len(parts) != len(self.tensordicts):
-                raise RuntimeError(f"{len(parts)} parts cannot update a stack of {len(self.tensordicts)} tensordicts.")
-            for td, part in zip(self.tensordicts, parts, strict=True):
-                td.update(part, **options)
+        if kwargs or not self._divides(input_dict_or_td):
+            return super().update(input_dict_or_td, **options, **kwargs)
+        if self.is_locked and not (inplace or ignore_lock):
+            raise RuntimeError(LOCKED)
+        parts = input_dict_or_td.unbind(self.stack_dim)
+        if len(parts) != len(self.tensordicts) and update_batch_size:
+            self._take_parts(input_dict_or_td, parts)
             return self
-        return super().update(source, **options)
+        self._check_parts(parts)
+        for td, part in zip(self.tensordicts, parts, strict=True):
+            td.update(part, **options)
+        if update_batch_size:
+            self._element_size = self._common_size()
+        return self
+
+    def update_(
+        self,
+        input_dict_or_td: Any = None,
+        clone: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Sequence[Any] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Write into the tensors that exist; see `TensorDictBase.update_`.
+
+        A tensordict is cut up along the stack dimension, and each part written where it belongs.
+        """
+        options: dict[str, Any] = {"clone": clone, "non_blocking": non_blocking, "keys_to_update": keys_to_update}
+        if input_dict_or_td is self:
+            return self
+        if kwargs or not self._divides(input_dict_or_td):
+            return super().update_(input_dict_or_td, **options, **kwargs)
+        parts = input_dict_or_td.unbind(self.stack_dim)
+        self._check_parts(parts)
+        for td, part in zip(self.tensordicts, parts, strict=True):
+            td.update_(part, **options)
+        return self
+
+    def _divides(self, source: Any) -> bool:
+        """Whether something has a part for each tensordict."""
+        return isinstance(source, TensorCollection) and len(source.batch_size) > self.stack_dim
+
+    def _check_parts(self, parts: Sequence[Any]) -> None:
+        if len(parts) != len(self.tensordicts):
+            raise ValueError(
+                f"{len(parts)} parts cannot update a stack of {len(self.tensordicts)} tensordicts; "
+                "update(..., update_batch_size=True) takes over their number."
+            )
+
+    def _take_parts(self, source: Any, parts: Sequence[Any]) -> None:
+        """Become a stack of the parts of a source that has all keys of this one."""
+        absent = set(self.keys(True)) - set(source.keys(True))
+        if absent:
+            raise RuntimeError(
+                f"the source has {len(parts)} tensordicts instead of {len(self.tensordicts)}, but lacks "
+                f"{listing(sorted(map(str, absent)))}; their shapes would be unknown."
+            )
+        self.tensordicts = list(parts)
+        self._element_size = self._common_size()
 
     # --- the list
 
@@ -394,11 +447,25 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
         return stack
 
     def _compare(self, other: Any, compare: Callable[[Any, Any], Any]) -> Any:
+        if not comparable(other):
+            return self._compare_strange(compare)
+        me, other = broadcast_sides(self, other)
+        if me is not self:
+            return me._compare(other, compare)
+        if isinstance(other, Mapping):
+            other = convert(other, self.batch_size, self.device)
         if isinstance(other, TensorCollection) or (isinstance(other, Tensor) and other.ndim > self.stack_dim):
             parts = other.unbind(self.stack_dim)
+            if len(parts) != len(self.tensordicts):
+                raise RuntimeError(f"{len(parts)} parts cannot be compared with {len(self.tensordicts)} tensordicts.")
         else:
             parts = [other] * len(self.tensordicts)
         return self._like([td._compare(part, compare) for td, part in zip(self.tensordicts, parts, strict=True)])
+
+    def _compare_strange(self, compare: Callable[[Any, Any], Any]) -> bool:
+        if compare in (operator.eq, operator.ne):
+            return super()._compare_strange(compare)
+        raise ValueError("a lazy stack is ordered only against tensordicts, tensors and numbers.")  # upstream: it is
 
     def _each_td(self, function: Callable[[Any], Any], stack_dim: int | None = None) -> Any:
         """A stack of a function of each tensordict; locked if this is."""

@@ -170,7 +170,8 @@ class TensorDict(TensorDictBase):
                 value = convert(value, self._batch_size, self._device)
             target.copy_(value, non_blocking=non_blocking)
         elif target._is_non_tensor:
-            self._set_str(key, convert(value, self._batch_size, self._device), ignore_lock=True)
+            value = target._replaced_by(self._validated(key, value))
+            self._set_str(key, value, validated=True, ignore_lock=True)
         else:
             target.update(value, inplace=True, non_blocking=non_blocking)
 

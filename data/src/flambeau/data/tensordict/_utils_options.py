@@ -158,6 +158,10 @@ _REPR_OPTIONS: dict[str, Any] = {
 }
 
 
+_CONCISE = ("show_shape", "show_batch_size")
+_VERBOSE = [name for name in _REPR_OPTIONS if name.startswith("show_") and name not in _CONCISE]
+
+
 def get_printoptions() -> dict[str, Any]:
     """The options of `set_printoptions` as they stand; a copy."""
     return dict(_REPR_OPTIONS)
@@ -167,20 +171,21 @@ class set_printoptions(_DecoratorContextManager):
     """How tensordicts print, from now on or for a `with` block.
 
     Args:
-        verbose: False starts from the keys alone: every option named `show_...` is off unless given.
-        kwargs: options by the names that `get_printoptions` lists. `sort_keys` is "alphabetical" or None for the order
-            of insertion; `plain` leaves the types of the entries out.
+        verbose: False starts from little: of the options named `show_...`, shapes and batch sizes alone are on unless
+            given.
+        kwargs: options by the names that `get_printoptions` lists. `sort_keys` is "alphabetical", None for the order
+            of insertion, or a function of an entry's line to sort by; `plain` adds a summary of the values.
 
     Raises:
-        ValueError: an unknown option.
+        TypeError: an unknown option.
     """
 
     def __init__(self, *, verbose: bool = True, **kwargs: Any) -> None:
         unknown = kwargs.keys() - _REPR_OPTIONS.keys()
         if unknown:
-            raise ValueError(f"no printing option {sorted(unknown)}; there are {sorted(_REPR_OPTIONS)}.")
+            raise TypeError(f"no printing option {sorted(unknown)}; there are {sorted(_REPR_OPTIONS)}.")
         self.verbose, self.given = verbose, kwargs
-        quiet = {} if verbose else {name: False for name in _REPR_OPTIONS if name.startswith("show_")}
+        quiet = {} if verbose else dict.fromkeys(_VERBOSE, False)
         self.options = {**quiet, **kwargs}
 
     def clone(self) -> set_printoptions:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from numbers import Number
 from typing import Any
 
 import torch
@@ -40,6 +41,27 @@ def aligned_leaves(td: Any, other: Any, *, always_list: bool = False) -> tuple[l
     if always_list:
         return leaves, [torch.full_like(leaf, other) for leaf in leaves]
     return leaves, other
+
+
+def comparable(other: Any) -> bool:
+    """Whether something can stand opposite to a collection: a collection, mapping, tensor or number."""
+    return isinstance(other, (TensorCollection, Mapping, Tensor, Number))
+
+
+def broadcast_sides(td: Any, other: Any) -> tuple[Any, Any]:
+    """Both sides with the batch size that theirs broadcast to; numbers and mappings as they are.
+
+    Raises:
+        RuntimeError: the sizes do not broadcast.
+    """
+    size = td.batch_size
+    if not isinstance(other, (TensorCollection, Tensor)) or not other.ndim or other.shape == size:
+        return td, other
+    shape = other.shape
+    if -1 in size or -1 in shape:  # of lazy stacks, whose tensordicts are compared one by one
+        return td, other
+    common = torch.broadcast_shapes(size, shape)
+    return td if size == common else td.expand(common), other if shape == common else other.expand(common)
 
 
 class AlignmentMethods:

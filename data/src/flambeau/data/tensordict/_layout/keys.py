@@ -162,7 +162,7 @@ class _TensorDictKeysView(AbstractSet):
             raise TypeError(bad_key(key))
         if len(path) > 1 and not self.include_nested:
             raise TypeError(f"{key!r} is a nested key; ask for it in keys(include_nested=True).")
-        value = self.tensordict._get_path(path)
+        value = self.tensordict._peek_path(path)
         if value is None:
             return False
         if self.leaves_only:

@@ -229,7 +229,9 @@ class LazyIndexing:
         only._set_index(index, value)
         for td, changed in zip(self.tensordicts, only.tensordicts, strict=True):
             entry = changed._get_str(key)
-            if entry is not td._get_str(key):
+            before = td._get_str(key)
+            if entry is not before:
+                entry = before._replaced_by(entry) if getattr(before, "_is_non_tensor", False) else entry
                 td._set_str(key, entry, validated=True, ignore_lock=True)
 
     def _get_first(self, key: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.keys import dotted, key_path, missing_key
+from flambeau.data.tensordict._layout.printing import entry_text, listing_of
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._unbatched import UnbatchedTensor
 
@@ -65,10 +67,21 @@ class LazyReading:
         entry = self._stacked(key, values, kwargs)
         return entry if self.hook_out is None else self.hook_out(entry)
 
+    def _peek_str(self, key: str) -> Any:
+        """A nested stack, or the first of the tensors, which need not be of one shape."""
+        values = [td._peek_str(key) for td in self.tensordicts]
+        if not values or any(value is None for value in values):
+            return None
+        first = values[0]
+        return self._nested(values) if isinstance(first, TensorCollection) and not first._is_non_tensor else first
+
     def _stacked(self, key: str, values: list[Any], how: dict[str, Any]) -> Any:
         if isinstance(values[0], TensorCollection):
             if values[0]._is_non_tensor:
-                return torch.stack(values, self.stack_dim)
+                made = torch.stack(values, self.stack_dim)
+                if hasattr(made, "_owner"):  # what is assigned to its items reaches the tensordicts
+                    made.__dict__["_owner"] = (self, key)
+                return made
             return self._nested(values)
         if isinstance(values[0], UnbatchedTensor):
             return values[0]._within(self.batch_size)
@@ -160,7 +173,7 @@ class LazyReading:
         """The class of an entry, without stacking it."""
         path = key_path(key)
         for td in self.tensordicts:
-            if td._get_path(path) is None:
+            if td._peek_path(path) is None:
                 raise missing_key(key, self._key_names())
         kind = self.tensordicts[0].entry_class(key)
         if issubclass(kind, TensorCollection) and not kind._is_non_tensor and not kind._is_tensorclass:
@@ -182,6 +195,24 @@ class LazyReading:
             for key, value in self.items(include_nested, is_leaf=lambda kind: getattr(kind, "_is_non_tensor", False))
             if isinstance(value, TensorCollection) and value._is_non_tensor
         )
+
+    def _repr_fields(self) -> list[tuple[str, str]]:
+        """The entries of all tensordicts, with -1 where sizes differ, and those that only some of them have."""
+        shared = self._key_names()
+        apart = []
+        for place, td in enumerate(self.tensordicts):
+            only = [(key, entry_text(value)) for key, value in td._items() if key not in shared]
+            if only:
+                apart.append(f"    {place} ->\n{textwrap.indent(listing_of(only), '    ')}")
+        common = listing_of((key, self._entry_text(key)) for key in shared)
+        return [("fields", common), ("exclusive_fields", ",\n".join(apart))]
+
+    def _entry_text(self, key: str) -> str:
+        first = self.tensordicts[0]._get_str(key)
+        if isinstance(first, TensorCollection):
+            return entry_text(self._get_str(key))
+        shape = self.get_item_shape(key)
+        return entry_text(self._get_str(key)) if -1 not in shape else entry_text(first, shape)
 
     def _repr_extras(self) -> list[tuple[str, Any]]:
         return [("stack_dim", self.stack_dim)]

@@ -63,6 +63,22 @@ class AccessMethods:
             return None
         return value._get_path(path[1:], **kwargs)
 
+    def _peek_str(self, key: str) -> Any:
+        """What tells of an entry whether it is there, and of what kind; None where it is not.
+
+        A class that would have to put the entry together first gives something of its kind.
+        """
+        return self._get_str(key)
+
+    def _peek_path(self, path: tuple[str, ...]) -> Any:
+        """`_peek_str` at a flat path."""
+        if len(path) == 1:
+            return self._peek_str(path[0])
+        value = self._peek_str(path[0])
+        if not isinstance(value, TensorCollection) or value._is_non_tensor:
+            return None
+        return value._peek_path(path[1:])
+
     def get_at(self, key: NestedKey, *args: Any, **kwargs: Any) -> Any:
         """`td.get(key)[index]`: arguments are `index`, then optionally `default`, by position or name; see `get`."""
         index, default = _index_and_default(args, kwargs)
@@ -79,7 +95,7 @@ class AccessMethods:
         return value if isinstance(value, Tensor) else value._unwrap()
 
     def __contains__(self, key: NestedKey) -> bool:
-        return self._get_path(key_path(key)) is not None
+        return self._peek_path(key_path(key)) is not None
 
     def entry_class(self, key: NestedKey) -> type:
         """The class of an entry, without building the entry where that costs.
@@ -87,7 +103,7 @@ class AccessMethods:
         Raises:
             KeyError: no such entry.
         """
-        value = self._get_path(key_path(key))
+        value = self._peek_path(key_path(key))
         if value is None:
             raise missing_key(key, self._key_names())
         return type(value)
@@ -189,7 +205,7 @@ class AccessMethods:
             KeyError: no such entry.
         """
         path = key_path(key)
-        if self._get_path(path) is None:
+        if self._peek_path(path) is None:
             raise missing_key(key, self._key_names())
         self._set_path(path, item, inplace=True, non_blocking=non_blocking)
         return self
@@ -202,7 +218,7 @@ class AccessMethods:
         """
         path = key_path(key)
         holder = self._get_path(path[:-1]) if len(path) > 1 else self
-        if holder is None or holder._get_str(path[-1]) is None:
+        if holder is None or holder._peek_str(path[-1]) is None:
             raise missing_key(key, self._key_names())
         holder._set_at_str(path[-1], value, index)
         return self
@@ -219,7 +235,7 @@ class AccessMethods:
         elif target._is_non_tensor:
             changed = target._with_item(index, value)
             if changed is not target:
-                self._set_str(key, changed, validated=True, ignore_lock=True)
+                self._set_str(key, target._replaced_by(changed), validated=True, ignore_lock=True)
         else:
             target[index] = value
 
@@ -266,7 +282,7 @@ class AccessMethods:
 
     def setdefault(self, key: NestedKey, default: Any, inplace: bool = False) -> Any:
         """The entry of a key, which is set to `default` first if there is none."""
-        if self._get_path(key_path(key)) is None:
+        if self._peek_path(key_path(key)) is None:
             self.set(key, default, inplace=inplace)
         return self.get(key)
 
@@ -281,7 +297,7 @@ class AccessMethods:
         """
         path = key_path(key)
         holder = self._get_path(path[:-1]) if len(path) > 1 else self
-        if holder is None or holder._get_str(path[-1]) is None:
+        if holder is None or holder._peek_str(path[-1]) is None:
             raise missing_key(key, self._key_names())
         if holder.is_locked:
             raise RuntimeError(LOCKED)
@@ -341,7 +357,7 @@ class AccessMethods:
             raise missing_key(old_key, self._key_names())
         if key_path(old_key) == key_path(new_key):
             return self
-        if safe and self._get_path(key_path(new_key)) is not None:
+        if safe and self._peek_path(key_path(new_key)) is not None:
             raise KeyError(f"key {new_key!r} exists already; choose another, or rename with safe=False.")
         self.del_(old_key)
         self._set_path(key_path(new_key), value, validated=True)

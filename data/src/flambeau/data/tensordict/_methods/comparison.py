@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._layout import classes
-from flambeau.data.tensordict._layout.alignment import mismatch, names_of, spread_over
+from flambeau.data.tensordict._layout.alignment import broadcast_sides, comparable, mismatch, names_of, spread_over
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -18,7 +18,15 @@ class ComparisonMethods:
     """`==`, `<` and the like give a tensordict of bools; `all` and `any` sum them up."""
 
     def _compare(self, other: Any, compare: Callable[[Any, Any], Any]) -> Any:
-        """Entry by entry; `other` is a collection or mapping of the same keys, a tensor over the batch, or a number."""
+        """Entry by entry; `other` is a collection or mapping of the same keys, a tensor over the batch, or a number.
+
+        Batch sizes are broadcast. Whatever else is another thing altogether, which is told by one bool.
+        """
+        if not comparable(other):
+            return self._compare_strange(compare)
+        me, other = broadcast_sides(self, other)
+        if me is not self:
+            return me._compare(other, compare)
         paired = isinstance(other, (TensorCollection, Mapping))
         if paired and set(names_of(other)) != set(self._key_names()):
             raise mismatch(self, other)
@@ -36,6 +44,10 @@ class ComparisonMethods:
                     opposite = spread_over(opposite, self.batch_size, value)
                 data[key] = compare(value, opposite)
         return classes.make_td(data, self.batch_size, self.device, self._names_or_none())
+
+    def _compare_strange(self, compare: Callable[[Any, Any], Any]) -> bool:
+        """The answer for something that is no part of a comparison; upstream: `<` and the like say no as well."""
+        return compare is operator.ne
 
     def __eq__(self, other: object) -> Any:
         return self._compare(other, operator.eq)
@@ -66,11 +78,7 @@ class ComparisonMethods:
     def _logic(self, name: str, dim: int | None) -> Any:
         if dim is None:
             combine = all if name == "all" else any
-            return combine(
-                bool(getattr(value, name)())
-                for _, value in self._items()
-                if isinstance(value, Tensor) or not value._is_non_tensor
-            )
+            return combine(bool(getattr(leaf, name)()) for leaf in self._leaves())
         size = self.batch_size
         if not -len(size) <= dim < len(size):
             raise RuntimeError(f"{name}: dimension {dim} is out of range for batch size {list(size)}.")

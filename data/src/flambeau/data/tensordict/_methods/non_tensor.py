@@ -47,7 +47,7 @@ class NonTensorMethods:
         Raises:
             KeyError: no such entry.
         """
-        value = self._get_path(key_path(key))
+        value = self._peek_path(key_path(key))
         if value is None:
             raise missing_key(key, self._key_names())
         return isinstance(value, TensorCollection) and value._is_non_tensor

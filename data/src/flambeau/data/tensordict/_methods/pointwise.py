@@ -12,7 +12,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._layout.alignment import aligned_leaves, with_default
+from flambeau.data.tensordict._layout.alignment import aligned_leaves, broadcast_sides, with_default
 from flambeau.data.tensordict._layout.foreach import fusible
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
@@ -64,6 +64,9 @@ class PointwiseMethods:
     def _binary(self, name: str, fused: bool, other: Any, default: Any = None, **kwargs: Any) -> Any:
         if default is not None and isinstance(other, TensorCollection):
             return with_default(self, other, default, lambda left, right: left._binary(name, fused, right, **kwargs))
+        me, other = broadcast_sides(self, other)
+        if me is not self:
+            return me._binary(name, fused, other, **kwargs)
         leaves, others = aligned_leaves(self, other)
         if fused:
             return self._pointwise(run(name, leaves, others, **kwargs))

@@ -8,7 +8,7 @@ from typing import Any, Self
 import torch
 
 from flambeau.data.tensordict._layout import classes
-from flambeau.data.tensordict._layout.printing import describe
+from flambeau.data.tensordict._layout.printing import describe, entry_text, listing_of
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -64,6 +64,10 @@ class PropertyMethods:
 
     def __repr__(self) -> str:
         return describe(self)
+
+    def _repr_fields(self) -> list[tuple[str, str]]:
+        """The listings of entries in the text: name and lines."""
+        return [("fields", listing_of((key, entry_text(value)) for key, value in self._items()))]
 
     def _repr_extras(self) -> list[tuple[str, Any]]:
         """Further lines of the text: name and value."""

@@ -46,6 +46,11 @@ class UpdateMethods:
         Raises:
             RuntimeError: locked, or a shape does not fit.
         """
+        if kwargs and input_dict_or_td is not None:
+            chosen = {"keys_to_update": keys_to_update, "is_leaf": is_leaf, "update_batch_size": update_batch_size}
+            how = {"clone": clone, "inplace": inplace, "non_blocking": non_blocking, "ignore_lock": ignore_lock}
+            self.update(input_dict_or_td, **how, **chosen)
+            input_dict_or_td = None
         source = kwargs if input_dict_or_td is None else input_dict_or_td
         if source is self:
             return self
@@ -55,7 +60,7 @@ class UpdateMethods:
             self._resize_for(source)
         options = {"inplace": inplace, "non_blocking": non_blocking, "ignore_lock": ignore_lock}
         for path, value in _entries(source, keys_to_update):
-            target = self._get_path(path)
+            target = self._peek_path(path)
             if clone:
                 value = _cloned(value)
             if _merges(target, value, is_leaf):
@@ -85,11 +90,14 @@ class UpdateMethods:
         Raises:
             KeyError: an entry is not there.
         """
+        if kwargs and input_dict_or_td is not None:
+            self.update_(input_dict_or_td, clone=clone, non_blocking=non_blocking, keys_to_update=keys_to_update)
+            input_dict_or_td = None
         source = kwargs if input_dict_or_td is None else input_dict_or_td
         if source is self:
             return self
         for path, value in _entries(source, keys_to_update):
-            target = self._get_path(path)
+            target = self._peek_path(path)
             if target is None:
                 raise missing_key(path if len(path) > 1 else path[0], self._key_names())
             if _merges(target, value, None):
@@ -118,7 +126,7 @@ class UpdateMethods:
         index = normal_index(idx, len(self.batch_size))
         for path, value in _entries(input_dict_or_td, keys_to_update):
             holder = self._get_path(path[:-1]) if len(path) > 1 else self
-            target = None if holder is None else holder._get_str(path[-1])
+            target = None if holder is None else holder._peek_str(path[-1])
             if target is None:
                 raise missing_key(path if len(path) > 1 else path[0], self._key_names())
             if _merges(target, value, None):

@@ -17,6 +17,7 @@ from torch import Tensor
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.non_tensor import same
 from flambeau.data.tensordict._layout.sizes import as_device, as_size
+from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._td import make_td
 from flambeau.data.tensordict._tensorclass.base import TensorClass
 from flambeau.data.tensordict._utils_options import capture_non_tensor_stack, list_to_stack
@@ -42,6 +43,7 @@ class NonTensorDataBase(TensorClass):
     _field_names: ClassVar[tuple[str, ...]] = ("data",)
     _combine_rank: ClassVar[int] = 20
     _is_locked = False
+    _saved: Any = None  # a memmap.saved.Saved, where the value is saved in a folder that follows its changes
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         cls._is_template = True  # no fields to make of annotations
@@ -101,7 +103,19 @@ class NonTensorDataBase(TensorClass):
 
     @data.setter
     def data(self, value: Any) -> None:
+        if self._is_locked:
+            raise RuntimeError(LOCKED)
+        self._set_value(value)
+
+    def _set_value(self, value: Any) -> None:
+        """Take over another value, here and where it is saved."""
+        if self._saved is not None:
+            write_to(self._saved, self._make(value, self._size, self._where, self._dim_names))
         self.__dict__["_value"] = value
+
+    def _replaced_by(self, other: Any) -> Any:
+        """The wrapper to put in place of this one: `other`, saved where this one is."""
+        return successor(self, other)
 
     def _unwrap(self) -> Any:
         return self._value
@@ -254,7 +268,7 @@ class NonTensorDataBase(TensorClass):
         """
         if not isinstance(src, NonTensorDataBase):
             raise RuntimeError("a NonTensorStack has several values; use maybe_to_stack() on both sides.")
-        self.data = src.data
+        self._set_value(src.data)
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
@@ -293,11 +307,11 @@ class NonTensorDataBase(TensorClass):
         if input_dict_or_td is None:
             return self
         if getattr(input_dict_or_td, "_is_non_tensor", False):
-            self.data = input_dict_or_td.data
+            self._set_value(input_dict_or_td.data)
         elif isinstance(input_dict_or_td, dict) and "data" in input_dict_or_td:
-            self.data = input_dict_or_td["data"]
+            self._set_value(input_dict_or_td["data"])
         else:
-            self.data = input_dict_or_td
+            self._set_value(input_dict_or_td)
         return self
 
     def update_(
@@ -364,7 +378,7 @@ class NonTensorDataBase(TensorClass):
         return out._take(result) if isinstance(out, classes.NonTensorStack) else result
 
     def __reduce__(self) -> Any:
-        return _rebuild, (type(self), self._value, self._size, self._where, self._dim_names)
+        return _rebuild, (type(self), self._value, self._size, self._where, self._dim_names, self._saved)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         import copy
@@ -424,8 +438,30 @@ def _with_size_of(wrapper: Any, inner: Any) -> Any:
     return type(wrapper)._make(wrapper._value, inner.batch_size, inner.device)
 
 
-def _rebuild(cls: type[NonTensorDataBase], value: Any, size: torch.Size, where: Any, names: Any) -> NonTensorDataBase:
-    return cls._make(value, size, where, names)
+def _rebuild(
+    cls: type[NonTensorDataBase], value: Any, size: torch.Size, where: Any, names: Any, saved: Any = None
+) -> NonTensorDataBase:
+    made = cls._make(value, size, where, names)
+    if saved is not None:
+        made.__dict__["_saved"] = saved
+    return made
+
+
+def write_to(place: Any, wrapper: Any) -> None:
+    """Write a wrapper's value where it is saved."""
+    from flambeau.data.tensordict.memmap.saved import write_value
+
+    write_value(place, wrapper)
+
+
+def successor(before: Any, other: Any) -> Any:
+    """The wrapper to put in place of another: `other`, or a copy of it that is saved where the other is."""
+    if before._saved is None or other is before:
+        return other
+    write_to(before._saved, other)
+    other = other.clone()
+    other.__dict__["_saved"] = before._saved
+    return other
 
 
 def compared(wrapper: Any, other: Any, compare: Callable[[Any, Any], Any]) -> Tensor:

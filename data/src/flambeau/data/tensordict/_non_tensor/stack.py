@@ -22,7 +22,9 @@ from flambeau.data.tensordict._non_tensor.data import (
     NonTensorDataBase,
     add_order,
     compared,
+    successor,
     values_and_positions,
+    write_to,
 )
 from flambeau.data.tensordict._td import make_td
 from flambeau.data.tensordict._tensorclass.base import TensorClass
@@ -47,6 +49,8 @@ class NonTensorStack(TensorClass):
     _is_template = True
     _is_non_tensor: ClassVar[bool] = True
     _combine_rank: ClassVar[int] = 30
+    _saved: Any = None  # a memmap.saved.Saved, where the values are saved in a folder that follows their changes
+    _owner: Any = None  # lazy stack and key of the entry that these values were put together for
     _tensordict: Any
 
     def __init__(self, *args: Any, stack_dim: int = 0, **kwargs: Any) -> None:
@@ -231,10 +235,24 @@ class NonTensorStack(TensorClass):
     def _take(self, other: Any) -> Self:
         """Become another wrapper, of the same batch size."""
         values, positions = values_and_positions(other)
+        return self._become(list(values), _positions_td(positions, self._tensordict))
+
+    def _become(self, values: list[Any], inner: Any) -> Self:
+        """Take over other values, here, where they are saved and in what they were put together from."""
+        if self._saved is not None or self._owner is not None:
+            changed = self._of(values, inner, self._dim)
+            if self._saved is not None:
+                write_to(self._saved, changed)
+            if self._owner is not None:
+                stack, key = self._owner
+                stack._set_str(key, changed, inplace=True)
         own = self.__dict__
-        own["_values"] = list(values)
-        own["_tensordict"] = _positions_td(positions, self._tensordict)
+        own["_values"], own["_tensordict"] = values, inner
         return self
+
+    def _replaced_by(self, other: Any) -> Any:
+        """The wrapper to put in place of this one: `other`, saved where this one is."""
+        return successor(self, other)
 
     def _apply_nest(self, call: Any, others: Any, prefix: tuple[str, ...] = ()) -> Self:
         return self
@@ -271,15 +289,11 @@ class NonTensorStack(TensorClass):
             else:
                 value = NonTensorData(value)
         values, positions = values_and_positions(value)
-        first = len(self._values)
-        self._values.extend(values)
         inner = self._tensordict
         changed = inner._get_str(_KEY).clone()
-        changed[index] = positions + first
-        own = self.__dict__
-        own["_values"], changed = _compacted(self._values, changed)
-        own["_tensordict"] = _positions_td(changed, inner)
-        return self
+        changed[index] = positions + len(self._values)
+        pool, changed = _compacted([*self._values, *values], changed)
+        return self._become(pool, _positions_td(changed, inner))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._with_item(index, value)
@@ -334,8 +348,7 @@ class NonTensorStack(TensorClass):
         """Insert a value, or a wrapper, along `stack_dim`."""
         parts = self.tensordicts
         parts.insert(index, value if getattr(value, "_is_non_tensor", False) else NonTensorData(value))
-        values, inner = _combined(torch.stack, parts, self._dim)
-        self.__dict__["_values"], self.__dict__["_tensordict"] = values, inner
+        self.__dict__["_values"], self.__dict__["_tensordict"] = _combined(torch.stack, parts, self._dim)
 
     # --- indexing, combining, comparing
 
@@ -398,7 +411,7 @@ class NonTensorStack(TensorClass):
 
     def __reduce__(self) -> Any:
         values, positions = _compacted(self._values, self._positions)
-        return _rebuild, (values, _positions_td(positions, self._tensordict), self._dim)
+        return _rebuild, (values, _positions_td(positions, self._tensordict), self._dim, self._saved)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return self._of(copy.deepcopy(self._values, memo), self._tensordict.clone(), self._dim)
@@ -520,5 +533,8 @@ def _pick(values: list[Any], numbers: Any) -> Any:
     return [_pick(values, item) for item in numbers] if isinstance(numbers, list) else values[numbers]
 
 
-def _rebuild(values: list[Any], inner: Any, dim: int) -> Any:
-    return NonTensorStack._of(values, inner, dim)
+def _rebuild(values: list[Any], inner: Any, dim: int, saved: Any = None) -> Any:
+    made = NonTensorStack._of(values, inner, dim)
+    if saved is not None:
+        made.__dict__["_saved"] = saved
+    return made

@@ -17,8 +17,8 @@ from flambeau.data.tensordict.base import TensorDictBase
 _BARE_NAMES = """
 get get_at get_item_shape pop popitem setdefault items keys values sorted_keys entry_class to_tensordict to_dict tolist
 numpy state_dict get_nestedtensor get_non_tensor non_tensor_items to_namedtuple to_pytree to_struct_array to_module
-to_lazystack cat_from_tensordict stack_from_tensordict split_keys _items _key_names _get_str _get_path _peek_str _peek_path _leaves
-_collections _names_or_none _dim
+to_lazystack cat_from_tensordict stack_from_tensordict split_keys _items _key_names _get_str _get_path _leaves
+_peek_str _peek_path _collections _names_or_none _dim
 """
 
 # Attributes that a class has of its own, or better has not.

@@ -55,9 +55,13 @@ def commit(plan: Plan, *, num_threads: int = 0, fsync: bool = False, existsok: b
 
 def write_meta(root: str, folder: str, meta: dict[str, Any], *, fsync: bool = False) -> None:
     """Write one `meta.json` by a rename."""
-    path = f"{root}/{join(folder, META)}"
+    write_whole(f"{root}/{join(folder, META)}", jsonable.dumps(meta), fsync=fsync)
+
+
+def write_whole(path: str, data: bytes, *, fsync: bool = False) -> None:
+    """Write one file by a rename."""
     temporary = f"{path}.{os.getpid()}.tmp"
-    _write_file(temporary, jsonable.dumps(meta), fsync)
+    _write_file(temporary, data, fsync)
     os.replace(temporary, path)  # noqa: PTH105 - a string is enough
 
 

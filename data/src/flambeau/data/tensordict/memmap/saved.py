@@ -16,7 +16,8 @@ from torch import Tensor
 from flambeau.data.tensordict._layout.keys import key_path
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict.memmap import archive, nested
-from flambeau.data.tensordict.memmap.commit import commit, write_meta
+from flambeau.data.tensordict.memmap.commit import commit, write_meta, write_whole
+from flambeau.data.tensordict.memmap.errors import ReadOnlyError
 from flambeau.data.tensordict.memmap.files import check_mode
 from flambeau.data.tensordict.memmap.future import in_background
 from flambeau.data.tensordict.memmap.keys import candidates, encode_key
@@ -37,10 +38,12 @@ class Saved:
     Attributes:
         prefix: its folder; None for shared memory.
         robust_key: how its keys are encoded.
+        mode: of the maps: "r+", "r" or "c".
     """
 
     prefix: str | None
     robust_key: bool = True
+    mode: str = "r+"
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ def _save(value: Any, prefix: Any, options: SaveOptions, inplace: bool) -> Any:
     return mark(result, root, options.robust_key).lock_()
 
 
-def mark(value: Any, root: str | None, robust_key: bool = True, *, mapped: bool = True) -> Any:
+def mark(value: Any, root: str | None, robust_key: bool = True, *, mapped: bool = True, mode: str = "r+") -> Any:
     """Note the folder of a collection over files, and those of the collections below.
 
     Args:
@@ -96,17 +99,18 @@ def mark(value: Any, root: str | None, robust_key: bool = True, *, mapped: bool 
         root: its folder, None for shared memory.
         robust_key: how its keys are encoded.
         mapped: whether `is_memmap` says so.
+        mode: of the maps.
     """
+    object.__setattr__(value, "_saved", Saved(root, robust_key, mode))  # of a frozen tensorclass, too
     if value._is_non_tensor:
         return value
-    object.__setattr__(value, "_saved", Saved(root, robust_key))  # of a frozen tensorclass, too
     if value._is_tensorclass:
-        mark(value._tensordict, None if root is None else f"{root}/_tensordict", robust_key, mapped=mapped)
+        mark(value._tensordict, None if root is None else f"{root}/_tensordict", robust_key, mapped=mapped, mode=mode)
         return value
     value._is_memmap = mapped
     for name, item in _parts(value):
         below = None if root is None else f"{root}/{encode_key(name, robust=robust_key)}"
-        mark(item, below, robust_key, mapped=mapped)
+        mark(item, below, robust_key, mapped=mapped, mode=mode)
     return value
 
 
@@ -115,6 +119,24 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     if value._is_lazy_stack:
         return ((str(index), item) for index, item in enumerate(value.tensordicts))
     return ((key, item) for key, item in value.items() if isinstance(item, TensorCollection))
+
+
+def write_value(place: Saved, value: Any) -> None:
+    """Write non-tensor data in place of what is saved there, so that a reader finds the old or the new.
+
+    Raises:
+        ReadOnlyError: it was loaded for reading.
+    """
+    if place.prefix is None or place.mode == "c":
+        return
+    if place.mode == "r":
+        raise ReadOnlyError(f'{place.prefix} was loaded with mode="r"; load it with mode="r+" to change its values.')
+    todo = Plan(place.prefix, robust_key=place.robust_key)
+    plan(value, "", todo)
+    for path, data in todo.blobs:  # first what the record will refer to
+        write_whole(f"{place.prefix}/{path}", data)
+    for folder, meta in todo.metas:
+        write_meta(place.prefix, folder, meta)
 
 
 def _share(value: Any, options: SaveOptions, inplace: bool) -> Any:
@@ -187,7 +209,7 @@ def load(prefix: Any, options: LoadOptions, *, subpath: Any = None, out: Any = N
     loaded = load_folder(root, reader, options.mode or "r+")  # type: ignore[arg-type]
     loaded = _moved(loaded, device, options) if threaded else loaded
     if device is None or device.type == "cpu":
-        mark(loaded, root, options.robust_key, mapped=False)
+        mark(loaded, root, options.robust_key, mapped=False, mode=options.mode or "r+")
     return loaded if out is None else rebind(out, loaded)
 
 
