@@ -9,7 +9,8 @@ import typing as ty
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
-from flambeau.data.frame import dtypes as dt
+from flambeau.data.frame import _types as dt
+from flambeau.data.frame._promotion import common_dtype, is_any, typeof_np_dtype
 from flambeau.data.frame.errors import FrameTypeError
 
 __all__ = [
@@ -51,7 +52,7 @@ def infer_dtype_from_prefix(prefix: Sequence[ty.Any]) -> dt.DType:
     found: dt.DType = dt.Any()
     for kind in sorted(kinds, key=lambda one: one.__name__):
         mine = _EXACT.get(kind) or _nested(kind, (value for value in prefix if type(value) is kind))
-        both = dt.common_dtype(found, mine) if not dt.is_any(found) else mine
+        both = common_dtype(found, mine) if not is_any(found) else mine
         if both is None:
             raise ValueError(f"Cannot infer type of values that are {found} and {mine}; give `dtype`.")
         found = both
@@ -62,9 +63,9 @@ def _nested(kind: type, values: Iterable[ty.Any]) -> dt.DType:
     import numpy as np
 
     if issubclass(kind, np.generic):
-        return dt.typeof_np_dtype(np.dtype(kind))
+        return typeof_np_dtype(np.dtype(kind))
     if issubclass(kind, np.ndarray):
-        return dt.List(dt.typeof_np_dtype(next(iter(values)).dtype))
+        return dt.List(typeof_np_dtype(next(iter(values)).dtype))
     if issubclass(kind, tuple):
         rows = list(values)
         if len({len(row) for row in rows}) > 1:

@@ -131,7 +131,9 @@ def from_arrow_type(held: pa.DataType, nullable: bool) -> dt.DType:
     if kinds.is_struct(held):
         fields = [dt.Field(one.name, from_arrow_type(one.type, one.nullable or nullable)) for one in held]
         return dt.Struct(fields, nullable)
-    return logical(pl.from_arrow(pa.array([], held)).dtype, nullable=nullable)
+    empty = pl.from_arrow(pa.array([], held))
+    assert isinstance(empty, pl.Series)  # an array makes a series
+    return logical(empty.dtype, nullable=nullable)
 
 
 def held_as(series: pl.Series, dtype: dt.DType) -> pl.Series:

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pl
+from flambeau.data.frame._physical import physical
+from flambeau.data.frame.aggregates import Aggregate
+from flambeau.data.frame.operations import OPERATIONS
+from flambeau.data.frame.row_operations import STEPS
 
 # Rows are shared by the frames over them, which threads may extend.
 _attaching = threading.Lock()
@@ -37,7 +41,7 @@ class Term:
     def __init__(self, dtype: dt.DType, inputs: tuple[Term, ...] = (), rowwise: bool = True) -> None:
         self.dtype = dtype
         self.inputs = inputs
-        self.rowwise = rowwise and all(one.rowwise for one in inputs)
+        self.rowwise: bool = rowwise and all(one.rowwise for one in inputs)
 
     def polars(self, known: Mapping[Term, str]) -> pl.Expr:
         """For Polars; `known` names columns that hold the values of some expressions already."""
@@ -84,8 +88,6 @@ class Constant(Term):
         self.value = value
 
     def _polars(self, known: Mapping[Term, str]) -> pl.Expr:
-        from flambeau.data.frame._physical import physical
-
         if isinstance(self.dtype, dt.List | dt.Map | dt.Struct):
             return pl.lit(pl.Series([self.value], dtype=physical(self.dtype)))
         return pl.lit(self.value, dtype=physical(self.dtype))
@@ -116,8 +118,6 @@ class Apply(Term):
         self.options = options
 
     def _polars(self, known: Mapping[Term, str]) -> pl.Expr:
-        from flambeau.data.frame.operations import OPERATIONS
-
         operands = [one.polars(known) for one in self.inputs]
         return OPERATIONS[self.operation](self.dtype, *operands, **self.options)
 
@@ -164,7 +164,10 @@ class Rows:
     Attributes:
         dtype: names and types of the columns.
         frame: the columns' values where they are in memory.
+        streams: whether they are on disk, and better read as a stream than at once.
     """
+
+    streams = False
 
     def __init__(self, dtype: dt.Struct, frame: pl.DataFrame | None = None) -> None:
         self.dtype = dtype
@@ -207,6 +210,11 @@ class Rows:
         """The rows that these are made from."""
         return ()
 
+    @property
+    def engine(self) -> Engine | None:
+        """What computes columns over these rows, where it is not this process."""
+        return None
+
     def attach(self, series: pl.Series, dtype: dt.DType) -> Term:
         """Hold values beside the rows, which must be in memory; returns the expression that refers to them."""
         assert self.frame is not None  # callers materialise first
@@ -215,6 +223,31 @@ class Rows:
             self._beside.append(dt.Field(name, dtype))
             self.frame = self.frame.with_columns(series.alias(name)) if self.frame.width else series.to_frame(name)
         return Reference(name, dtype)
+
+
+class Engine(Protocol):
+    """What computes over rows that are elsewhere, on a cluster."""
+
+    def compute(self, rows: Rows, columns: Mapping[str, Term]) -> pl.DataFrame:
+        """The values of columns over rows that come from the engine's."""
+
+    def count(self, rows: Rows) -> int:
+        """How many rows there are."""
+
+    def aggregate(self, rows: Rows, column: Term, one: Aggregate) -> Any:
+        """One number about a column."""
+
+
+def select(rows: Rows, columns: Mapping[str, Term]) -> pl.LazyFrame:
+    """The query of some columns over rows; values that were computed before are not computed again."""
+    base, known = rows.lazy(), dict[Term, str]()
+    if rows.frame is not None and rows.computed:
+        terms = {each: None for column in columns.values() for each in column.walk()}
+        held = [(one, series) for one in terms if (series := rows.computed.get(one)) is not None]
+        known = {one: f"\x1fcomputed{place}" for place, (one, _) in enumerate(held)}
+        base = rows.frame.with_columns(series.alias(known[one]) for one, series in held).lazy()
+    # `with_columns` gives constants the length of the rows, which `select` alone would not.
+    return base.with_columns(one.polars(known).alias(name) for name, one in columns.items()).select([*columns])
 
 
 class Table(Rows):
@@ -230,7 +263,7 @@ class Derived(Rows):
     Attributes:
         parent: where they come from.
         fields: the columns that they have, as expressions over the parent's rows.
-        step: name in `steps.STEPS` of what happens to them.
+        step: name in `row_operations.STEPS` of what happens to them.
         keys: further expressions over the parent's rows that the step uses.
         options: the step's other arguments.
         rowwise: whether a block of rows can be done without the others.
@@ -264,9 +297,6 @@ class Derived(Rows):
 
     def after(self, parent: Rows) -> pl.LazyFrame:
         """The same step over other rows of the parent's type."""
-        from flambeau.data.frame.execution import select
-        from flambeau.data.frame.row_operations import STEPS
-
         keys = {f"\x1fkey{place}": one for place, one in enumerate(self.keys)}
         query = select(parent, {**self.fields, **keys})
         return STEPS[self.step](query, list(self.fields), list(keys), **self.options)
@@ -284,8 +314,6 @@ class Stacked(Rows):
         return tuple(rows for rows, _ in self.parts)
 
     def _lazy(self) -> pl.LazyFrame:
-        from flambeau.data.frame.execution import select
-
         return pl.concat([select(rows, fields) for rows, fields in self.parts])
 
 

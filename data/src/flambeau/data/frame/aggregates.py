@@ -28,7 +28,8 @@ class Aggregate:
 def _first_mode(series: pl.Series) -> Any:
     """The commonest value; of several the first to occur, as in Python's `statistics`."""
     counted = series.drop_nulls().to_frame("value").group_by("value", maintain_order=True).len()
-    return counted.get_column("value")[counted.get_column("len").arg_max()] if counted.height else None
+    place = counted.get_column("len").arg_max()
+    return None if place is None else counted.get_column("value")[place]
 
 
 def _std(parts: pl.DataFrame) -> float | None:
@@ -43,8 +44,8 @@ def _std(parts: pl.DataFrame) -> float | None:
 
 
 def _mean(parts: pl.DataFrame) -> float | None:
-    total = parts.get_column("count").sum()
-    return None if not total else float(parts.get_column("sum").sum()) / total
+    total = int(parts.get_column("count").sum())
+    return float(parts.get_column("sum").sum()) / total if total else None
 
 
 _value = pl.col("value")

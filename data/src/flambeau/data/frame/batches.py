@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flambeau.data.frame._engine import pa, pl
+from flambeau.data.frame._engine import check_ending, pa, pl
 
 
 def batch(operands: Sequence[pl.Expr], function: Callable[..., pl.Series], returns: Any) -> pl.Expr:
@@ -20,6 +20,7 @@ class _Batch:
         self.function = function
 
     def __call__(self, columns: Sequence[pl.Series], return_dtype: Any = None) -> pl.Series:
+        check_ending()
         length = max(map(len, columns))
         # A constant arrives as one row.
         whole = [one if len(one) == length else one.new_from_index(0, length) for one in columns]
@@ -41,10 +42,16 @@ def values_of(series: pl.Series) -> np.ndarray[Any, Any]:
     return np.frombuffer(data, kind, len(array), array.offset * kind.itemsize)
 
 
+def series_of_arrow(array: Any) -> pl.Series:
+    """An Arrow array, or several end to end, as a series over its memory."""
+    made = pl.from_arrow(array)
+    assert isinstance(made, pl.Series)  # an array makes a series
+    return made
+
+
 def with_validity(values: np.ndarray[Any, Any], like: pl.Series) -> pl.Series:
     """A column of new numbers, missing where another is; neither is copied where that can be."""
-    made = pl.from_arrow(pa.array(values))
-    assert isinstance(made, pl.Series)  # an array makes a series
+    made = series_of_arrow(pa.array(values))
     return made if not like.null_count() else made.set(like.is_null(), None)
 
 
@@ -54,8 +61,7 @@ def list_parts(series: pl.Series) -> tuple[np.ndarray[Any, Any], pl.Series]:
     offsets = np.asarray(array.offsets)
     if array.null_count and np.any((offsets[1:] != offsets[:-1]) & ~np.asarray(array.is_valid())):
         return list_parts(series.fill_null([]))
-    items = pl.from_arrow(array.values.slice(offsets[0], offsets[-1] - offsets[0]))
-    assert isinstance(items, pl.Series)  # an array makes a series
+    items = series_of_arrow(array.values.slice(offsets[0], offsets[-1] - offsets[0]))
     return (offsets if offsets[0] == 0 else offsets - offsets[0]), items
 
 
@@ -64,9 +70,7 @@ def list_from(offsets: np.ndarray[Any, Any], items: pl.Series, like: pl.Series |
     values = items.rechunk().to_arrow()
     starts = pa.array(np.ascontiguousarray(offsets, np.int64))
     mask = pa.array(like.is_null().to_numpy()) if like is not None and like.null_count() else None
-    made = pl.from_arrow(pa.LargeListArray.from_arrays(starts, values, mask=mask))
-    assert isinstance(made, pl.Series)  # an array makes a series
-    return made
+    return series_of_arrow(pa.LargeListArray.from_arrays(starts, values, mask=mask))
 
 
 def on_items(series: pl.Series, function: Callable[[pl.Series], pl.Series]) -> pl.Series:

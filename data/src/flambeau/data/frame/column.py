@@ -6,70 +6,26 @@ printing, iterating, indexing a row, or a `to_` method. User functions on rows i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Iterable
+from typing import Any, Literal, Self
 
 from flambeau.data.frame import dtypes as dt
-from flambeau.data.frame._engine import pl
-from flambeau.data.frame._plan import ONE, Apply, Rows, Term
-from flambeau.data.frame.errors import FrameTypeError, FrameValueError
-from flambeau.data.frame.execution import aggregate, compute_one, count, in_memory
-from flambeau.data.frame.functions import Functions
+from flambeau.data.frame._plan import Apply, Term
+from flambeau.data.frame.column_base import ColumnBase
+from flambeau.data.frame.errors import FrameTypeError
+from flambeau.data.frame.execution import aggregate
+from flambeau.data.frame.formatting import column_text, html, plan_text
 from flambeau.data.frame.interchange import Interchange
-from flambeau.data.frame.operators import Operators, operand
+from flambeau.data.frame.operators import Operators
+from flambeau.data.frame.python_values import series_from
+from flambeau.data.frame.scope import check_device
 from flambeau.data.frame.selection import Selection
 
-if TYPE_CHECKING:
-    from flambeau.data.frame.construction import concat  # noqa: F401 - named in docstrings
 
-
-class Column(Functions, Selection, Interchange, Operators):
+class Column(Selection, Interchange, Operators):
     """A column; `frame.column` makes one."""
 
-    def __init__(self, rows: Rows, term: Term) -> None:
-        self._rows = rows
-        self._term = term
-
-    # What a column is made of; frames say otherwise.
-
-    def _columns(self) -> dict[str, Term]:
-        return {ONE: self._term}
-
-    def _over(self, rows: Rows) -> Self:
-        """The same column over rows that were derived from `_columns`."""
-        return self._made(rows, rows.references()[ONE])
-
-    def _on_rows(self, rows: Rows) -> Any:
-        """The same expression over other rows of the same columns."""
-        return self._made(rows, self._term)
-
-    def _made(self, rows: Rows, term: Term) -> Any:
-        from flambeau.data.frame.construction import make
-
-        return make(rows, term)
-
-    def _series(self) -> pl.Series:
-        return compute_one(self._rows, self._term)
-
-    def _apply(self, operation: str, dtype: dt.DType, *, rowwise: bool = True, **options: Any) -> Any:
-        """An operation on this column alone."""
-        return self._made(self._rows, Apply(operation, (self._term,), dtype, rowwise=rowwise, **options))
-
-    def _binary(self, kind: Callable[[str, Term, Term], Term], name: str, other: Any, swap: bool) -> Any:
-        from flambeau.data.frame.dataframe import DataFrame
-        from flambeau.data.frame.expression import Expression
-
-        if isinstance(other, DataFrame | Expression):
-            return NotImplemented
-        mine, theirs = self._term, operand(self, other)
-        return self._made(self._rows, kind(name, theirs, mine) if swap else kind(name, mine, theirs))
-
     # What it is.
-
-    @property
-    def dtype(self) -> dt.DType:
-        """Type of the values."""
-        return self._term.dtype
 
     @property
     def device(self) -> str:
@@ -78,15 +34,8 @@ class Column(Functions, Selection, Interchange, Operators):
 
     def to(self, device: str) -> Self:
         """This column: columns are on the CPU, tensors go to accelerators."""
-        from flambeau.data.frame.scope import check_device
-
         check_device(device)
         return self
-
-    @property
-    def is_nullable(self) -> bool:
-        """Whether values may be missing."""
-        return self.dtype.nullable
 
     @property
     def length(self) -> int:
@@ -118,56 +67,21 @@ class Column(Functions, Selection, Interchange, Operators):
 
     def plan(self) -> str:
         """What is computed, as text: the expression, and where its rows come from."""
-        from flambeau.data.frame.formatting import plan_text
-
         return plan_text(self._rows, self._columns())
-
-    def __len__(self) -> int:
-        return count(self._rows)
 
     def __bool__(self) -> bool:
         raise FrameTypeError("the truth of a column is not defined; use .all() or .any(), or len().")
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.to_pylist())
 
     def __str__(self) -> str:
         return repr(self)
 
     def __repr__(self) -> str:
-        from flambeau.data.frame.formatting import column_text
-
         return column_text(self)
 
     def _repr_html_(self) -> str:
-        from flambeau.data.frame.formatting import html
-
         return html(self)
 
     # Types and missing values.
-
-    def cast(self, dtype: dt.DType) -> Any:
-        """The same values in another type.
-
-        Raises:
-            TypeError: there is no way from one type to the other.
-            ValueError: on computing, a value that does not fit; None where the new type is not nullable.
-        """
-        if dtype == self.dtype:
-            return self
-        nested = not (dt.is_primitive(self.dtype) and dt.is_primitive(dtype))
-        if nested and dt.common_dtype(self.dtype, dtype) is None:
-            raise FrameTypeError(f"{self.dtype} cannot be cast to {dtype}; take the parts out and cast those.")
-        made = self._apply("cast", dtype.with_null(self.is_nullable), of=self.dtype)
-        return made._without_null(dtype) if self.is_nullable and not dtype.nullable else made
-
-    def _without_null(self, dtype: dt.DType) -> Any:
-        """The same values under a type that takes no missing ones: checked now in memory, else when computed."""
-        if in_memory(self._rows):
-            if missing := self.null_count:
-                raise FrameValueError(f"{missing} values are missing, and {dtype} is not nullable; fill_null first.")
-            return self._apply("as_is", dtype)
-        return self._apply("without_null", dtype)
 
     def fill_null(self, fill_value: Any) -> Any:
         """Missing values replaced.
@@ -183,8 +97,6 @@ class Column(Functions, Selection, Interchange, Operators):
             >>> list(column([1, None, 3]).fill_null(0))
             [1, 0, 3]
         """
-        from flambeau.data.frame.python_values import series_from
-
         if fill_value is None:
             raise FrameTypeError("fill_null needs a value, got None.")
         if isinstance(fill_value, str) != dt.is_string(self.dtype):
@@ -201,7 +113,7 @@ class Column(Functions, Selection, Interchange, Operators):
         kept = self._keep(Apply("is_valid", (self._term,), dt.boolean, how="all"))
         return kept._apply("as_is", self.dtype.with_null(False))
 
-    def isin(self, values: Iterable[Any] | Column) -> Any:
+    def isin(self, values: Iterable[Any] | ColumnBase) -> Any:
         """Whether each value is among some; a missing value is not.
 
         Returns:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pa, pl
-from flambeau.data.frame._inference import infer_dtype_from_prefix
 from flambeau.data.frame._physical import from_arrow_type, held_as, logical, physical
-from flambeau.data.frame._plan import ONE, Record, Rows, Stacked, Table, Term, field_of
-from flambeau.data.frame.errors import FrameTypeError, FrameValueError, missing
+from flambeau.data.frame._plan import ONE
+from flambeau.data.frame.batches import series_of_arrow
+from flambeau.data.frame.column import Column
+from flambeau.data.frame.column_classes import column_from, column_of, frame_of, frame_over
+from flambeau.data.frame.dataframe import DataFrame
+from flambeau.data.frame.errors import FrameTypeError, FrameValueError
+from flambeau.data.frame.execution import in_memory
+from flambeau.data.frame.operators import choose
 from flambeau.data.frame.python_values import series_from
+from flambeau.data.frame.scanning import Scan, paths_of
 from flambeau.data.frame.scope import check_device
-
-if TYPE_CHECKING:
-    from flambeau.data.frame.column import Column
-    from flambeau.data.frame.dataframe import DataFrame
+from flambeau.data.frame.selection import stacked
 
 
 def column(data: Any = None, dtype: dt.DType | None = None, device: str = "") -> Column:
@@ -46,8 +47,6 @@ def column(data: Any = None, dtype: dt.DType | None = None, device: str = "") ->
         3  4
         dtype: Int64(nullable=True), length: 4, null_count: 1
     """
-    from flambeau.data.frame.column import Column
-
     check_device(device)
     if isinstance(data, dt.DType):
         if isinstance(dtype, dt.DType):
@@ -57,24 +56,8 @@ def column(data: Any = None, dtype: dt.DType | None = None, device: str = "") ->
         raise FrameTypeError("a column needs data or dtype, got neither.")
     if isinstance(data, Column):
         return data if dtype is None or data.dtype == dtype else data.cast(dtype)
-    if isinstance(data, np.ndarray):
-        return _from_numpy(data, dtype)
-    values = [] if data is None else data if isinstance(data, list) else list(data)
-    if dtype is None:
-        dtype = infer_dtype_from_prefix(values)
-        if dt.is_any(dtype) or dt.is_void(dtype):
-            raise FrameValueError("the type of a column cannot be told from no values; give `dtype`.")
-        if dt.contains_tuple(dtype):
-            raise FrameTypeError("Cannot infer type from Python tuple: it has no names; give `dtype` as a Struct.")
-        dtype = _known(dtype)
-    return column_of(series_from(values, dtype), dtype)
-
-
-def _known(dtype: dt.DType) -> dt.DType:
-    """Items of nothing but empty lists are taken to be missing whole numbers."""
-    if isinstance(dtype, dt.List):
-        return dt.List(_known(dtype.item_dtype), dtype.nullable, dtype.fixed_size)
-    return dt.int64 if dt.is_any(dtype) else dtype
+    made: Column = column_from([] if data is None else data, dtype)
+    return made
 
 
 def dataframe(
@@ -102,8 +85,6 @@ def dataframe(
         2  9.0
         dtype: Float32(nullable=True), length: 3, null_count: 1
     """
-    from flambeau.data.frame.dataframe import DataFrame
-
     check_device(device)
     if isinstance(data, dt.DType):
         if dtype is not None:
@@ -112,30 +93,26 @@ def dataframe(
     if dtype is not None and not isinstance(dtype, dt.Struct):
         raise FrameTypeError(f"a frame's dtype is a Struct, got {dtype}.")
     if isinstance(data, DataFrame):
-        return data if dtype is None or data.dtype == dtype else _cast_frame(data, dtype)
+        return data if dtype is None else _checked(data.cast(dtype))
     if isinstance(data, Mapping):
         return _from_mapping(data, dtype)
     if data is None and (dtype is None or not dtype.nullable):
-        return frame_of(pl.DataFrame(schema=_schema(dtype or dt.Struct([]))), dtype or dt.Struct([]))
+        return _checked(frame_of(pl.DataFrame(schema=_schema(dtype or dt.Struct([]))), dtype or dt.Struct([])))
     if data is None:
         data = []
     return _from_records(data if isinstance(data, list) else list(data), dtype, columns)
+
+
+def _checked(made: Column) -> DataFrame:
+    assert isinstance(made, DataFrame)  # its type is a struct
+    return made
 
 
 def _schema(dtype: dt.Struct) -> dict[str, Any]:
     return {one.name: physical(one.dtype) for one in dtype.fields}
 
 
-def _cast_frame(frame: DataFrame, dtype: dt.Struct) -> DataFrame:
-    names = [one.name for one in dtype.fields]
-    if set(names) != set(frame.columns):
-        raise FrameTypeError(f"data fields are {frame.columns} while dtype fields are {names}.")
-    return dataframe({name: frame[name].cast(dtype.get(name)) for name in names})
-
-
 def _from_mapping(data: Mapping[str, Any], dtype: dt.Struct | None) -> DataFrame:
-    from flambeau.data.frame.column import Column
-
     if dtype is not None and set(data) != {one.name for one in dtype.fields}:
         raise FrameTypeError(f"data has columns {[*data]}, dtype has {[one.name for one in dtype.fields]}.")
     names = [*data] if dtype is None else [one.name for one in dtype.fields]
@@ -151,7 +128,6 @@ def _from_mapping(data: Mapping[str, Any], dtype: dt.Struct | None) -> DataFrame
 def _together(values: Mapping[str, Column]) -> DataFrame:
     """Columns as a frame: over their rows where all have the same, else over rows of their own."""
     from flambeau.data.frame.dataframe import DataFrame
-    from flambeau.data.frame.execution import in_memory
 
     if not values:
         return dataframe()
@@ -164,7 +140,8 @@ def _together(values: Mapping[str, Column]) -> DataFrame:
         if len({len(one) for one in series}) > 1:
             lengths = {one.name: len(one) for one in series}
             raise FrameValueError(f"columns must have equal length, got {lengths}.")
-        return frame_of(pl.DataFrame(series), dt.Struct([dt.Field(name, one.dtype) for name, one in values.items()]))
+        dtype = dt.Struct([dt.Field(name, one.dtype) for name, one in values.items()])
+        return _checked(frame_of(pl.DataFrame(series), dtype))
     made = dataframe()
     for name, one in values.items():
         made[name] = one
@@ -172,13 +149,11 @@ def _together(values: Mapping[str, Column]) -> DataFrame:
 
 
 def _from_records(rows: list[Any], dtype: dt.Struct | None, columns: Sequence[str] | None) -> DataFrame:
-    from flambeau.data.frame.dataframe import DataFrame
-
     if dtype is None:
         if rows and all(isinstance(row, dict) for row in rows):
             names = dict.fromkeys(name for row in rows for name in row)
             return _from_mapping({name: [row.get(name) for row in rows] for name in names}, None)
-        found = infer_dtype_from_prefix(rows)
+        found = dt.infer_dtype_from_prefix(rows)
         if isinstance(found, dt.Tuple):
             if columns is None:
                 raise FrameTypeError("DataFrame construction from tuples requires dtype or columns to be given.")
@@ -188,69 +163,7 @@ def _from_records(rows: list[Any], dtype: dt.Struct | None, columns: Sequence[st
         if not isinstance(found, dt.Struct):
             raise FrameTypeError(f"a frame is made of records, got rows of type {found}.")
         dtype = found
-    made = column_of(series_from(rows, dtype), dtype)
-    assert isinstance(made, DataFrame)  # its type is a struct
-    return made
-
-
-def _from_numpy(array: np.ndarray[Any, Any], dtype: dt.DType | None) -> Column:
-    if array.ndim != 1:
-        raise FrameValueError(f"a column is made of a one-dimensional array, got shape {array.shape}.")
-    if array.dtype.kind in "OU":
-        return column(array.tolist(), dtype)
-    made = column_of(_series(pl.from_arrow(pa.array(array))), dt.typeof_np_dtype(array.dtype))
-    return made if dtype is None else made.cast(dtype)
-
-
-def _series(made: pl.DataFrame | pl.Series) -> pl.Series:
-    assert isinstance(made, pl.Series)  # an array makes a series
-    return made
-
-
-def column_of(series: pl.Series, dtype: dt.DType) -> Column:
-    """A column that holds a series, which must be what `dtype` is held as."""
-    rows = Table(series.to_frame(ONE), dt.Struct([dt.Field(ONE, dtype)]))
-    return make(rows, rows.references()[ONE])
-
-
-def frame_of(frame: pl.DataFrame, dtype: dt.Struct) -> DataFrame:
-    """A frame over a frame of Polars, whose columns must be what `dtype` is held as."""
-    return frame_over(Table(frame, dtype))
-
-
-def frame_over(rows: Rows) -> DataFrame:
-    """A frame of all columns that rows have."""
-    from flambeau.data.frame.dataframe import DataFrame
-
-    return DataFrame(rows, rows.references())
-
-
-def make(rows: Rows, term: Term) -> Column:
-    """The column of an expression over rows, of the class that its type asks for."""
-    from flambeau.data.frame.column import Column
-    from flambeau.data.frame.dataframe import DataFrame
-    from flambeau.data.frame.list_column import ListColumn
-    from flambeau.data.frame.map_column import MapColumn
-    from flambeau.data.frame.numerical_column import NumericalColumn
-    from flambeau.data.frame.operations import OPERATIONS  # noqa: F401 - fills the table before it is needed
-    from flambeau.data.frame.string_column import StringColumn
-
-    dtype = term.dtype
-    if isinstance(dtype, dt.Struct):
-        if isinstance(term, Record):
-            return DataFrame(rows, term.fields, term.valid)
-        fields = {one.name: field_of(term, one.name) for one in dtype.fields}
-        from flambeau.data.frame._plan import Apply
-
-        valid = Apply("is_valid", (term,), dt.boolean, how="all") if dtype.nullable else None
-        return DataFrame(rows, fields, valid)
-    kinds: dict[bool, type[Column]] = {
-        dt.is_boolean_or_numerical(dtype): NumericalColumn,
-        dt.is_string(dtype): StringColumn,
-        dt.is_list(dtype): ListColumn,
-        dt.is_map(dtype): MapColumn,
-    }
-    return kinds.get(True, Column)(rows, term)
+    return _checked(column_of(series_from(rows, dtype), dtype))
 
 
 def concat(columns: Sequence[Column]) -> Column:
@@ -260,16 +173,8 @@ def concat(columns: Sequence[Column]) -> Column:
         ValueError: none are given.
         TypeError: their types have none in common.
     """
-    if not columns:
-        raise FrameValueError("concat needs at least one column, got none.")
-    common: dt.DType | None = columns[0].dtype
-    for one in columns[1:]:
-        common = common and dt.common_dtype(common, one.dtype)
-    if common is None:
-        raise FrameTypeError(f"columns of {[str(one.dtype) for one in columns]} have no type in common; cast them.")
-    parts: list[tuple[Rows, Mapping[str, Term]]] = [(one._rows, {ONE: one.cast(common)._term}) for one in columns]
-    rows = Stacked(parts, dt.Struct([dt.Field(ONE, common)]))
-    return make(rows, rows.references()[ONE])
+    made: Column = stacked(columns)
+    return made
 
 
 def if_else(cond: Column, left: Any, right: Any) -> Column:
@@ -286,9 +191,8 @@ def if_else(cond: Column, left: Any, right: Any) -> Column:
         1  'c'
         dtype: string, length: 2, null_count: 0
     """
-    from flambeau.data.frame.operators import choose
-
-    return choose(cond, left, right)
+    made: Column = choose(cond, left, right)
+    return made
 
 
 def from_arrow(data: Any, dtype: dt.DType | None = None, device: str = "") -> Any:
@@ -304,7 +208,7 @@ def from_arrow(data: Any, dtype: dt.DType | None = None, device: str = "") -> An
     check_device(device)
     if isinstance(data, pa.Array | pa.ChunkedArray):
         found = from_arrow_type(data.type, data.null_count > 0)
-        made = column_of(held_as(_series(pl.from_arrow(data)), found), found)
+        made = column_of(held_as(series_of_arrow(data), found), found)
         return made if dtype is None else made.cast(dtype)
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
@@ -375,29 +279,4 @@ def scan_jsonl(files: str | Path | Sequence[str | Path], **options: Any) -> Data
 
 
 def _scan(files: Any, kind: str, options: dict[str, Any]) -> DataFrame:
-    from flambeau.data.frame.scanning import Scan, paths_of
-
-    return frame_over(Scan(paths_of(files, kind), kind, options))
-
-
-def batches_of(one: Column, n: int) -> Iterator[Column]:
-    """A column in parts of n rows; the last may be shorter."""
-    if n < 1:
-        raise FrameValueError(f"a batch has at least one row, got n={n}.")
-    from flambeau.data.frame.execution import count
-
-    for start in range(0, count(one._rows), n):
-        yield one[start : start + n]
-
-
-def pandas() -> Any:
-    """The pandas package.
-
-    Raises:
-        ImportError: it is not installed.
-    """
-    try:
-        import pandas
-    except ImportError as error:
-        raise missing("pandas", "pandas") from error
-    return pandas
+    return _checked(frame_over(Scan(paths_of(files, kind), kind, options)))

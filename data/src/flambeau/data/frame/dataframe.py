@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
 from flambeau.core.errors import close_names
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pa, pl
 from flambeau.data.frame._physical import arrow_schema
-from flambeau.data.frame._plan import Apply, Constant, Record, Rows, Table, Term
+from flambeau.data.frame._plan import Apply, Constant, Record, Rows, Table, Term, field_of, select
+from flambeau.data.frame.arithmetic import constant
 from flambeau.data.frame.column import Column
+from flambeau.data.frame.column_base import ColumnBase
+from flambeau.data.frame.column_classes import column_from, frame_of
 from flambeau.data.frame.errors import FrameNameError, FrameTypeError, FrameValueError
 from flambeau.data.frame.execution import align, compute, count
 from flambeau.data.frame.export import arrow_array
 from flambeau.data.frame.expression import Expression, eval_expression
+from flambeau.data.frame.formatting import frame_text
+from flambeau.data.frame.interchange import pandas_module
 
 _VALID = "\x1fvalid"
 
@@ -38,6 +43,15 @@ class DataFrame(Column):
     def _term(self, value: Term) -> None:
         """A frame's term is made of its fields."""
 
+    @classmethod
+    def _of_term(cls, rows: Rows, term: Term) -> Self:
+        if isinstance(term, Record):
+            return cls(rows, term.fields, term.valid)
+        assert isinstance(term.dtype, dt.Struct)  # frames are made of structs only
+        fields = {one.name: field_of(term, one.name) for one in term.dtype.fields}
+        valid = Apply("is_valid", (term,), dt.boolean, how="all") if term.dtype.nullable else None
+        return cls(rows, fields, valid)
+
     def _columns(self) -> dict[str, Term]:
         return {**self._fields, **({} if self._valid is None else {_VALID: self._valid})}
 
@@ -56,9 +70,6 @@ class DataFrame(Column):
         values = self._values()
         made = values.select([*self._fields]).to_struct("") if self._fields else pl.Series("", [{}] * len(self))
         return made if self._valid is None else made.set(~values.get_column(_VALID), None)
-
-    def _values(self) -> pl.DataFrame:
-        return compute(self._rows, self._columns())
 
     # What it is.
 
@@ -83,16 +94,8 @@ class DataFrame(Column):
     def __contains__(self, key: object) -> bool:
         return key in self._fields
 
-    def __len__(self) -> int:
-        return count(self._rows)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.to_pylist())
-
     def __repr__(self) -> str:
-        from flambeau.data.frame.formatting import frame_text
-
-        return frame_text(self)
+        return frame_text(self, self.columns)
 
     # Columns.
 
@@ -112,12 +115,12 @@ class DataFrame(Column):
             term = Apply("if_else", (self._valid, term, Constant(None, nullable)), nullable)
         return self._made(self._rows, term)
 
-    def get_columns(self, columns: Sequence[str]) -> Any:
+    def get_columns(self, columns: Sequence[str]) -> Self:
         """A frame of some columns, in the order of the names."""
         self._check(columns)
         return self._with({name: self._fields[name] for name in columns})
 
-    def slice_columns(self, start: str | None, stop: str | None) -> Any:
+    def slice_columns(self, start: str | None, stop: str | None) -> Self:
         """A frame of the columns from one on, before another."""
         self._check([one for one in (start, stop) if one is not None])
         names = self.columns
@@ -137,18 +140,14 @@ class DataFrame(Column):
         self._fields[name] = self._aligned(value)
 
     def _aligned(self, value: Any) -> Term:
-        from flambeau.data.frame.construction import column
-        from flambeau.data.frame.operators import constant
-
-        if not isinstance(value, Column):
-            if isinstance(value, bool | int | float | str):
-                return constant(value, dt.Void())
-            value = column(value)
+        if isinstance(value, bool | int | float | str):
+            return constant(value, dt.Void())
+        column: ColumnBase = value if isinstance(value, ColumnBase) else column_from(value)
         if not self._fields and isinstance(self._rows, Table) and not count(self._rows):
             # The first column brings the rows.
-            self._rows = value._rows
-            return value._term
-        return align(self._rows, value._rows, value._term)
+            self._rows = column._rows
+            return column._term
+        return align(self._rows, column._rows, column._term)
 
     def copy(self) -> Self:
         """A frame of the same columns, to which others can be added; no values are copied."""
@@ -225,7 +224,8 @@ class DataFrame(Column):
             if not isinstance(one, Column) or not dt.is_boolean(one.dtype):
                 raise FrameTypeError(f"a condition is a column of booleans, got {one!r:.80}.")
         terms = tuple(align(self._rows, one._rows, one._term) for one in held)
-        return self._keep(Apply("all_true", terms, dt.boolean))
+        made: Self = self._keep(Apply("all_true", terms, dt.boolean))
+        return made
 
     # Rows.
 
@@ -317,11 +317,15 @@ class DataFrame(Column):
 
     def cast(self, dtype: dt.DType) -> Any:
         """Every column in the type of its name."""
-        from flambeau.data.frame.construction import dataframe
-
         if not isinstance(dtype, dt.Struct):
             raise FrameTypeError(f"a frame is cast to a Struct, got {dtype}.")
-        return self if dtype == self.dtype else dataframe(self, dtype.with_null(self.dtype.nullable))
+        if dtype == self.dtype:
+            return self
+        wanted = dtype.with_null(self.dtype.nullable)
+        names = [one.name for one in wanted.fields]
+        if set(names) != set(self.columns):
+            raise FrameTypeError(f"data fields are {self.columns} while dtype fields are {names}.")
+        return self._with({name: self[name].cast(wanted.get(name))._term for name in names})
 
     def fill_null(self, fill_value: Any) -> Any:
         """Missing values replaced.
@@ -365,16 +369,14 @@ class DataFrame(Column):
         return any(self[name].any() for name in self._fields)
 
     def _summary(self, name: str) -> Any:
-        from flambeau.data.frame.construction import column, dataframe
-
-        made = dataframe()
+        made: dict[str, ColumnBase] = {}
         for one in self._fields:
             value = getattr(self[one], name)()
             dtype = dt.Float64(nullable=True) if isinstance(value, float) or value is None else None
             if value is not None and name in ("min", "max", "mode"):
                 dtype = self[one].dtype
-            made[one] = column([value], dtype)
-        return made
+            made[one] = column_from([value], dtype)
+        return _frame(made)
 
     def min(self) -> Any:
         """The least value of every column, as a frame of one row."""
@@ -406,13 +408,11 @@ class DataFrame(Column):
 
     def nunique(self, drop_null: bool = True) -> Any:
         """How many values every column has, as a frame of the columns "column" and "unique"."""
-        from flambeau.data.frame.construction import dataframe
-
         rows = []
         for name in self._fields:
             series = self[name]._series()
             rows.append((name, (series.drop_nulls() if drop_null else series).n_unique()))
-        return dataframe(rows, dt.Struct([dt.Field("column", dt.string), dt.Field("unique", dt.int64)]))
+        return column_from(rows, dt.Struct([dt.Field("column", dt.string), dt.Field("unique", dt.int64)]))
 
     def describe(
         self,
@@ -430,20 +430,18 @@ class DataFrame(Column):
         Returns:
             A frame of the column "metric" and one column for each described.
         """
-        from flambeau.data.frame.construction import column, dataframe
-
         excluded = {one.with_null(False) for one in exclude_columns or ()}
         included = None if include_columns is None else {one.with_null(False) for one in include_columns}
-        made = dataframe()
+        made: dict[str, ColumnBase] = {}
         for name, term in self._fields.items():
             plain = term.dtype.with_null(False)
             if not dt.is_numerical(plain) or plain in excluded or (included is not None and plain not in included):
                 continue
             rows = self[name].describe(percentiles_).to_pylist()
             if "metric" not in made:
-                made["metric"] = column([one for one, _ in rows], dt.string)
-            made[name] = column([value for _, value in rows], dt.Float64(nullable=True))
-        return made
+                made["metric"] = column_from([one for one, _ in rows], dt.string)
+            made[name] = column_from([value for _, value in rows], dt.Float64(nullable=True))
+        return _frame(made)
 
     # Leaving.
 
@@ -453,8 +451,6 @@ class DataFrame(Column):
 
     def lazy(self) -> Any:
         """The query of Polars that makes the columns; nothing is computed."""
-        from flambeau.data.frame.execution import select
-
         return select(self._rows, self._fields)
 
     def to_arrow(self) -> Any:
@@ -474,9 +470,7 @@ class DataFrame(Column):
 
     def to_pandas(self) -> Any:
         """A pandas frame, backed by Arrow, so that whole numbers stay whole where some are missing."""
-        from flambeau.data.frame.construction import pandas
-
-        return self.to_arrow().to_pandas(types_mapper=pandas().ArrowDtype)
+        return self.to_arrow().to_pandas(types_mapper=pandas_module().ArrowDtype)
 
     def to_tensor(self, conversion: Any = None) -> Any:
         """A named tuple of tensors, one for each column; see `Column.to_tensor`.
@@ -492,6 +486,12 @@ class DataFrame(Column):
         self._check([*conversion])
         held = self.collect()  # all columns in one go
         return self.dtype.py_type(*(held[name].to_tensor(conversion.get(name)) for name in self._fields))
+
+
+def _frame(columns: Mapping[str, ColumnBase]) -> Any:
+    """Columns of one length, in memory, as a frame."""
+    held = pl.DataFrame([one._series().alias(name) for name, one in columns.items()])
+    return frame_of(held, dt.Struct([dt.Field(name, one.dtype) for name, one in columns.items()]))
 
 
 def _names(columns: str | Sequence[str]) -> list[str]:

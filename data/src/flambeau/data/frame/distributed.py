@@ -9,20 +9,18 @@ rows it needs on the calling machine, after everything before it ran on the clus
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flambeau.data.frame import dtypes as dt
-from flambeau.data.frame._engine import pa, pl
+from flambeau.data.frame._engine import pa, pl, run
 from flambeau.data.frame._physical import arrow_schema, physical
-from flambeau.data.frame._plan import ONE, Derived, Rows, Stacked, Table, Term, moved, used_columns
-from flambeau.data.frame.aggregates import Aggregate
+from flambeau.data.frame._plan import ONE, Derived, Rows, Stacked, Table, Term, moved, select, used_columns
+from flambeau.data.frame.aggregates import Aggregate, wide
 from flambeau.data.frame.errors import FrameError, FrameTypeError, missing
-from flambeau.data.frame.execution import collect, root, select
+from flambeau.data.frame.execution import materialise, root
+from flambeau.data.frame.export import arrow_array
 from flambeau.data.frame.row_groups import RowGroup, groups_of, read_group
 from flambeau.data.frame.scanning import READERS, Scan
-
-if TYPE_CHECKING:
-    from flambeau.data.frame.column import Column
 
 
 class ClusterError(FrameError, RuntimeError):
@@ -46,6 +44,11 @@ class Scaled(Rows):
         # A block's program is run over other rows; the dataset must not travel with it.
         return {**super().__getstate__(), "dataset": None}
 
+    @property
+    def engine(self) -> Scaled:
+        """These rows themselves: they know how to compute on the cluster."""
+        return self
+
     def _lazy(self) -> pl.LazyFrame:
         return self.compute(self, self.references()).lazy()
 
@@ -54,7 +57,7 @@ class Scaled(Rows):
         if all(one.rowwise for one in columns.values()) and (made := self.stream(rows, columns)) is not None:
             return self._gather(made, _dtype_of(columns))
         self.gather(rows)
-        return collect(select(rows, columns))
+        return run(select(rows, columns))
 
     def gather(self, rows: Rows) -> None:
         """Bring rows into this machine's memory, with all that can be done before on the cluster."""
@@ -66,7 +69,7 @@ class Scaled(Rows):
         else:
             for one in rows.parents:
                 self.gather(one)
-            rows.frame = collect(rows.lazy())
+            rows.frame = run(rows.lazy())
 
     def stream(self, rows: Rows, columns: Mapping[str, Term]) -> Any:
         """The dataset of columns that blocks can compute on their own; None where they cannot."""
@@ -154,10 +157,10 @@ class Program:
         import cloudpickle
 
         rows, columns = cloudpickle.loads(self.plan)
-        values = collect(select(_on(rows, self._table(block)), columns))
+        values = run(select(_on(rows, self._table(block)), columns))
         dtype = _dtype_of(columns)
         return pa.Table.from_arrays(
-            [_arrow(values.get_column(one.name), one.dtype) for one in dtype.fields], schema=arrow_schema(dtype)
+            [arrow_array(values.get_column(one.name), one.dtype) for one in dtype.fields], schema=arrow_schema(dtype)
         )
 
     def _table(self, block: pa.Table) -> Table:
@@ -181,7 +184,7 @@ class Reading:
         if place["group"] >= 0:
             return read_group(RowGroup(**place), self.dtype)
         query = READERS[self.kind]([place["file"]], **self.options).select([*wanted])
-        return query.cast(dict(wanted)).collect()
+        return run(query.cast(dict(wanted)))
 
     def places(self, files: Sequence[str]) -> list[dict[str, Any]]:
         """The parts of files: their row groups where they have such."""
@@ -199,17 +202,9 @@ class Parts:
 
     def __call__(self, block: pa.Table) -> pa.Table:
         """One row of parts."""
-        from flambeau.data.frame.aggregates import wide
-
         frame = _frame(block)
         frame = pl.DataFrame([wide(one).alias(one.name) if one.dtype.is_float() else one for one in frame])
         return frame.select(one.alias(name) for name, one in self.parts.items()).to_arrow()
-
-
-def _arrow(series: pl.Series, dtype: dt.DType) -> pa.Array:
-    from flambeau.data.frame.export import arrow_array
-
-    return arrow_array(series, dtype)
 
 
 def _frame(table: pa.Table) -> pl.DataFrame:
@@ -299,8 +294,6 @@ def _ordered(dataset: Any) -> Any:
 
 
 def _cut(rows: Rows, ray: Any, blocks: int | None) -> Iterator[pa.Table]:
-    from flambeau.data.frame.execution import materialise
-
     frame = materialise(rows)
     if blocks is None:
         blocks = max(int(ray.cluster_resources().get("CPU", 1)), 1) if ray.is_initialized() else 1
@@ -308,7 +301,7 @@ def _cut(rows: Rows, ray: Any, blocks: int | None) -> Iterator[pa.Table]:
     for start in range(0, max(frame.height, 1), size):
         part, dtype = frame.slice(start, size), rows.whole_dtype()
         yield pa.Table.from_arrays(
-            [_arrow(part.get_column(one.name), one.dtype) for one in dtype.fields], schema=arrow_schema(dtype)
+            [arrow_array(part.get_column(one.name), one.dtype) for one in dtype.fields], schema=arrow_schema(dtype)
         )
 
 
@@ -323,17 +316,15 @@ def _rooted(rows: Rows, ray: Any, blocks: int | None) -> Rows:
     return _beginning(rows, ray, blocks)
 
 
-def scaled(one: Column, ray: Any, blocks: int | None) -> Any:
-    """A column or frame over the cluster's copy of the rows it begins with; what `Column.scale` says."""
+def scaled(rows: Rows, columns: Mapping[str, Term], ray: Any, blocks: int | None) -> Rows:
+    """Rows over the cluster's copy of the rows they begin with; what `Interchange.scale` says."""
     if ray is not None and hasattr(ray, "map_batches"):
-        beginning = root(one._rows)
+        beginning = root(rows)
         names = ray.schema().names
-        if lacking := [name for name in used_columns(beginning, one._rows, one._columns()) if name not in names]:
+        if lacking := [name for name in used_columns(beginning, rows, columns) if name not in names]:
             raise FrameTypeError(f"the dataset has no column {lacking[0]!r}; it has {names}.")
-        rows = _replaced(one._rows, Scaled(_ordered(ray), beginning.dtype))
-    else:
-        rows = _rooted(one._rows, ray, blocks)
-    return one._on_rows(rows)
+        return _replaced(rows, Scaled(_ordered(ray), beginning.dtype))
+    return _rooted(rows, ray, blocks)
 
 
 def _replaced(rows: Rows, source: Rows) -> Rows:

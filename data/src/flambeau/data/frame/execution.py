@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flambeau.data.frame._engine import check_process, pl
-from flambeau.data.frame._plan import ONE, Rows, Table, Term
+from flambeau.data.frame._engine import pl, run
+from flambeau.data.frame._plan import ONE, Engine, Rows, Table, Term, select
+from flambeau.data.frame.aggregates import AGGREGATES
 from flambeau.data.frame.errors import FrameValueError
-
-if TYPE_CHECKING:
-    from flambeau.data.frame.distributed import Scaled
-    from flambeau.data.frame.scanning import Scan
-
-
-def select(rows: Rows, columns: Mapping[str, Term]) -> pl.LazyFrame:
-    """The query of some columns over rows; values that were computed before are not computed again."""
-    base, known = rows.lazy(), dict[Term, str]()
-    if rows.frame is not None and rows.computed:
-        terms = {each: None for column in columns.values() for each in column.walk()}
-        held = [(one, series) for one in terms if (series := rows.computed.get(one)) is not None]
-        known = {one: f"\x1fcomputed{place}" for place, (one, _) in enumerate(held)}
-        base = rows.frame.with_columns(series.alias(known[one]) for one, series in held).lazy()
-    # `with_columns` gives constants the length of the rows, which `select` alone would not.
-    return base.with_columns(one.polars(known).alias(name) for name, one in columns.items()).select([*columns])
 
 
 def compute(rows: Rows, columns: Mapping[str, Term]) -> pl.DataFrame:
     """The values of some columns."""
     if rows.frame is None and (engine := cluster(rows)) is not None:
         return engine.compute(rows, columns)
-    return collect(select(rows, columns), streaming=scan_below(rows) is not None)
-
-
-def collect(query: pl.LazyFrame, *, streaming: bool = False) -> pl.DataFrame:
-    """Run a query; data on disk streams through memory."""
-    check_process()
-    return query.collect(engine="streaming" if streaming else "in-memory")
+    return run(select(rows, columns), streaming=streams(rows))
 
 
 def compute_one(rows: Rows, column: Term) -> pl.Series:
@@ -62,23 +41,21 @@ def count(rows: Rows) -> int:
         return rows.frame.height
     if (engine := cluster(rows)) is not None:
         return engine.count(rows)
-    if scan_below(rows) is None:
+    if not streams(rows):
         return materialise(rows).height
-    return int(collect(rows.lazy().select(pl.len()), streaming=True).item())
+    return int(run(rows.lazy().select(pl.len()), streaming=True).item())
 
 
 def aggregate(rows: Rows, column: Term, name: str) -> Any:
     """One number about a column; see `aggregates.AGGREGATES`."""
-    from flambeau.data.frame.aggregates import AGGREGATES
-
     one = AGGREGATES[name]
     if rows.frame is None and one.partial is not None and (engine := cluster(rows)) is not None:
         return engine.aggregate(rows, column, one)
-    if one.partial is not None and one.combine is not None and scan_below(rows) is not None:
+    if one.partial is not None and one.combine is not None and streams(rows):
         # Files stream through: only the parts of the one block that they are here are held.
         parts = [value.alias(name) for name, value in one.partial.items()]
         wide = select(rows, {ONE: column}).with_columns(pl.selectors.float().cast(pl.Float64))
-        return one.combine(collect(wide.select(parts), streaming=True))
+        return one.combine(run(wide.select(parts), streaming=True))
     return one.whole(compute_one(rows, column))
 
 
@@ -111,26 +88,22 @@ def root(rows: Rows) -> Rows:
     return rows
 
 
-def cluster(rows: Rows) -> Scaled | None:
-    """The distributed rows that rows come from, if they do and have not been brought into memory on the way."""
+def cluster(rows: Rows) -> Engine | None:
+    """What computes over rows that come from elsewhere, unless they have been brought into memory on the way."""
     while rows.frame is None:
         if not rows.parents:
-            from flambeau.data.frame.distributed import Scaled
-
-            return rows if isinstance(rows, Scaled) else None
+            return rows.engine
         rows = rows.parents[0]
     return None
 
 
-def scan_below(rows: Rows) -> Scan | None:
-    """The files that rows come from, if they do and have not been brought into memory on the way."""
+def streams(rows: Rows) -> bool:
+    """Whether rows come from files, and have not been brought into memory on the way."""
     while rows.frame is None:
         if not rows.parents:
-            from flambeau.data.frame.scanning import Scan
-
-            return rows if isinstance(rows, Scan) else None
+            return rows.streams
         rows = rows.parents[0]
-    return None
+    return False
 
 
 def in_memory(rows: Rows) -> bool:

@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._plan import Derived, Rows, Stacked, Table, Term
-
-if TYPE_CHECKING:
-    from flambeau.data.frame.column import Column
-    from flambeau.data.frame.dataframe import DataFrame
 
 MOST_ROWS = 20
 """Rows shown; of more, the first and the last half of them."""
 
 
-def column_text(one: Column) -> str:
+class Shown(Protocol):
+    """A column or frame."""
+
+    @property
+    def dtype(self) -> dt.DType:
+        """Type of the values."""
+
+    @property
+    def null_count(self) -> int:
+        """Missing values."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, arg: Any) -> Any: ...
+
+    def to_pylist(self) -> list[Any]:
+        """Values as Python has them."""
+
+
+def column_text(one: Shown) -> str:
     """A column's rows, type, length and missing values."""
     lines = [f"{place}  {value!r}" for place, value in _shown(one)]
     return "\n".join([*_with_gap(lines, len(one)), f"{_type_line(one)}, null_count: {one.null_count}"])
 
 
-def _type_line(one: Column) -> str:
+def _type_line(one: Shown) -> str:
     return f"dtype: {one.dtype}, length: {len(one)}"
 
 
-def frame_text(frame: DataFrame) -> str:
+def frame_text(frame: Shown, columns: Sequence[str]) -> str:
     """A frame's rows as a table, its type, length and missing values."""
-    rows = [
-        [str(place), *(["None"] * len(frame.columns) if row is None else map(str, row))] for place, row in _shown(frame)
-    ]
-    heads = ["index", *frame.columns]
+    rows = [[str(place), *(["None"] * len(columns) if row is None else map(str, row))] for place, row in _shown(frame)]
+    heads = ["index", *columns]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     top = "  ".join(cell.rjust(width) for cell, width in zip(heads, widths, strict=True))
@@ -40,12 +54,12 @@ def frame_text(frame: DataFrame) -> str:
     return "\n".join([top, rule, *_with_gap(lines, len(frame)), end])
 
 
-def html(one: Column) -> str:
+def html(one: Shown) -> str:
     """The same for notebooks."""
     return f"<pre>{escape(repr(one))}</pre>"
 
 
-def _shown(one: Column) -> list[tuple[int, Any]]:
+def _shown(one: Shown) -> list[tuple[int, Any]]:
     size = len(one)
     if size <= MOST_ROWS:
         return list(enumerate(one.to_pylist()))

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from flambeau.data.frame import dtypes as dt
+from flambeau.data.frame._engine import pl
 from flambeau.data.frame._plan import Apply
 from flambeau.data.frame.column import Column
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
 from flambeau.data.frame.execution import align
 from flambeau.data.frame.list_column import ListColumn
 from flambeau.data.frame.numerical_column import NumericalColumn
-from flambeau.data.frame.operators import operand
+from flambeau.data.frame.operators import choose, operand
+from flambeau.data.frame.python_values import series_from
 
 __all__ = [
     "add_tokens",
@@ -150,7 +152,7 @@ def firstx(col: ListColumn, num_to_copy: int) -> ListColumn:
     dtype = _list_type(col, "firstx")
     if num_to_copy < 0:
         raise FrameValueError(f"firstx: {num_to_copy} items cannot be copied; give 0 or more.")
-    return col._apply("firstx", dt.List(dtype.item_dtype, dtype.nullable), count=int(num_to_copy))
+    return _lists(col._apply("firstx", dt.List(dtype.item_dtype, dtype.nullable), count=int(num_to_copy)))
 
 
 def clamp_list(col: ListColumn, lo: float, hi: float) -> ListColumn:
@@ -169,7 +171,7 @@ def clamp_list(col: ListColumn, lo: float, hi: float) -> ListColumn:
         raise FrameTypeError(f"clamp_list is for lists of numbers, got {dtype}.")
     if lo > hi:
         raise FrameValueError(f"clamp_list: the lower bound {lo} exceeds the upper bound {hi}.")
-    return col._apply("list_clip", dtype, low=lo, high=hi)
+    return _lists(col._apply("list_clip", dtype, low=lo, high=hi))
 
 
 def _list_type(col: Column, name: str) -> dt.List:
@@ -240,14 +242,14 @@ def get_score_max(input_ids: ListColumn, matching_ids: ListColumn, matching_id_s
     return _scored("get_score_max", (input_ids, matching_ids, matching_id_scores), (2,))
 
 
-def _overlap(name: str, *columns: ListColumn) -> Any:
+def _overlap(name: str, *columns: ListColumn) -> NumericalColumn:
     for one in columns:
         if not dt.is_integer(_list_type(one, name).item_dtype):
             raise FrameTypeError(f"{name}: ids are lists of whole numbers, got {one.dtype}.")
     return _joined("overlap", name, columns)
 
 
-def _scored(name: str, columns: Sequence[ListColumn], scores: Sequence[int]) -> Any:
+def _scored(name: str, columns: Sequence[ListColumn], scores: Sequence[int]) -> NumericalColumn:
     for place, one in enumerate(columns):
         item = _list_type(one, name).item_dtype
         if place in scores and not dt.is_floating(item):
@@ -257,11 +259,21 @@ def _scored(name: str, columns: Sequence[ListColumn], scores: Sequence[int]) -> 
     return _joined("scored_overlap", name, columns)
 
 
-def _joined(operation: str, what: str, columns: Sequence[Column]) -> Any:
+def _joined(operation: str, what: str, columns: Sequence[Column]) -> NumericalColumn:
     first = columns[0]
     terms = tuple(align(first._rows, one._rows, one._term) for one in columns)
     dtype = dt.Float32(any(one.dtype.nullable for one in columns))
-    return first._made(first._rows, Apply(operation, terms, dtype, what=what))
+    return _numbers(first._made(first._rows, Apply(operation, terms, dtype, what=what)))
+
+
+def _numbers(made: Column) -> NumericalColumn:
+    assert isinstance(made, NumericalColumn)  # its type is one of numbers
+    return made
+
+
+def _lists(made: Column) -> ListColumn:
+    assert isinstance(made, ListColumn)  # its type is one of lists
+    return made
 
 
 def array_constructor(*args: Column) -> ListColumn:
@@ -284,7 +296,7 @@ def array_constructor(*args: Column) -> ListColumn:
         item = item and dt.common_dtype(item, one.dtype)
     if item is None:
         raise FrameTypeError(f"array_constructor: no type in common among {[str(one.dtype) for one in terms]}.")
-    return first._made(first._rows, Apply("array_constructor", tuple(terms), dt.List(item)))
+    return _lists(first._made(first._rows, Apply("array_constructor", tuple(terms), dt.List(item))))
 
 
 def array_except(x: ListColumn, y: ListColumn) -> ListColumn:
@@ -298,7 +310,7 @@ def array_except(x: ListColumn, y: ListColumn) -> ListColumn:
     mine, theirs = _list_type(x, "array_except"), _list_type(y, "array_except")
     terms = (x._term, align(x._rows, y._rows, y._term))
     dtype = dt.List(mine.item_dtype, mine.nullable or theirs.nullable)
-    return x._made(x._rows, Apply("array_except", terms, dtype))
+    return _lists(x._made(x._rows, Apply("array_except", terms, dtype)))
 
 
 def add_tokens(col: ListColumn, tokens: Sequence[Any], begin: bool = True) -> ListColumn:
@@ -310,11 +322,9 @@ def add_tokens(col: ListColumn, tokens: Sequence[Any], begin: bool = True) -> Li
         [[0, 1, 2], [0]]
     """
     dtype = _list_type(col, "add_tokens")
-    from flambeau.data.frame.python_values import series_from
-
     series_from(list(tokens), dtype.item_dtype)  # refuses what the lists cannot hold
     free = dt.List(dtype.item_dtype, dtype.nullable)
-    return col._apply("add_tokens", free, tokens=list(tokens), begin=begin)
+    return _lists(col._apply("add_tokens", free, tokens=list(tokens), begin=begin))
 
 
 def bpe_tokenize(tokenizer: Any, text: Column) -> ListColumn:
@@ -330,7 +340,7 @@ def bpe_tokenize(tokenizer: Any, text: Column) -> ListColumn:
     """
     if not dt.is_string(text.dtype):
         raise FrameTypeError(f"bpe_tokenize is for text, got {text.dtype}.")
-    return text._apply("per_unique", dt.List(dt.string, text.is_nullable), function=_Tokens(tokenizer))
+    return _lists(text._apply("per_unique", dt.List(dt.string, text.is_nullable), function=_Tokens(tokenizer)))
 
 
 class _Tokens:
@@ -386,8 +396,6 @@ class _LookupItems:
         self.find = find
 
     def __call__(self, items: Any) -> Any:
-        from flambeau.data.frame._engine import pl
-
         known = {one: self.find(one) for one in items.unique().drop_nulls().to_list()}
         if not known:
             return pl.Series([None] * len(items), dtype=pl.Int64)
@@ -396,16 +404,14 @@ class _LookupItems:
 
 def if_else(cond: Column, x: Any, y: Any) -> Any:
     """The same as `frame.if_else`."""
-    from flambeau.data.frame.construction import if_else as chosen
-
-    return chosen(cond, x, y)
+    return choose(cond, x, y)
 
 
-def sigmoid(col: Column) -> Any:
+def sigmoid(col: Column) -> NumericalColumn:
     """1 / (1 + exp(-x)); of whole numbers as float32."""
     _item(col, dt.is_numerical, "sigmoid")
     dtype = col.dtype if dt.is_floating(col.dtype) else dt.Float32(col.is_nullable)
-    return col._apply("sigmoid", dtype)
+    return _numbers(col._apply("sigmoid", dtype))
 
 
 def scale_to_0_1(col: NumericalColumn) -> NumericalColumn:
@@ -418,7 +424,7 @@ def scale_to_0_1(col: NumericalColumn) -> NumericalColumn:
     low, high = col.min(), col.max()
     if low is None or not low < high:
         return sigmoid(col)
-    return (col - low) / (high - low)
+    return _numbers((col - low) / (high - low))
 
 
 def scale_to_z_score(col: NumericalColumn) -> NumericalColumn:
@@ -432,7 +438,7 @@ def scale_to_z_score(col: NumericalColumn) -> NumericalColumn:
     mean, std = col.mean(), col.std()
     if mean is None or not std:
         return wide
-    return (wide - mean) / std
+    return _numbers((wide - mean) / std)
 
 
 def get_jagged_sequences(*columns: ListColumn) -> list[Any]:

@@ -7,25 +7,22 @@ from typing import Any, Literal
 
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._inference import batch_result, infer_dtype_from_prefix, infer_dype_from_callable_hint
-from flambeau.data.frame._plan import ONE, Apply, Derived, Rows, Term
+from flambeau.data.frame._plan import ONE, Apply, Derived, Term
+from flambeau.data.frame.column_base import ColumnBase
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
 from flambeau.data.frame.execution import compute_one, in_memory, materialise
+from flambeau.data.frame.formats import FORMATS, BatchCall
 
 NaAction = Literal["ignore"] | None
 
 
-class Functions:
+class Functions(ColumnBase):
     """What columns and frames share about functions of users.
 
     Functions are part of the plan, and run where its rows are: at once where they are in memory, later where they are
     on disk, on the machines of a cluster where they are there. A cluster gets them by cloudpickle: what they refer to
     must be importable there, or defined in the program's main module.
     """
-
-    _rows: Rows
-    _term: Term
-    _made: Callable[[Rows, Term], Any]
-    dtype: dt.DType
 
     def map(
         self,
@@ -76,12 +73,6 @@ class Functions:
         term = Apply("per_row", tuple(arguments), dtype, function=function, of=of, skip_null=skip_null, star=True)
         return self._made(self._rows, term)
 
-    def _arguments(self, columns: Sequence[str] | None) -> list[Term]:
-        """The columns that a function gets."""
-        if columns is not None:
-            raise FrameTypeError("columns are for frames: a column has one value in a row.")
-        return [self._term]
-
     def _default_type(self, columns: Sequence[str] | None) -> dt.DType:
         arguments = self._arguments(columns)
         return arguments[0].dtype if len(arguments) == 1 else self.dtype
@@ -116,14 +107,12 @@ class Functions:
         Raises:
             ValueError: the function returns another number of rows.
         """
-        from flambeau.data.frame.formats import FORMATS
-
         if format not in FORMATS:
             raise FrameValueError(f"format is one of {[*FORMATS]}, got {format!r}.")
         arguments = self._arguments(columns) if columns is not None else [self._term]
         found = dtype or batch_result(func) or (arguments[0].dtype if len(arguments) == 1 else self.dtype)
         of = [one.dtype for one in arguments]
-        term = Apply("per_batch", tuple(arguments), found, function=func, of=of, format=format)
+        term = Apply("per_batch", tuple(arguments), found, call=BatchCall(func, format), of=of)
         return self._now(self._made(self._rows, term))
 
     def flatmap(
@@ -161,7 +150,7 @@ class Functions:
         Raises:
             TypeError: there are no rows, and nothing to begin with.
         """
-        rows = iter(self)  # type: ignore[call-overload]  # columns iterate
+        rows = iter(self)
         empty = object()
         value = next(rows, empty) if initializer is None else initializer
         if value is empty:

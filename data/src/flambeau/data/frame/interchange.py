@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pa, pl
-from flambeau.data.frame._plan import Rows, Term
+from flambeau.data.frame._plan import Table
 from flambeau.data.frame.batches import values_of
-from flambeau.data.frame.errors import FrameTypeError
+from flambeau.data.frame.column_base import ColumnBase
+from flambeau.data.frame.distributed import scaled, to_dataset
+from flambeau.data.frame.errors import FrameTypeError, missing
 from flambeau.data.frame.export import arrow_array
-from flambeau.data.frame.python_values import to_python
 
 
-class Interchange:
+class Interchange(ColumnBase):
     """What columns and frames share about leaving."""
-
-    _rows: Rows
-    _series: Callable[[], pl.Series]
-    _columns: Callable[[], dict[str, Term]]
-    _over: Callable[[Rows], Any]
-    dtype: dt.DType
-
-    def to_pylist(self) -> list[Any]:
-        """Values as Python has them: lists, dictionaries, named tuples, None for missing ones."""
-        return to_python(self._series(), self.dtype)
 
     def to_python(self) -> list[Any]:
         """The same as `to_pylist`."""
@@ -74,7 +65,7 @@ class Interchange:
         Raises:
             ImportError: pandas is not installed.
         """
-        pandas = _pandas()
+        pandas = pandas_module()
         return pandas.Series(self.to_arrow(), dtype=pandas.ArrowDtype(self.to_arrow().type))
 
     def to_tensor(self, conversion: Any = None) -> Any:
@@ -97,13 +88,9 @@ class Interchange:
 
     def collect(self) -> Any:
         """The same rows, computed and in memory, with nothing left of the plan."""
-        from flambeau.data.frame._plan import Table
-
         fields = self._columns()
         dtype = dt.Struct([dt.Field(name, one.dtype) for name, one in fields.items()])
         return self._over(Table(self._values(), dtype))
-
-    _values: Callable[[], pl.DataFrame]
 
     def to_duckdb(self, connection: Any, name: str) -> Any:
         """Make the column or frame known to a DuckDB connection under a name, through an Arrow stream.
@@ -127,8 +114,6 @@ class Interchange:
         Raises:
             ImportError: Ray is not installed.
         """
-        from flambeau.data.frame.distributed import to_dataset
-
         return to_dataset(self._rows, self._columns(), ray, blocks)
 
     def scale(self, ray: Any = None, *, blocks: int | None = None) -> Any:
@@ -142,12 +127,16 @@ class Interchange:
         Raises:
             ImportError: Ray is not installed.
         """
-        from flambeau.data.frame.distributed import scaled
-
-        return scaled(self, ray, blocks)
+        return self._on_rows(scaled(self._rows, self._columns(), ray, blocks))
 
 
-def _pandas() -> Any:
-    from flambeau.data.frame.construction import pandas
+def pandas_module() -> Any:
+    """The pandas package.
 
-    return pandas()
+    Raises:
+        ImportError: it is not installed.
+    """
+    try:
+        return import_module("pandas")
+    except ImportError as error:
+        raise missing("pandas", "pandas") from error

@@ -9,6 +9,7 @@ from typing import Any
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pl
 from flambeau.data.frame.column import Column
+from flambeau.data.frame.column_classes import column_from, column_of
 from flambeau.data.frame.errors import FrameTypeError
 
 
@@ -107,14 +108,10 @@ class _Items:
 
     def result_dtype(self) -> dt.DType:
         """Type of the items that the function makes, told from no items at all."""
-        from flambeau.data.frame.construction import column
-
-        made = self.function(column([], self.item))
+        made = self.function(column_from([], self.item))
         if not isinstance(made, Column):
             raise FrameTypeError(f"vmap: the function made {type(made).__name__}, expected a column.")
         return made.dtype
 
     def __call__(self, items: pl.Series) -> pl.Series:
-        from flambeau.data.frame.construction import column_of
-
         return self.function(column_of(items, self.item))._series()

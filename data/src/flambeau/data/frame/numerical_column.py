@@ -8,6 +8,7 @@ from typing import Any
 
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame.column import Column
+from flambeau.data.frame.column_classes import column_from
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
 from flambeau.data.frame.execution import aggregate
 
@@ -158,8 +159,6 @@ class NumericalColumn(Column):
         Returns:
             A frame of the columns "statistic" and "value".
         """
-        from flambeau.data.frame.construction import dataframe
-
         if include_columns is not None or exclude_columns is not None:
             raise FrameTypeError("include_columns and exclude_columns are for frames.")
         rows: list[tuple[str, float | None]] = [("count", float(aggregate(self._rows, self._term, "count")))]
@@ -167,13 +166,8 @@ class NumericalColumn(Column):
         wanted = sorted(set([25, 50, 75] if percentiles_ is None else percentiles_))
         rows += [(f"{one}%", value) for one, value in zip(wanted, self.quantile(wanted), strict=False)]
         rows.append(("max", self.max()))
-        dtype = dt.Struct([dt.Field("statistic", dt.string), dt.Field("value", dt.Float64(nullable=True))])
-        made = dataframe(rows, dtype)
-        return made if made["value"].null_count else dataframe(made, _without_null(dtype))
-
-
-def _without_null(dtype: dt.Struct) -> dt.Struct:
-    return dt.Struct([dt.Field(one.name, one.dtype.with_null(False)) for one in dtype.fields])
+        value = dt.Float64(nullable=any(one is None for _, one in rows))
+        return column_from(rows, dt.Struct([dt.Field("statistic", dt.string), dt.Field("value", value)]))
 
 
 def _between(values: Any, place: float) -> float:

@@ -34,6 +34,31 @@ def series_from(values: Iterable[Any], dtype: dt.DType) -> pl.Series:
     return made
 
 
+def typed_series(values: Iterable[Any], dtype: dt.DType | None) -> tuple[pl.Series, dt.DType]:
+    """Python values as a series, and its column type: the one given, or the one that the values tell.
+
+    Raises:
+        ValueError: no values tell a type; None where the type is not nullable.
+        TypeError: records without names tell no type; a value of another type.
+    """
+    rows = values if isinstance(values, list) else list(values)
+    if dtype is None:
+        dtype = dt.infer_dtype_from_prefix(rows)
+        if dt.is_any(dtype) or dt.is_void(dtype):
+            raise FrameValueError("the type of a column cannot be told from no values; give `dtype`.")
+        if dt.contains_tuple(dtype):
+            raise FrameTypeError("Cannot infer type from Python tuple: it has no names; give `dtype` as a Struct.")
+        dtype = _known(dtype)
+    return series_from(rows, dtype), dtype
+
+
+def _known(dtype: dt.DType) -> dt.DType:
+    """Items of nothing but empty lists are taken to be missing whole numbers."""
+    if isinstance(dtype, dt.List):
+        return dt.List(_known(dtype.item_dtype), dtype.nullable, dtype.fixed_size)
+    return dt.int64 if dt.is_any(dtype) else dtype
+
+
 def _held(rows: list[Any], dtype: dt.DType) -> list[Any]:
     """Values in the form that Polars takes: records as dictionaries, maps as lists of records."""
     if isinstance(dtype, dt.List):

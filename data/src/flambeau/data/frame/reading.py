@@ -10,7 +10,7 @@ from flambeau.data.datapipes.datapipe import IterDataPipe
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._physical import held_frame
 from flambeau.data.frame._plan import Derived, Rows, Table, moved, used_columns
-from flambeau.data.frame.construction import frame_of
+from flambeau.data.frame.column_classes import frame_of
 from flambeau.data.frame.dataframe import DataFrame
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
 from flambeau.data.frame.row_groups import Order, RowGroups

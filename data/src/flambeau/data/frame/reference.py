@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,8 @@ def sigrid_hash(values: Array, salt: int, max_value: int) -> Array:
         b = (upper ^ a) * _MULTIPLIER
         b = b ^ (b >> np.uint64(47))
         b = b * _MULTIPLIER
-    return np.mod(b.view(np.int64), np.int64(max_value))
+    result: Array = np.mod(b.view(np.int64), np.int64(max_value))
+    return result
 
 
 def bucketize(values: Array, borders: Array) -> Array:
@@ -75,6 +78,9 @@ def overlap(mode: int, offsets: Array, ids: Array, other_offsets: Array, others:
     return result
 
 
+_FOLDS: dict[int, Callable[[Sequence[float]], float]] = {SUM: sum, LEAST: min, GREATEST: max}
+
+
 def scored_overlap(
     mode: int, offsets: Array, ids: Array, scores: Array | None, other_offsets: Array, others: Array, matching: Array
 ) -> Array:
@@ -89,7 +95,7 @@ def scored_overlap(
             assert scores is not None  # the cosine takes both
             result[row] = _cosine(ids[own].tolist(), scores[own].tolist(), theirs, row)
             continue
-        fold = {SUM: sum, LEAST: min, GREATEST: max}[mode]
+        fold = _FOLDS[mode]
         shared = [fold(theirs[one]) for one in sorted(set(ids[own].tolist()) & theirs.keys())]
         result[row] = fold(shared) if shared else 0.0
     return result
@@ -101,10 +107,14 @@ def _cosine(ids: list[int], scores: list[float], theirs: dict[int, list[float]],
         mine[one] = mine.get(one, 0.0) + score
     sums = {one: sum(each) for one, each in theirs.items()}
     dot = sum(mine[one] * sums[one] for one in sorted(mine.keys() & sums.keys()))
-    norm = sum(mine[one] ** 2 for one in sorted(mine)) ** 0.5 * sum(sums[one] ** 2 for one in sorted(sums)) ** 0.5
+    norm = _length(mine) * _length(sums)
     if norm == 0.0:
         raise zero_norm(row)
     return dot / norm
+
+
+def _length(vector: dict[int, float]) -> float:
+    return math.sqrt(sum(vector[one] ** 2 for one in sorted(vector)))
 
 
 def zero_norm(row: int) -> FrameValueError:

@@ -29,6 +29,8 @@ class Scan(Rows):
         options: of Polars' reader.
     """
 
+    streams = True
+
     def __init__(self, files: Sequence[str], kind: str, options: dict[str, Any]) -> None:
         self.files = list(files)
         self.kind = kind
@@ -44,7 +46,7 @@ class Scan(Rows):
         query = self._open()
         wanted = {one.name: physical(one.dtype) for one in self.dtype.fields}
         other = {name: wanted[name] for name, held in query.collect_schema().items() if held != wanted[name]}
-        return query.cast(other) if other else query
+        return query.with_columns(pl.col(name).cast(held) for name, held in other.items()) if other else query
 
 
 def paths_of(files: str | Path | Sequence[str | Path], suffix: str) -> list[str]:

@@ -25,9 +25,9 @@ class Scope:
     default_config: ClassVar[dict[str, Any]] = {"device": "cpu", "tracing": False, "types_to_trace": []}
 
     def __init__(self, config: dict[str, Any] | str | None = None) -> None:
-        if isinstance(config, str):
-            config = json.loads(Path(config).read_text(encoding="utf-8"))
-        self.config = {**type(self).default_config, **(config or {})}
+        given: dict[str, Any] | None
+        given = json.loads(Path(config).read_text(encoding="utf-8")) if isinstance(config, str) else config
+        self.config = {**type(self).default_config, **(given or {})}
         check_device(self.config["device"])
 
     @property

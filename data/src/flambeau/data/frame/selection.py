@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
 from flambeau.data.frame import dtypes as dt
-from flambeau.data.frame._plan import Derived, Rows, Term
+from flambeau.data.frame._plan import ONE, Derived, Rows, Stacked, Term
+from flambeau.data.frame.column_base import ColumnBase
+from flambeau.data.frame.column_classes import column_from, make
 from flambeau.data.frame.errors import FrameNameError, FrameTypeError, FrameValueError
-from flambeau.data.frame.execution import align, compute, count
-
-if TYPE_CHECKING:
-    from flambeau.data.frame.column import Column
+from flambeau.data.frame.execution import align, count
+from flambeau.data.frame.functions import Functions
 
 
-class Selection:
+class Selection(Functions):
     """What columns and frames share about rows."""
-
-    _rows: Rows
-    _columns: Callable[[], dict[str, Term]]
-    _over: Callable[[Rows], Any]
-    dtype: dt.DType
 
     def _derive(self, step: str, keys: Sequence[Term] = (), *, rowwise: bool = False, **options: Any) -> Any:
         return self._over(Derived(self._rows, self._columns(), step, tuple(keys), rowwise=rowwise, **options))
@@ -56,7 +51,7 @@ class Selection:
             arg = arg.tolist()
         if isinstance(arg, list | tuple):
             return self._listed(list(arg))
-        if hasattr(arg, "_term") and dt.is_boolean(arg.dtype):
+        if isinstance(arg, ColumnBase) and dt.is_boolean(arg.dtype):
             return self._keep(align(self._rows, arg._rows, arg._term))
         raise FrameTypeError(f"rows and columns are chosen by numbers, names, slices and booleans, not {arg!r}.")
 
@@ -122,11 +117,8 @@ class Selection:
 
     def append(self, values: Iterable[Any]) -> Any:
         """This column with rows added: values, or another column of a type that fits."""
-        from flambeau.data.frame.construction import column, concat
-
-        mine: Any = self
-        more = values if hasattr(values, "_term") else column(list(values), self.dtype)
-        return concat([mine, more])
+        more = values if isinstance(values, ColumnBase) else column_from(values, self.dtype)
+        return stacked([self, more])
 
     def filter(self, predicate: Callable[..., Any] | Iterable[Any], columns: Sequence[str] | None = None) -> Any:
         """Rows for which a condition holds.
@@ -139,19 +131,15 @@ class Selection:
             TypeError: it is neither a function nor iterable.
             ValueError: another number of booleans than rows.
         """
-        from flambeau.data.frame.construction import column
-
-        if hasattr(predicate, "_term"):
+        if isinstance(predicate, ColumnBase):
             condition: Any = predicate
         elif callable(predicate):
             condition = self._call_rows(predicate, dt.Boolean(True), False, columns)
         elif isinstance(predicate, Iterable):
-            condition = column([bool(one) for one in predicate], dt.boolean)
+            condition = column_from([bool(one) for one in predicate], dt.boolean)
         else:
             raise FrameTypeError(f"predicate must be a function or iterable of booleans, got {predicate!r}.")
         return self._keep(align(self._rows, condition._rows, condition._term))
-
-    _call_rows: Callable[..., Any]
 
     def sort(
         self,
@@ -203,22 +191,29 @@ class Selection:
 
     def batch(self, n: int) -> Iterator[Any]:
         """The rows in parts of n; the last may be shorter."""
-        from flambeau.data.frame.construction import batches_of
-
-        mine: Any = self
-        return batches_of(mine, n)
+        if n < 1:
+            raise FrameValueError(f"a batch has at least one row, got n={n}.")
+        return (self[start : start + n] for start in range(0, len(self), n))
 
     @staticmethod
-    def unbatch(iter: Iterable[Column]) -> Any:
+    def unbatch(iter: Iterable[ColumnBase]) -> Any:
         """Parts put together again.
 
         Raises:
             ValueError: there are none.
         """
-        from flambeau.data.frame.construction import concat
+        return stacked(list(iter))
 
-        return concat(list(iter))
 
-    def _values(self) -> Any:
-        """All columns, computed together."""
-        return compute(self._rows, self._columns())
+def stacked(columns: Sequence[ColumnBase]) -> Any:
+    """The rows of several columns, one after another; what `frame.concat` says."""
+    if not columns:
+        raise FrameValueError("concat needs at least one column, got none.")
+    common: dt.DType | None = columns[0].dtype
+    for one in columns[1:]:
+        common = common and dt.common_dtype(common, one.dtype)
+    if common is None:
+        raise FrameTypeError(f"columns of {[str(one.dtype) for one in columns]} have no type in common; cast them.")
+    parts: list[tuple[Rows, Mapping[str, Term]]] = [(one._rows, {ONE: one.cast(common)._term}) for one in columns]
+    rows = Stacked(parts, dt.Struct([dt.Field(ONE, common)]))
+    return make(rows, rows.references()[ONE])

@@ -1,29 +1,19 @@
-"""What is done to columns, by name: each operation makes a Polars expression from the result's type and operands."""
+"""What is done to columns, by name; importing this fills the table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from flambeau.data.frame.operations import calls, comparisons, ids, lists, numbers, structure, text
+from flambeau.data.frame.operations.registry import OPERATIONS, Operation, operation
 
-from flambeau.data.frame._engine import pl
-
-Operation = Callable[..., pl.Expr]
-OPERATIONS: dict[str, Operation] = {}
-
-
-def operation(function: Operation) -> Operation:
-    """Offer an operation under its function's name, without the underscore that keeps it from hiding a builtin."""
-    OPERATIONS[function.__name__.rstrip("_")] = function
-    return function
-
-
-from flambeau.data.frame.operations import (  # noqa: E402 - they use the decorator above
-    calls,
-    comparisons,
-    ids,
-    lists,
-    numbers,
-    structure,
-    text,
-)
-
-__all__ = ["OPERATIONS", "Operation", "operation"]
+__all__ = [
+    "OPERATIONS",
+    "Operation",
+    "calls",
+    "comparisons",
+    "ids",
+    "lists",
+    "numbers",
+    "operation",
+    "structure",
+    "text",
+]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pl
 from flambeau.data.frame._physical import physical
 from flambeau.data.frame.batches import batch
-from flambeau.data.frame.errors import FrameValueError
-from flambeau.data.frame.operations import operation
+from flambeau.data.frame.operations.registry import operation
+from flambeau.data.frame.python_values import series_from, to_python
 
 
 @operation
@@ -25,8 +28,6 @@ class _PerRow:
         self.function, self.of, self.dtype, self.skip_null, self.star = function, of, dtype, skip_null, star
 
     def __call__(self, *columns: pl.Series) -> pl.Series:
-        from flambeau.data.frame.python_values import series_from, to_python
-
         rows = zip(*(to_python(one, dtype) for one, dtype in zip(columns, self.of, strict=True)), strict=True)
         call, skip = self.function, self.skip_null
         if self.star:
@@ -37,25 +38,22 @@ class _PerRow:
 
 
 @operation
-def per_batch(dtype: dt.DType, *columns: pl.Expr, function: Any, of: list[dt.DType], format: str) -> pl.Expr:
-    """A function of columns, of lists, of NumPy arrays or of tensors."""
-    return batch(columns, _PerBatch(function, of, dtype, format), physical(dtype))
+def per_batch(dtype: dt.DType, *columns: pl.Expr, call: Any, of: list[dt.DType]) -> pl.Expr:
+    """A function of columns in some form; `call` knows the form, see `formats.BatchCall`."""
+    return batch(columns, _PerBatch(call, of, dtype), physical(dtype))
 
 
 class _PerBatch:
-    def __init__(self, function: Any, of: list[dt.DType], dtype: dt.DType, format: str) -> None:
-        self.function, self.of, self.dtype, self.format = function, of, dtype, format
+    def __init__(
+        self,
+        call: Callable[[Sequence[pl.Series], list[dt.DType], dt.DType], pl.Series],
+        of: list[dt.DType],
+        dtype: dt.DType,
+    ) -> None:
+        self.call, self.of, self.dtype = call, of, dtype
 
     def __call__(self, *columns: pl.Series) -> pl.Series:
-        from flambeau.data.frame.formats import FORMATS, result_series
-
-        give = FORMATS[self.format]
-        result = self.function(*(give(one, dtype) for one, dtype in zip(columns, self.of, strict=True)))
-        series = result_series(result, self.dtype)
-        if len(series) != len(columns[0]):
-            name = getattr(self.function, "__name__", "the function")
-            raise FrameValueError(f"transform: {name} made {len(series)} rows of {len(columns[0])}; expected as many.")
-        return series
+        return self.call(columns, self.of, self.dtype)
 
 
 @operation
@@ -71,12 +69,8 @@ class _PerItemList:
         self.function, self.of, self.dtype, self.what, self.more = function, of, dtype, what, more
 
     def __call__(self, a: pl.Series) -> pl.Series:
-        import functools
-
-        from flambeau.data.frame.python_values import series_from, to_python
-
         f = self.function
-        make = {
+        make: Callable[[list[Any]], Any] = {
             "map": lambda items: [f(one) for one in items],
             "filter": lambda items: [one for one in items if f(one)],
             "flatmap": lambda items: [made for one in items for made in f(one)],
@@ -88,12 +82,7 @@ class _PerItemList:
 @operation
 def look_up(dtype: dt.DType, *columns: pl.Expr, table: Any, of: list[dt.DType], skip_null: bool) -> pl.Expr:
     """Values by a dictionary; what it does not have is missing, unless it makes what it does not have."""
-    from collections import defaultdict
-
-    if isinstance(table, defaultdict):
-        find = _Default(table)
-    else:
-        find = table.get
+    find: Any = _Default(table) if isinstance(table, defaultdict) else table.get
     if skip_null or (None not in table and not isinstance(table, defaultdict)):
         return batch(columns, _PerRow(find, of, dtype, True, True), physical(dtype))
     return batch(columns, _PerRow(find, of, dtype, False, True), physical(dtype))

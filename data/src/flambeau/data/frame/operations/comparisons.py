@@ -14,13 +14,13 @@ from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pl
 from flambeau.data.frame._physical import physical
 from flambeau.data.frame.batches import batch
-from flambeau.data.frame.operations import operation
 from flambeau.data.frame.operations.nulls import strict
+from flambeau.data.frame.operations.registry import operation
 
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")
 }
-_LOGIC: dict[str, Callable[[Any, Any], Any]] = {
+_LOGIC: dict[str, Callable[[pl.Expr, pl.Expr], pl.Expr]] = {
     "and": operator.and_,
     "or": operator.or_,
     "xor": operator.xor,
@@ -33,7 +33,7 @@ def compare(dtype: dt.DType, a: pl.Expr, b: pl.Expr, *, by: str, common: dt.DTyp
     if not dt.is_primitive(common):
         return batch([a, b], _CompareRows(by), pl.Boolean)
     a, b = a.cast(physical(common)), b.cast(physical(common))
-    result = _COMPARE[by](a, b)
+    result: pl.Expr = _COMPARE[by](a, b)
     if not dt.is_floating(common):
         return result
     if by == "ne":

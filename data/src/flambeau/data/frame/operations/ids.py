@@ -10,7 +10,7 @@ from flambeau.data.frame import kernels
 from flambeau.data.frame._engine import pl
 from flambeau.data.frame._physical import physical
 from flambeau.data.frame.batches import batch, list_from, list_parts, on_items, values_of, with_validity
-from flambeau.data.frame.operations import operation
+from flambeau.data.frame.operations.registry import operation
 
 
 @operation

@@ -9,7 +9,7 @@ from flambeau.data.frame._engine import pl
 from flambeau.data.frame._physical import KEY, VALUE, physical
 from flambeau.data.frame.batches import batch, list_from, list_parts
 from flambeau.data.frame.errors import FrameValueError
-from flambeau.data.frame.operations import operation
+from flambeau.data.frame.operations.registry import operation
 
 
 @operation

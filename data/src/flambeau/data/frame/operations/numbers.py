@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -11,8 +11,8 @@ from flambeau.data.frame._engine import pl
 from flambeau.data.frame._physical import physical
 from flambeau.data.frame.batches import batch
 from flambeau.data.frame.errors import FrameValueError
-from flambeau.data.frame.operations import operation
 from flambeau.data.frame.operations.nulls import strict
+from flambeau.data.frame.operations.registry import operation
 
 
 @operation
@@ -62,7 +62,9 @@ def mod(dtype: dt.DType, a: pl.Expr, b: pl.Expr, *, safe: bool = False) -> pl.Ex
     return _whole_division(dtype, a, b, lambda x, y: x % y, safe)
 
 
-def _whole_division(dtype: dt.DType, a: pl.Expr, b: pl.Expr, divide: Any, safe: bool) -> pl.Expr:
+def _whole_division(
+    dtype: dt.DType, a: pl.Expr, b: pl.Expr, divide: Callable[[pl.Expr, pl.Expr], pl.Expr], safe: bool
+) -> pl.Expr:
     """Checked unless the divisor is known not to be zero."""
     a, b = _as(dtype, a), _as(dtype, b)
     if safe:
@@ -140,12 +142,12 @@ def round_(dtype: dt.DType, a: pl.Expr, *, decimals: int) -> pl.Expr:
         return a
     if -decimals > 18:
         return strict(pl.lit(0, dtype=physical(dtype)), a)
-    scale = 10**-decimals
+    step: int = 10**-decimals
     whole = a.cast(pl.Int64)
-    down = whole // scale
-    rest = whole - down * scale
-    up = (rest * 2 > scale) | ((rest * 2 == scale) & (down % 2 != 0))
-    return ((down + up.cast(pl.Int64)) * scale).cast(physical(dtype))
+    down = whole // step
+    rest = whole - down * step
+    up = (rest * 2 > step) | ((rest * 2 == step) & (down % 2 != 0))
+    return ((down + up.cast(pl.Int64)) * step).cast(physical(dtype))
 
 
 @operation

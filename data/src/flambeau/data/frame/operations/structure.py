@@ -8,7 +8,7 @@ from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pl
 from flambeau.data.frame._physical import physical
 from flambeau.data.frame.errors import FrameValueError
-from flambeau.data.frame.operations import operation
+from flambeau.data.frame.operations.registry import operation
 
 
 @operation

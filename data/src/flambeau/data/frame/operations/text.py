@@ -8,7 +8,7 @@ from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pl
 from flambeau.data.frame._physical import physical
 from flambeau.data.frame.batches import batch
-from flambeau.data.frame.operations import operation
+from flambeau.data.frame.operations.registry import operation
 
 # What Python's `str.split` and `str.isspace` hold for white space beyond the pattern's `\s`.
 _SPACE = r"\s\x1c-\x1f"

@@ -12,12 +12,13 @@ from torch import Tensor
 
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._engine import pa, pl
-from flambeau.data.frame._inference import infer_dtype_from_prefix
 from flambeau.data.frame._physical import KEY, VALUE, physical
-from flambeau.data.frame.batches import list_from, list_parts
+from flambeau.data.frame.batches import list_from, list_parts, series_of_arrow
+from flambeau.data.frame.column_classes import column_of
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
 from flambeau.data.frame.python_values import series_from, to_python
 from flambeau.data.frame.pytorch.sharing import numbers, presence, shared, small
+from flambeau.data.frame.scope import check_device
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -180,7 +181,7 @@ def infer_dtype_from_tensor(data: Any) -> dt.DType:
             return dt.Struct([dt.Field(name, one) for name, one in zip(names, found_types, strict=True)])
         return dt.Tuple(found_types)
     if isinstance(data, list):
-        return infer_dtype_from_prefix(data)
+        return dt.infer_dtype_from_prefix(data)
     raise FrameTypeError(f"{type(data).__name__} is no tensor of a column; expected what to_tensor gives.")
 
 
@@ -209,9 +210,6 @@ def from_tensor(data: Any, dtype: dt.DType | None = None, device: str = "") -> A
         ValueError: the type does not agree with the tensors.
         TypeError: they are no such tensors.
     """
-    from flambeau.data.frame.construction import column_of
-    from flambeau.data.frame.scope import check_device
-
     check_device(device)
     found = infer_dtype_from_tensor(data) if dtype is None else dtype
     return column_of(_series(data, found), found)
@@ -242,9 +240,7 @@ def _numbers(data: Tensor, dtype: dt.DType) -> pl.Series:
         raise FrameValueError(f"Unexpected dtype {data.dtype} for the tensor, expected {dtype}.")
     if data.dim() != 1:
         raise FrameValueError(f"a column is made of a one-dimensional tensor, got shape {tuple(data.shape)}.")
-    made = pl.from_arrow(pa.array(data.detach().cpu().contiguous().numpy()))
-    assert isinstance(made, pl.Series)  # an array makes a series
-    return made
+    return series_of_arrow(pa.array(data.detach().cpu().contiguous().numpy()))
 
 
 def _list(data: PackedList[Any], dtype: dt.DType) -> pl.Series:
