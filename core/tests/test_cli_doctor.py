@@ -209,7 +209,7 @@ def test_a_torch_that_does_not_load_is_a_problem_and_hides_nothing_else(
         raise OSError("libtorch_cpu.so: cannot open shared object file")
 
     site.add("fine")
-    monkeypatch.setattr("flambeau.core.native.status", fail)
+    monkeypatch.setattr("flambeau.core.native.report.status", fail)
 
     facts = doctor(code=1)
 

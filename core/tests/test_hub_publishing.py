@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from flambeau.core import hub
 from flambeau.core.errors import HubError, OfflineError, UnknownNameError
-from flambeau.core.hub import push
+from flambeau.core.hub import fetching, push
 from flambeau.core.registry import MODELS
 from flambeau.core.weights import Weights, get_model, register_model
 
@@ -71,7 +70,7 @@ def test_a_pushed_model_is_built_again_from_its_repository(name, service, tmp_pa
     url = push(model, "owner/net", name=name, arguments={"width": 3}, private=True, message="First")
     assert url == "https://huggingface.co/owner/net/commit/1"
     assert service.calls == [("owner/net", {"private": True, "exist_ok": True}), ("owner/net", "First")]
-    monkeypatch.setattr(hub, "fetch", lambda url, **options: tmp_path / url.rpartition("/")[2])
+    monkeypatch.setattr(fetching, "fetch", lambda url, **options: tmp_path / url.rpartition("/")[2])
     again = get_model("hf:owner/net")
     assert again.second.weight is again.first.weight
     assert all(torch.equal(value, model.state_dict()[key]) for key, value in again.state_dict().items())

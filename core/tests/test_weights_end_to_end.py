@@ -17,7 +17,6 @@ import pytest
 import torch
 from torch import nn
 
-from flambeau.core import hub
 from flambeau.core.errors import (
     CheckpointError,
     HashMismatchError,
@@ -25,6 +24,7 @@ from flambeau.core.errors import (
     UnknownNameError,
     UnsafeCheckpointError,
 )
+from flambeau.core.hub import cache_dir, fetching
 from flambeau.core.testing.server import FileServer, Reply
 from flambeau.core.weights import (
     Weights,
@@ -135,7 +135,7 @@ class TestVerification:
         server.files["net-00000000.pth"] = DATA
         with pytest.raises(HashMismatchError, match="00000000"):
             build_with_weights(nn.Linear, server.url("net-00000000.pth"), 3, 2)
-        assert not [path for path in hub.cache_dir("files").rglob("*.pth") if path.is_file()]
+        assert not [path for path in cache_dir("files").rglob("*.pth") if path.is_file()]
 
     def test_a_stated_digest_or_size_is_compared(self, server: FileServer) -> None:
         with pytest.raises(HashMismatchError):
@@ -226,7 +226,7 @@ class TestRepositories:
             "hf://owner/net/model.safetensors@v2": tmp_path / "model.safetensors",
             "hf://owner/net/flambeau.json@v2": config,
         }
-        monkeypatch.setattr(hub, "fetch", lambda url, **options: files[url], raising=False)
+        monkeypatch.setattr(fetching, "fetch", lambda url, **options: files[url])
 
         def linear(*, bias: bool, **config: Any) -> nn.Module:
             return nn.Linear(3, 2, bias=bias, **config)

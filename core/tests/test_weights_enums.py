@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flambeau.core.weights import Weights, WeightsEnum, lazy
+from flambeau.core.weights.files import expected_sha256, named_hash
 from flambeau.core.weights.records import weights_record
-from flambeau.core.weights.sources import expected_sha256, named_hash
 
 META: dict[str, Any] = {"categories": ["cat", "dog"], "num_params": 7, "license": "MIT"}
 

@@ -5,6 +5,8 @@ Every public name is reachable from here by lazy attribute; importing this modul
 
 from __future__ import annotations
 
+from flambeau.core.version import API_VERSION, __version__
+
 TYPE_CHECKING = False  # `typing` itself costs several milliseconds
 if TYPE_CHECKING:
     from typing import Any
@@ -85,8 +87,6 @@ if TYPE_CHECKING:
     from flambeau.core.weights import load_state_dict as load_state_dict
     from flambeau.core.weights import register_model as register_model
 
-__version__ = "1.0.0"
-API_VERSION = (1, 0)
 
 # Public name -> module that defines it.
 _MODULES: dict[str, tuple[str, ...]] = {

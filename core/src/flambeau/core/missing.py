@@ -13,7 +13,7 @@ from flambeau.core.plugins import manager
 from flambeau.core.plugins.plugin import Plugin
 
 if TYPE_CHECKING:
-    from flambeau.core.registry import Entry
+    from flambeau.core.entry import Entry
 
 _COMMANDS = {"models": "flambeau models", "weights": "flambeau weights", "datasets": "flambeau datasets"}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from flambeau.core.errors import RegistryError
 
 if TYPE_CHECKING:
-    from flambeau.core.registry import Entry
+    from flambeau.core.entry import Entry
 
 # Shown in terminals and typed in shells, so nothing that either would take for more than a letter.
 # A colon joins the two parts of a weights name.

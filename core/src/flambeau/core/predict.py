@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from flambeau.core.errors import MissingInputError, PredictError, close_names
 from flambeau.core.naming import import_target, names_of
-from flambeau.core.plugins import contributions
+from flambeau.core.plugins.manager import contributions
 from flambeau.core.registry import MODELS, WEIGHTS, Entry
 
 if TYPE_CHECKING:

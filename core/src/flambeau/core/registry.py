@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from flambeau.core import missing
 from flambeau.core.attribution import attribute, note
+from flambeau.core.entry import Entry
 from flambeau.core.errors import AmbiguousNameError, DuplicateNameError, RegistryError, UnknownNameError
 from flambeau.core.naming import address, aliases_of, import_target, same_target, split_name
-from flambeau.core.plugins import manager
+from flambeau.core.plugins import late, manager
 from flambeau.core.plugins.discovery import Snapshot
 from flambeau.core.plugins.plugin import Plugin
 
@@ -32,32 +33,6 @@ __all__ = [
     "RegistryError",
     "UnknownNameError",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One name of a registry.
-
-    Attributes:
-        kind: the registry's kind, such as "models".
-        plugin: name of the plugin it belongs to, the first half of its id.
-        name: its name within the plugin; for weights `model:member`.
-        target: what it stands for: the object, or its address `module:attribute`.
-        info: what is known about it without importing it; the manifest's record where there is one.
-        origin: distribution and version that it comes from, or the module, where no plugin is installed for it.
-    """
-
-    kind: str
-    plugin: str
-    name: str
-    target: Any
-    info: dict[str, Any] = field(default_factory=dict, hash=False)
-    origin: str = ""
-
-    @property
-    def id(self) -> str:
-        """The canonical id, `plugin/name`."""
-        return f"{self.plugin}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +148,7 @@ class Registry:
         """
         found = self._find(name)
         if found is None and self._from_manifests:
-            from flambeau.core.plugins import hooks
-
-            hooks.load_hooks([name.partition("/")[0]] if "/" in name else None)
+            late.load_hooks([name.partition("/")[0]] if "/" in name else None)
             found = self._find(name)
         if found is None:
             entries = self._current().entries.values()

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from flambeau.core.environment import home, overridden
 
 if TYPE_CHECKING:
-    from flambeau.core.weights import Weights
+    from flambeau.core.weights.facts import Weights
 
 
 def weights_of(record: Mapping[str, Any]) -> Weights:
     """The facts that a manifest's record states, as fetching takes them; without preprocessing."""
-    from flambeau.core.weights import Weights
+    from flambeau.core.weights.facts import Weights
 
     return Weights(
         record["url"],
@@ -55,7 +55,7 @@ def cached_path(record: Mapping[str, Any], *, fetched: bool | None = None) -> Pa
     if not (anything_fetched() if fetched is None else fetched):
         return None
     from flambeau.core.hub import cache
-    from flambeau.core.weights.sources import expected_sha256
+    from flambeau.core.weights.files import expected_sha256
 
     path = cache.final_path(url, cache.Expected.of(expected_sha256(weights_of(record)), None), None, None)
     return path if os.path.isfile(path) else None  # noqa: PTH113
@@ -67,7 +67,7 @@ def fetch(record: Mapping[str, Any], *, offline: bool = False) -> Path:
     Raises:
         DownloadError: it could not be fetched or verified; `OfflineError` says where to put it by hand.
     """
-    from flambeau.core.weights.sources import fetch_weights
+    from flambeau.core.weights.files import fetch_weights
 
     with overridden("FLAMBEAU_OFFLINE", "1") if offline else contextlib.nullcontext():
         return fetch_weights(weights_of(record))
@@ -80,7 +80,7 @@ def verify(record: Mapping[str, Any], path: Path) -> None:
         HashMismatchError: with what is expected and what is there.
     """
     from flambeau.core.hub import cache
-    from flambeau.core.weights.sources import expected_sha256
+    from flambeau.core.weights.files import expected_sha256
 
     cache.verify(path, sha256=expected_sha256(weights_of(record)), size=record.get("size"))
 

@@ -56,7 +56,7 @@ def run(words: Sequence[str]) -> int:
 
 def program(words: Sequence[str]) -> Parser:
     """The parser that understands `words`; plugins are looked at only when ours do not suffice."""
-    from flambeau.core import __version__
+    from flambeau.core.version import __version__
 
     parser = Parser(prog="flambeau", description="Models, weights, datasets and kernels of every installed plugin.")
     parser.add_argument("--version", action="version", version=f"flambeau-core {__version__}")
@@ -78,7 +78,7 @@ def program(words: Sequence[str]) -> Parser:
 
 def declared() -> list[Command]:
     """The commands in the manifests of all working plugins, sorted by name."""
-    from flambeau.core.plugins import contributions
+    from flambeau.core.plugins.manager import contributions
 
     commands = [
         Command(record["name"], record.get("help", ""), record["target"], plugin.name)
@@ -114,6 +114,6 @@ def _configure(command: Command, parser: Parser) -> None:
 
 def _add_hooked(group: argparse._SubParsersAction[Parser]) -> None:
     """Let hook modules add commands (`flambeau_cli`)."""
-    from flambeau.core.plugins import run_hook
+    from flambeau.core.plugins.hooks import run_hook
 
     run_hook("flambeau_cli", subparsers=group)

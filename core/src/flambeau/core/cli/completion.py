@@ -115,7 +115,7 @@ def _names(kind: str | None) -> list[str]:
     if kind is None:
         return []
     if kind == "plugins":
-        from flambeau.core.cli.plugins import choose
+        from flambeau.core.cli.plugin_rows import choose
 
         return [plugin.name for plugin in choose()]
     from flambeau.core import registry

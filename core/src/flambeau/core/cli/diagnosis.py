@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
-from flambeau.core import API_VERSION, __version__
-from flambeau.core.cli import plugins
+from flambeau.core.cli import plugin_rows
 from flambeau.core.environment import VARIABLES, flag, home, overridden
 from flambeau.core.errors import PluginWarning
-from flambeau.core.plugins import Plugin
 from flambeau.core.plugins.manager import current_snapshot, owner_of
+from flambeau.core.plugins.plugin import Plugin
+from flambeau.core.version import API_VERSION, __version__
 
 _CREDENTIALS = re.compile(r"(?<=//)[^/@\s]+@")
 
@@ -28,12 +28,12 @@ def diagnose() -> dict[str, Any]:
     """
     with warnings.catch_warnings(), overridden("FLAMBEAU_STRICT_PLUGINS", "0"):
         warnings.simplefilter("ignore", PluginWarning)
-        plugins.load(plugins.choose())
+        plugin_rows.load(plugin_rows.choose())
         checks = _hooked_checks()
         kernels, kernels_error = _kernels()
         facts: dict[str, Any] = {
             "versions": _versions(),
-            "plugins": [_plugin(plugin) for plugin in plugins.choose()],
+            "plugins": [_plugin(plugin) for plugin in plugin_rows.choose()],
             "kernels": kernels,
             "kernels_error": kernels_error,
             "cpu": _cpu() if kernels_error is None else None,
@@ -69,19 +69,19 @@ def _version(*distributions: str) -> str | None:
 
 
 def _plugin(plugin: Plugin) -> dict[str, Any]:
-    return plugins.row(plugin) | {"faults": _faults(plugin) if plugin.state == "ok" else []}
+    return plugin_rows.row(plugin) | {"faults": _faults(plugin) if plugin.state == "ok" else []}
 
 
 def _faults(plugin: Plugin) -> list[str]:
     """What full validation finds in a manifest that reading it quickly let pass."""
-    from flambeau.core.manifest import validate_manifest
+    from flambeau.core.manifest.schema import validate_manifest
 
     manifest = current_snapshot().manifests.get(plugin.name)
     return validate_manifest(manifest) if manifest is not None else []
 
 
 def _hooked_checks() -> list[dict[str, Any]]:
-    from flambeau.core.plugins import run_hook
+    from flambeau.core.plugins.hooks import run_hook
 
     return [
         _check(plugin, result)
@@ -107,7 +107,7 @@ def _check(plugin: str, result: object) -> dict[str, Any]:
 
 def _kernels() -> tuple[list[dict[str, Any]], str | None]:
     try:
-        from flambeau.core.native import status
+        from flambeau.core.native.report import status
 
         return status(), None
     except (ImportError, OSError) as error:  # torch is absent, or its libraries do not load
@@ -175,4 +175,4 @@ def _problems(facts: dict[str, Any], checks: list[dict[str, Any]]) -> list[dict[
 def _rebuild(package: str) -> str:
     owner = owner_of(package)
     again = "rebuild it with flambeau/kernel.h, see `flambeau.core.native.include_dir()`"
-    return f"{again}; or: {plugins.reinstall(owner.distribution)}" if owner else again
+    return f"{again}; or: {plugin_rows.reinstall(owner.distribution)}" if owner else again

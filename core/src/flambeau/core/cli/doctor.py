@@ -20,7 +20,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from flambeau.core.cli import plugins
+from flambeau.core.cli import plugin_rows
 from flambeau.core.cli.kernels import show_operators
 from flambeau.core.cli.output import print_json, size
 from flambeau.core.cli.parser import Parser, add_json
@@ -42,16 +42,14 @@ def run(arguments: argparse.Namespace) -> int:
         print_json(facts)
     else:
         _print(facts)
-    if any(plugin["state"] in plugins.FAULTY for plugin in facts["plugins"]):
-        return plugins.BROKEN
+    if any(plugin["state"] in plugin_rows.FAULTY for plugin in facts["plugins"]):
+        return plugin_rows.BROKEN
     return int(bool(facts["problems"]))
 
 
 def _print(facts: dict[str, Any]) -> None:
     versions, cpu, cache = facts["versions"], facts["cpu"], facts["cache"]
-    _say(
-        f"flambeau-core {versions['flambeau-core']} (plugin interface {versions['api']}), Python {versions['python']}"
-    )
+    _say(f"flambeau-core {versions['flambeau-core']} (plugin interface {versions['api']}), Python {versions['python']}")
     processor = f", {cpu['capability']}, {cpu['threads']} threads" if cpu else ""
     _say(f"torch {versions['torch'] or 'not installed'}, {versions['platform']}{processor}")
     _section("plugins", [_plugin(plugin) for plugin in facts["plugins"]])
@@ -87,7 +85,7 @@ def _say(text: str) -> None:
 
 def _plugin(plugin: dict[str, Any]) -> str:
     origin = f"{plugin['distribution']} {plugin['version']}{', in place' if plugin['editable'] else ''}"
-    provides = plugins.show_counts(plugin["provides"])
+    provides = plugin_rows.show_counts(plugin["provides"])
     return f"{plugin['name']} ({origin}): {plugin['state']}{f', {provides}' if provides else ''}"
 
 

@@ -41,7 +41,7 @@ def configure(parser: Parser) -> None:
 
 def run_status(arguments: argparse.Namespace) -> int:
     """Load each library and print who serves its operators."""
-    from flambeau.core.native import status
+    from flambeau.core.native.report import status
 
     print_table(status(), COLUMNS, as_json=arguments.json, nothing="no installed plugin has native kernels")
     return 0

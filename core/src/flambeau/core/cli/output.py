@@ -100,7 +100,9 @@ def print_outcomes(rows: Sequence[Row], columns: Sequence[Column], *, as_json: b
 
     Args:
         rows: with "id", "state" and "detail"; those whose state is "failed" are failures.
-        columns, as_json, nothing: as for `print_table`. JSON has all rows.
+        columns: what people see of a row.
+        as_json: print a JSON array of all rows, failures among them.
+        nothing: what to tell people when there are no rows.
     """
     failed = [] if as_json else [row for row in rows if row["state"] == "failed"]
     if len(failed) < len(rows) or not rows:

@@ -11,7 +11,7 @@ from flambeau.core.errors import CommandError
 from flambeau.core.terminal import printable
 
 if TYPE_CHECKING:
-    from flambeau.core.registry import Entry
+    from flambeau.core.entry import Entry
 
 
 def add_bibtex(parser: argparse.ArgumentParser) -> None:

@@ -49,7 +49,7 @@ def listed(registry: Registry, arguments: argparse.Namespace) -> list[Entry]:
         As `select`.
     """
     if arguments.all:
-        from flambeau.core.plugins import load_hooks
+        from flambeau.core.plugins.hooks import load_hooks
 
         load_hooks()
     return select(registry, arguments.names, plugin=arguments.plugin)
@@ -86,7 +86,7 @@ def select(registry: Registry, patterns: Sequence[str] = (), *, plugin: str | No
 
 def _expect_plugin(name: str) -> None:
     """Say why nothing is of a plugin, unless it simply has nothing of the kind."""
-    from flambeau.core.plugins import get_plugin
+    from flambeau.core.plugins.manager import get_plugin
 
     plugin = get_plugin(name)
     if plugin.state != "ok":

@@ -80,7 +80,7 @@ def run_path(arguments: argparse.Namespace) -> int:
 
 def run_purge(arguments: argparse.Namespace) -> int:
     """Remove cached files and say how much room that made."""
-    from flambeau.core.hub import purge
+    from flambeau.core.hub.cache import purge
 
     ways = [bool(arguments.names), arguments.all, arguments.partial or arguments.older_than is not None]
     if sum(ways) != 1:

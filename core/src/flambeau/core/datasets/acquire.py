@@ -89,7 +89,7 @@ def _warn(message: str) -> None:
 
 
 def _unpack(file: DatasetFile, folder: Path, stamps: Stamps) -> None:
-    from flambeau.core.hub import extract_archive
+    from flambeau.core.hub.archives import extract_archive
 
     if file.contents:
         # They are not as they should be, and a mark that this archive was unpacked here once would hide that.
@@ -151,11 +151,9 @@ def _staged(file: DatasetFile, info: DatasetInfo, root: Path) -> Path:
 
 
 def _bring(file: DatasetFile, url: str, mirrors: tuple[str, ...], staged: Path) -> None:
-    from flambeau.core import hub
+    from flambeau.core.hub.fetching import fetch
 
-    found = hub.fetch(
-        url, sha256=file.sha256, size=file.size, mirrors=mirrors, root=staged.parent, filename=staged.name
-    )
+    found = fetch(url, sha256=file.sha256, size=file.size, mirrors=mirrors, root=staged.parent, filename=staged.name)
     if found != staged:  # a file that an installed package carries, say, which has to stay where it is
         staged.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(found, staged)

@@ -196,7 +196,7 @@ def _located(name: str | DatasetInfo, root: str | Path | None) -> tuple[DatasetI
     info = next((facts for facts in reversed(_stand_ins) if facts.name == info.name), info)
     if root is not None:
         return info, Path(root).expanduser()
-    from flambeau.core.hub import cache_dir
+    from flambeau.core.hub.cache import cache_dir
 
     owner = [] if isinstance(name, DatasetInfo) else [DATASETS.entry(name).plugin]
     return info, cache_dir("datasets", *owner, info.name)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         verify as verify,
     )
     from flambeau.core.hub.fetching import fetch as fetch
-    from flambeau.core.hub.publishing import push as push
+    from flambeau.core.weights.publishing import push as push
 # isort: on
 
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -42,7 +42,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "archives": ("extract_archive",),
         "cache": ("cache_dir", "cached", "purge", "verify"),
         "fetching": ("fetch",),
-        "publishing": ("push",),
+        "flambeau.core.weights.publishing": ("push",),
         "flambeau.core.errors": (
             "DiskFullError", "DownloadError", "GatedError", "HashMismatchError", "HubError", "HubWarning",
             "OfflineError", "UnsafeArchiveError",

@@ -15,15 +15,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from flambeau.core import API_VERSION
 from flambeau.core.errors import ManifestError
 from flambeau.core.files import write_atomic
 from flambeau.core.manifest.reading import MANIFEST_NAME, SCHEMA_VERSION, parse_manifest
 from flambeau.core.manifest.schema import validate_manifest
 from flambeau.core.naming import address, home_module
+from flambeau.core.version import API_VERSION
 
 if TYPE_CHECKING:
-    from flambeau.core.native import KernelLibrary
+    from flambeau.core.native.library import KernelLibrary
 
 # Hand-written keys first, in this order; then other hand-written keys; then the tables.
 HEAD = ("schema", "plugin", "api", "requires", "home_page", "hooks", "conformance", "commands", "predictors")
@@ -185,7 +185,7 @@ def _importable(name: str, target: object) -> str:
 
 
 def _libraries(package: str) -> list[KernelLibrary]:
-    from flambeau.core.native import LIBRARIES
+    from flambeau.core.native.library import LIBRARIES
 
     return [one for one in LIBRARIES if one.package == package or one.package.startswith(f"{package}.")]
 
@@ -198,7 +198,7 @@ def _kernels(package: str) -> list[dict[str, Any]]:
 
 def _check_enums(package: str, modules: list[ModuleType], records: list[dict[str, Any]]) -> None:
     """An enum that no model names would be found by nobody: say so instead of leaving it out."""
-    from flambeau.core.weights import WeightsEnum
+    from flambeau.core.weights.enums import WeightsEnum
 
     registered = {record["enum"] for record in records}
     for module in modules:

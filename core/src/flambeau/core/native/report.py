@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.core.native.library import LIBRARIES, KernelLibrary
+from flambeau.core.plugins.hooks import run_hook
+from flambeau.core.plugins.manager import contributions
 
 
 def status() -> list[dict[str, Any]]:
@@ -17,8 +19,6 @@ def status() -> list[dict[str, Any]]:
         or python), `reason` (why no better tier serves, or empty), `threads` (torch, openmp or none) and `operators`:
         names with their own `provider` and `triton` target where they are registered in this process, else None.
     """
-    from flambeau.core.plugins import contributions, run_hook
-
     run_hook("flambeau_kernels")  # a library joins LIBRARIES when it is declared
     known = {(library.package, library.stem) for library in LIBRARIES}
     for _, record in contributions("kernels"):

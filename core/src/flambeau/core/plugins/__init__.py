@@ -6,37 +6,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from flambeau.core.errors import PluginError, PluginWarning
-from flambeau.core.plugins.hooks import load_hooks, load_plugin, plugin_manager, run_hook
-from flambeau.core.plugins.manager import contributions, discover, get_plugin, manifest_of
-from flambeau.core.plugins.plugin import Plugin
+from flambeau.core.exports import lazy_exports
 
 if TYPE_CHECKING:
+    from flambeau.core.errors import PluginError as PluginError
+    from flambeau.core.errors import PluginWarning as PluginWarning
     from flambeau.core.hookspecs import hookimpl as hookimpl
     from flambeau.core.hookspecs import hookspec as hookspec
+    from flambeau.core.plugins.hooks import load_hooks as load_hooks
+    from flambeau.core.plugins.hooks import load_plugin as load_plugin
+    from flambeau.core.plugins.hooks import plugin_manager as plugin_manager
+    from flambeau.core.plugins.hooks import run_hook as run_hook
+    from flambeau.core.plugins.manager import contributions as contributions
+    from flambeau.core.plugins.manager import discover as discover
+    from flambeau.core.plugins.manager import get_plugin as get_plugin
+    from flambeau.core.plugins.manager import manifest_of as manifest_of
+    from flambeau.core.plugins.plugin import Plugin as Plugin
 
-__all__ = [
-    "Plugin",
-    "PluginError",
-    "PluginWarning",
-    "contributions",
-    "discover",
-    "get_plugin",
-    "hookimpl",
-    "hookspec",
-    "load_hooks",
-    "load_plugin",
-    "manifest_of",
-    "plugin_manager",
-    "run_hook",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name in ("hookimpl", "hookspec"):  # pluggy takes 20 ms, which listings need not pay
-        from flambeau.core import hookspecs
-
-        return getattr(hookspecs, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "flambeau.core.errors": ("PluginError", "PluginWarning"),
+        "flambeau.core.hookspecs": ("hookimpl", "hookspec"),  # pluggy takes 20 ms, which listings need not pay
+        "hooks": ("load_hooks", "load_plugin", "plugin_manager", "run_hook"),
+        "manager": ("contributions", "discover", "get_plugin", "manifest_of"),
+        "plugin": ("Plugin",),
+    },
+)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from flambeau.core import API_VERSION
 from flambeau.core.environment import config_path, read_config
 from flambeau.core.errors import ConfigError, ManifestError, PluginError
 from flambeau.core.manifest.reading import SCHEMA_VERSION, check_head, check_tables, parse_manifest
@@ -19,6 +18,7 @@ from flambeau.core.packages import package_folders
 from flambeau.core.plugins.distributions import Declaration, declarations, version_of
 from flambeau.core.plugins.plugin import NAME_PATTERN, Plugin
 from flambeau.core.plugins.requirements import satisfies
+from flambeau.core.version import API_VERSION
 
 
 @dataclass(frozen=True)

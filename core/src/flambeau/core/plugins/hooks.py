@@ -7,6 +7,8 @@ import threading
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from flambeau.core import registry
+from flambeau.core.attribution import attributed_to
 from flambeau.core.errors import PluginError
 from flambeau.core.plugins import manager
 from flambeau.core.plugins.plugin import Plugin
@@ -104,8 +106,6 @@ def run_hook(name: str, **arguments: Any) -> list[tuple[str, Any]]:
 def forget() -> None:
     """Unregister all hooks and what they registered, so that the next need loads them again."""
     global _manager
-    from flambeau.core import registry
-
     with _lock:
         _manager = None
         _loaded.clear()
@@ -113,9 +113,6 @@ def forget() -> None:
 
 
 def _load(plugin: Plugin) -> None:
-    from flambeau.core import registry
-    from flambeau.core.attribution import attributed_to
-
     with attributed_to(plugin) as changes:
         try:
             implementations = _import(plugin.hooks or "")
@@ -145,8 +142,6 @@ def _call(plugin: str, hook: str, arguments: dict[str, Any]) -> list[Any]:
 
 
 def _drop(name: str, error: BaseException) -> None:
-    from flambeau.core import registry
-
     with _lock:
         hooks = plugin_manager()
         if hooks.has_plugin(name):

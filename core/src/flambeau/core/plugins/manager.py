@@ -11,6 +11,7 @@ from typing import Any
 
 from flambeau.core.environment import flag
 from flambeau.core.errors import PluginError, PluginWarning, close_names
+from flambeau.core.plugins import late
 from flambeau.core.plugins.discovery import Snapshot, scan
 from flambeau.core.plugins.plugin import FIRST_PARTY, Plugin, install_command
 
@@ -35,9 +36,7 @@ def discover(*, refresh: bool = False) -> dict[str, Plugin]:
         ConfigError: the configuration file is damaged.
     """
     if refresh:
-        from flambeau.core.plugins import hooks
-
-        hooks.forget()
+        late.forget_hooks()
         refresh_snapshot()
     return dict(reported_snapshot().plugins)
 

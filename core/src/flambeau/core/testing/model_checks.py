@@ -18,8 +18,8 @@ from flambeau.core.testing.comparing import difference, mapped, require_equal, t
 from flambeau.core.testing.model_subject import ModelSubject
 from flambeau.core.testing.results import Catalogue, CheckFailed, NotApplicable
 from flambeau.core.weights import Weights, empty_parameters, get_model, get_weight
+from flambeau.core.weights.files import expected_sha256
 from flambeau.core.weights.pretrained import architecture_only
-from flambeau.core.weights.sources import expected_sha256
 
 # Rows of a batch may be computed by other kernels than a single row, with other orders of summation.
 RTOL, ATOL = 1e-3, 1e-4

@@ -30,7 +30,7 @@ class PluginSubject:
     """One installed plugin."""
 
     def __init__(self, name: str, provided: Provision) -> None:
-        from flambeau.core.plugins import get_plugin
+        from flambeau.core.plugins.manager import get_plugin
 
         self.name = name
         self.plugin = get_plugin(name)
@@ -43,7 +43,7 @@ class PluginSubject:
         Raises:
             NotApplicable: it has hooks alone.
         """
-        from flambeau.core.manifest import read_manifest
+        from flambeau.core.manifest.reading import read_manifest
 
         if self.plugin.manifest_path is None:
             raise NotApplicable("the plugin has no manifest.")
@@ -104,7 +104,7 @@ def bind_plugin(name: str, *, samples: object | None = None, level: Level = "def
 @CHECKS.check("manifest-valid")
 def _manifest_valid(subject: PluginSubject) -> None:
     """The manifest fits the schema in every part."""
-    from flambeau.core.manifest import validate_manifest
+    from flambeau.core.manifest.schema import validate_manifest
 
     if faults := validate_manifest(subject.manifest):
         raise CheckFailed("; ".join(faults[:5]))
@@ -140,7 +140,7 @@ def _references(subject: PluginSubject) -> None:
 @CHECKS.check("loads-alone")
 def _loads_alone(subject: PluginSubject) -> None:
     """With every other plugin switched off it loads, and each of its modules imports."""
-    from flambeau.core.plugins import discover
+    from flambeau.core.plugins.manager import discover
 
     others = ",".join(name for name in discover() if name != subject.name and "@" not in name)
     environment = {**os.environ, "FLAMBEAU_DISABLE_PLUGINS": others, "FLAMBEAU_STRICT_PLUGINS": "1"}

@@ -61,7 +61,7 @@ def _chosen(config: pytest.Config) -> list[str]:
     names: list[str] = config.getoption(_OPTION)
     if not names:
         return []
-    from flambeau.core.plugins import discover
+    from flambeau.core.plugins.manager import discover
 
     found = {name: plugin.state for name, plugin in discover().items()}
     usable = [name for name, state in found.items() if state == "ok"]

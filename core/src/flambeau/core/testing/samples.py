@@ -137,8 +137,8 @@ def provision(source: object | None, plugin: str) -> Provision:
 
 
 def _declared_module(plugin: str) -> str | None:
-    from flambeau.core.manifest import read_manifest
-    from flambeau.core.plugins import discover
+    from flambeau.core.manifest.reading import read_manifest
+    from flambeau.core.plugins.manager import discover
 
     found = discover().get(plugin)
     if found is None or found.manifest_path is None:

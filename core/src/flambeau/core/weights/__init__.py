@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from flambeau.core.weights.catalogue import list_weights as list_weights
     from flambeau.core.weights.catalogue import register_model as register_model
     from flambeau.core.weights.construction import empty_parameters as empty_parameters
-    from flambeau.core.weights.enums import Weights as Weights
     from flambeau.core.weights.enums import WeightsEnum as WeightsEnum
+    from flambeau.core.weights.facts import Weights as Weights
     from flambeau.core.weights.legacy import legacy_weights as legacy_weights
     from flambeau.core.weights.loading import LoadReport as LoadReport
     from flambeau.core.weights.loading import load_into as load_into
@@ -45,7 +45,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "register_model",
         ),
         "construction": ("empty_parameters",),
-        "enums": ("Weights", "WeightsEnum"),
+        "enums": ("WeightsEnum",),
+        "facts": ("Weights",),
         "flambeau.core.errors": ("CheckpointError", "MissingCheckpointError", "UnsafeCheckpointError"),
         "legacy": ("legacy_weights",),
         "loading": ("LoadReport", "load_into", "load_state_dict"),

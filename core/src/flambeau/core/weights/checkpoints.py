@@ -35,7 +35,7 @@ from torch import Tensor
 
 from flambeau.core.errors import CheckpointError, UnsafeCheckpointError
 from flambeau.core.naming import import_target
-from flambeau.core.weights.enums import Format
+from flambeau.core.weights.facts import Format
 from flambeau.core.weights.torch_records import READER_ERRORS, check_records
 
 FileFormat = Literal["torch", "torch-legacy", "torch-in-zip", "safetensors", "tar", "pickle", "torchscript", "unknown"]
@@ -144,7 +144,8 @@ def _zip_format(path: Path) -> FileFormat:
 
 def unpack(path: Path) -> Path:
     """The one file in a zip, unpacked beneath the cache once for each content of the zip."""
-    from flambeau.core.hub import cache_dir, extract_archive
+    from flambeau.core.hub.archives import extract_archive
+    from flambeau.core.hub.cache import cache_dir
 
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""What is known about a set of pretrained parameters, and enums that name them.
+"""Enums that name pretrained parameters, and what a member can do.
 
 ::
 
@@ -12,81 +12,15 @@ Nothing here imports torch: a listing reads facts; the file is fetched and opene
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from flambeau.core.errors import UnknownMemberError, close_names
-from flambeau.core.weights.transforms import resolved, same_transforms
+from flambeau.core.errors import UnknownMemberError, UnknownNameError, close_names
+from flambeau.core.weights.facts import Format, Weights, looks_like_a_file
 
 if TYPE_CHECKING:
     import torch
-
-# How the names of checkpoint files end; no name of weights does.
-CHECKPOINT_SUFFIXES = (".bin", ".ckpt", ".pt", ".pth", ".safetensors", ".tar", ".zip")
-
-Format = Literal["auto", "torch", "torch-legacy", "torch-in-zip", "safetensors"]
-
-
-class _Transforms:
-    """The field `transforms`: holds what was given, shows what it stands for."""
-
-    def __get__(self, weights: Any, owner: type | None = None) -> Callable[..., Any]:
-        if weights is None:
-            raise AttributeError("transforms")  # so that `dataclass` sees a field without a default
-        return resolved(weights.__dict__["transforms"])
-
-    def __set__(self, weights: Any, value: Callable[..., Any]) -> None:
-        weights.__dict__["transforms"] = value
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Weights:
-    """One file of pretrained parameters and what is known about it.
-
-    Two of them are equal when url, meta and transforms are; partials are compared by function and arguments.
-
-    Attributes:
-        url: where the file is: http(s), `hf://owner/name/file[@revision]`, or `package:pkg/path` inside a wheel.
-        transforms: makes the matching preprocessing when called, usually a `functools.partial` or a `lazy(...)`.
-        meta: labels, metrics, licence, recipe, number of parameters and the like.
-        sha256: hexadecimal digest of the file, or its first 8 digits or more.
-        size: bytes.
-        mirrors: further URLs, tried in order after `url`.
-        format: what the file holds; "auto" looks at its first bytes. A file of another format is refused.
-        safe_globals: `"module:name"` of classes this checkpoint needs beyond tensors and plain containers.
-    """
-
-    url: str
-    if TYPE_CHECKING:  # a descriptor without a default, which type checkers take for a default
-        transforms: Callable[..., Any]
-    else:
-        transforms: Callable[..., Any] = _Transforms()
-    meta: dict[str, Any] = field()
-    sha256: str | None = field(default=None, kw_only=True)
-    size: int | None = field(default=None, kw_only=True)
-    mirrors: tuple[str, ...] = field(default=(), kw_only=True)
-    format: Format = field(default="auto", kw_only=True)
-    safe_globals: tuple[str, ...] = field(default=(), kw_only=True)
-
-    @property
-    def declared_transforms(self) -> Callable[..., Any]:
-        """`transforms` as it was written, without importing anything."""
-        return self.__dict__["transforms"]  # type: ignore[no-any-return]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Weights):
-            return NotImplemented
-        if self.url != other.url or self.meta != other.meta:
-            return False
-        return same_transforms(self.declared_transforms, other.declared_transforms)
-
-    def __hash__(self) -> int:
-        return hash(self.url)
-
-    def __repr__(self) -> str:
-        return f"Weights({self.url!r}, {self.declared_transforms!r}, meta with {len(self.meta)} entries)"
 
 
 class WeightsEnum(Enum):
@@ -112,15 +46,24 @@ class WeightsEnum(Enum):
         if isinstance(obj, str):
             if ":" not in obj or looks_like_a_file(obj):
                 return cls._named(obj)
-            from flambeau.core.weights.catalogue import get_weight
-
-            obj = get_weight(obj)
-            if isinstance(obj, cls):
-                return obj
+            return cls._registered(obj)
         if isinstance(obj, PurePath):
             return cls._named(str(obj))
         received = repr(obj) if isinstance(obj, Enum) else type(obj).__name__
         raise TypeError(f"Invalid Weight class provided; expected {cls.__name__} but received {received}.")
+
+    @classmethod
+    def _registered(cls, name: str) -> Self:
+        """The member that a registered name, `plugin/model:MEMBER`, stands for."""
+        from flambeau.core.registry import MODELS, WEIGHTS
+
+        model, _, member = name.rpartition(":")
+        if model in MODELS and MODELS.info(model).get("weights") == f"{cls.__module__}:{cls.__qualname__}":
+            return cls._named(member)
+        found = WEIGHTS.resolve(name)
+        if isinstance(found, cls):
+            return found
+        raise TypeError(f"Invalid Weight class provided; expected {cls.__name__} but received {found!r}.")
 
     @classmethod
     def _named(cls, name: str) -> Self:
@@ -130,8 +73,8 @@ class WeightsEnum(Enum):
         if looks_like_a_file(name):
             raise UnknownMemberError(
                 f"{name!r} is a file and no member of {cls.__name__}. To build a model with the file: "
-                f"get_model(NAME, weights={name!r}); to load it into a module: load_into(module, {name!r}); both are in "
-                "flambeau.core."
+                f"get_model(NAME, weights={name!r}); to load it into a module: load_into(module, {name!r}); both are "
+                "in flambeau.core."
             )
         near = close_names(name.rpartition(".")[2], cls.__members__)
         hint = f" Close names: {', '.join(near)}." if near else ""
@@ -205,7 +148,7 @@ class WeightsEnum(Enum):
         Raises:
             DownloadError: it could not be fetched, or not verified.
         """
-        from flambeau.core.weights.sources import fetch_weights
+        from flambeau.core.weights.files import fetch_weights
 
         return fetch_weights(self._facts, progress=progress, check_hash=check_hash, root=root, filename=filename)
 
@@ -215,8 +158,8 @@ class WeightsEnum(Enum):
         Raises:
             HashMismatchError: the bytes are not those that were published.
         """
-        from flambeau.core.hub import verify
-        from flambeau.core.weights.sources import expected_sha256
+        from flambeau.core.hub.cache import verify
+        from flambeau.core.weights.files import expected_sha256
 
         path = self.fetch()
         verify(path, sha256=expected_sha256(self._facts), size=self.size)
@@ -264,9 +207,17 @@ class WeightsEnum(Enum):
         Raises:
             UnknownNameError: no registered model declares this enum.
         """
-        from flambeau.core.weights.catalogue import model_of
+        from flambeau.core.registry import MODELS
 
-        return model_of(self)(weights=self, **config)
+        target = f"{type(self).__module__}:{type(self).__qualname__}"
+        model = next((entry.id for entry in MODELS.entries() if entry.info.get("weights") == target), None)
+        if model is None:
+            raise UnknownNameError(
+                f"no registered model has the weights {type(self).__name__}; register its builder with "
+                "register_model()."
+            )
+        built: torch.nn.Module = MODELS.resolve(model)(weights=self, **config)
+        return built
 
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         # By name: the default pickles the value, with its labels, and needs equal partials to find the member again.
@@ -280,11 +231,6 @@ class WeightsEnum(Enum):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}.{self._name_}"
-
-
-def looks_like_a_file(name: str) -> bool:
-    """Whether somebody who names weights means a checkpoint of their own: by its path or its address."""
-    return "://" in name or name.lower().endswith(CHECKPOINT_SUFFIXES) or PurePath(name).is_absolute()
 
 
 def member_aliases(member: WeightsEnum) -> list[str]:

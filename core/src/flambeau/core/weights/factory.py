@@ -9,9 +9,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flambeau.core.errors import CheckpointError, UnknownNameError
+from flambeau.core.hub import fetching
 from flambeau.core.registry import MODELS
-from flambeau.core.weights.catalogue import annotated_enums
-from flambeau.core.weights.enums import WeightsEnum, looks_like_a_file
+from flambeau.core.weights.annotations import annotated_enums
+from flambeau.core.weights.enums import WeightsEnum
+from flambeau.core.weights.facts import looks_like_a_file
 from flambeau.core.weights.pretrained import build_with_weights
 from flambeau.core.weights.sources import repository_file
 from flambeau.core.weights.surgery import replace_inputs, replace_outputs
@@ -19,7 +21,7 @@ from flambeau.core.weights.surgery import replace_inputs, replace_outputs
 if TYPE_CHECKING:
     from torch import nn
 
-    from flambeau.core.weights.catalogue import Catalogue
+    from flambeau.core.weights.index import Index
 
 
 class _Name(str):
@@ -33,7 +35,7 @@ class _Name(str):
 REPOSITORY_CONFIG = "flambeau.json"
 
 
-def build_adapted(catalogue: Catalogue, name: str, config: dict[str, Any]) -> nn.Module:
+def build_adapted(catalogue: Index, name: str, config: dict[str, Any]) -> nn.Module:
     """What `get_model` does.
 
     Raises:
@@ -77,9 +79,7 @@ def _takes(builder: Callable[..., Any], argument: str) -> bool:
 
 def _from_repository(name: str, config: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """The registered model that a repository is of, and its configuration with the repository's weights."""
-    from flambeau.core import hub
-
-    path = hub.fetch(repository_file(name, REPOSITORY_CONFIG))
+    path = fetching.fetch(repository_file(name, REPOSITORY_CONFIG))
     try:
         described = json.loads(path.read_text(encoding="utf-8"))
         model, arguments = described["model"], dict(described.get("arguments", {}))
@@ -95,14 +95,14 @@ def _from_repository(name: str, config: dict[str, Any]) -> tuple[str, dict[str, 
     return model, {"weights": name, **arguments, **config}
 
 
-def _declared(catalogue: Catalogue, name: str) -> dict[str, Any]:
+def _declared(catalogue: Index, name: str) -> dict[str, Any]:
     """What the builder was registered with, by its code, which a manifest may be behind of."""
     entry = catalogue.model_entry(name)
     registered = {other.id: other.info for other in MODELS.registrations()}
     return registered.get(entry.id, entry.info)
 
 
-def _weights(catalogue: Catalogue, name: str, builder: Callable[..., Any], weights: Any) -> Any:
+def _weights(catalogue: Index, name: str, builder: Callable[..., Any], weights: Any) -> Any:
     """A member where `weights` names one, its name where the builder knows which, else what it is: path, URL, None."""
     if not isinstance(weights, str) or "://" in weights or weights.startswith(("hf:", "package:")):
         return weights

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from flambeau.core.weights.catalogue import annotated_weights
+from flambeau.core.weights.annotations import annotated_weights
 
 P = ParamSpec("P")
 R = TypeVar("R")

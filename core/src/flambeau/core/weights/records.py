@@ -6,7 +6,8 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from flambeau.core.weights.enums import Weights, WeightsEnum, member_aliases
+from flambeau.core.weights.enums import WeightsEnum, member_aliases
+from flambeau.core.weights.facts import Weights
 from flambeau.core.weights.transforms import LazyTransforms
 
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flambeau.core.errors import MissingCheckpointError
-from flambeau.core.weights.enums import CHECKPOINT_SUFFIXES, Format, Weights, WeightsEnum
+from flambeau.core.errors import MissingCheckpointError, close_names
+from flambeau.core.weights.enums import WeightsEnum
+from flambeau.core.weights.facts import CHECKPOINT_SUFFIXES, Format, Weights
+from flambeau.core.weights.files import fetch_weights
+from flambeau.core.weights.index import get_weight
 
 if TYPE_CHECKING:
     Source = str | os.PathLike[str] | WeightsEnum | Weights
 
-logger = logging.getLogger(__name__)
-
-# `resnet50-0676ba61.pth`: upstream puts the first digits of the SHA-256 into the file's name.
-_NAMED_HASH = re.compile(r"-([0-9a-f]{8,64})\.")
-_DATE = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
-_NON_COMMERCIAL = re.compile(r"\bnc\b|non-?commercial", re.IGNORECASE)
 _SAFETENSORS_FILE = "model.safetensors"
 
 
@@ -32,64 +27,6 @@ class Checkpoint:
     format: Format = "auto"
     safe_globals: tuple[str, ...] = ()
     trust: bool = False
-
-
-def named_hash(file: str) -> str | None:
-    """The digits of the SHA-256 in a file's name, None where it carries none.
-
-    A date such as `-20240131.` has the same form; it is no hash.
-
-    Example:
-        >>> named_hash("resnet50-0676ba61.pth"), named_hash("tagger-20240131.pt")
-        ('0676ba61', None)
-    """
-    match = _NAMED_HASH.search(file)
-    return match[1] if match and not _DATE.fullmatch(match[1]) else None
-
-
-def expected_sha256(weights: Weights) -> str | None:
-    """The digest a file must have, or its first digits: as stated, else from the file's name."""
-    return weights.sha256 or named_hash(weights.url.rpartition("/")[2])
-
-
-def fetch_weights(
-    weights: Weights,
-    *,
-    progress: bool = True,
-    check_hash: bool = True,
-    root: str | os.PathLike[str] | None = None,
-    filename: str | None = None,
-) -> Path:
-    """The file of some weights, downloaded and verified if need be.
-
-    Raises:
-        DownloadError: it could not be fetched, or not verified.
-    """
-    from flambeau.core import hub
-
-    digest = expected_sha256(weights) if check_hash else None
-    folder = Path(root) if root is not None else None
-    _tell_license(weights, digest, filename, folder)
-    return hub.fetch(
-        weights.url,
-        sha256=digest,
-        size=weights.size,
-        filename=filename,
-        root=folder,
-        mirrors=weights.mirrors,
-        progress=progress,
-    )
-
-
-def _tell_license(weights: Weights, digest: str | None, filename: str | None, folder: Path | None) -> None:
-    """Say once, when the file is first fetched, that its use is restricted."""
-    from flambeau.core import hub
-
-    license = str(weights.meta.get("license") or "")
-    if _NON_COMMERCIAL.search(license.replace("_", "-")) is None:
-        return
-    if hub.cached(weights.url, sha256=digest, filename=filename, root=folder) is None:
-        logger.info("%s is licensed %s: no commercial use.", weights.url.rpartition("/")[2], license)
 
 
 def is_remote(source: object) -> bool:
@@ -160,8 +97,6 @@ def repository_file(repository: str, file: str) -> str:
 
 
 def _registered(name: str) -> Weights:
-    from flambeau.core.weights.catalogue import get_weight
-
     path = Path(name)
     if path.suffix.lower() in CHECKPOINT_SUFFIXES or path.is_absolute():  # no name looks like this
         raise MissingCheckpointError(f"no checkpoint at {path}{_nearby(path)}")
@@ -169,8 +104,6 @@ def _registered(name: str) -> Weights:
 
 
 def _nearby(path: Path) -> str:
-    from flambeau.core.errors import close_names
-
     if not path.parent.is_dir():
         return f"; the folder {path.parent} does not exist. Check the path."
     names = close_names(path.name, (child.name for child in path.parent.iterdir()))

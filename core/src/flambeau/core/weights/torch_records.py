@@ -125,7 +125,7 @@ def check_records(path: Path) -> bool:
         have = record.file_size if record else 0
         if have < wanted:
             raise CheckpointError(
-                f"{path}: the file is damaged: its record data/{key} has {have:,} bytes, expected {wanted:,}; remove it "
-                "and fetch it again."
+                f"{path}: the file is damaged: its record data/{key} has {have:,} bytes, expected {wanted:,}; remove "
+                "it and fetch it again."
             )
     return all(records[f"{folder}data/{key}"].compress_type == zipfile.ZIP_STORED for key in sizes.bytes)

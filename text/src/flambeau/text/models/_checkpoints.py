@@ -35,7 +35,7 @@ def read_state(checkpoint: Any, dl_kwargs: Mapping[str, Any] | None) -> Mapping[
         raise TypeError(f"dl_kwargs has {', '.join(unknown)}; expected only {', '.join(_OPTIONS)}.")
     from flambeau.core.weights import Weights
     from flambeau.core.weights.checkpoints import read_checkpoint
-    from flambeau.core.weights.sources import fetch_weights
+    from flambeau.core.weights.files import fetch_weights
 
     device = options.pop("map_location", None) or "cpu"
     if "://" in checkpoint:

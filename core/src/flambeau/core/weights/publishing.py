@@ -18,12 +18,16 @@ from flambeau.core.environment import flag
 from flambeau.core.errors import HubError, OfflineError
 from flambeau.core.files import replace, write_atomic
 from flambeau.core.hub.temporary_files import claim, release
+from flambeau.core.registry import MODELS
+from flambeau.core.weights.catalogue import get_model
+from flambeau.core.weights.enums import WeightsEnum
+from flambeau.core.weights.records import transforms_record
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from flambeau.core.registry import Entry
-    from flambeau.core.weights import Weights, WeightsEnum
+    from flambeau.core.entry import Entry
+    from flambeau.core.weights.facts import Weights
 
 
 def push(
@@ -57,8 +61,6 @@ def push(
         OfflineError: the network is switched off.
         HubError: `huggingface_hub` is not installed, or the upload was refused.
     """
-    from flambeau.core.registry import MODELS
-
     entry, arguments = MODELS.entry(name), dict(arguments or {})
     config = _config(entry, arguments, weights)
     _check_same_shape(model, entry.id, arguments)
@@ -74,9 +76,6 @@ def push(
 
 
 def _config(entry: Entry, arguments: Mapping[str, Any], weights: Weights | WeightsEnum | None) -> str:
-    from flambeau.core.weights.enums import WeightsEnum
-    from flambeau.core.weights.records import transforms_record
-
     config: dict[str, Any] = {"model": entry.id, "arguments": arguments}
     if weights is not None:
         facts: Weights = weights.value if isinstance(weights, WeightsEnum) else weights
@@ -90,8 +89,6 @@ def _config(entry: Entry, arguments: Mapping[str, Any], weights: Weights | Weigh
 
 
 def _check_same_shape(model: nn.Module, name: str, arguments: Mapping[str, Any]) -> None:
-    from flambeau.core.weights import get_model
-
     mine, theirs = ({key: tuple(tensor.shape) for key, tensor in module.state_dict().items()}
                     for module in (model, get_model(name, **arguments)))  # fmt: skip
     different = sorted(key for key in mine.keys() | theirs.keys() if mine.get(key) != theirs.get(key))
@@ -132,8 +129,6 @@ def _separate(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _card(entry: Entry, config: Mapping[str, Any], repository: str) -> str:
-    from flambeau.core.registry import MODELS
-
     meta = config.get("meta", {})
     head = {"library_name": "flambeau", "pipeline_tag": entry.info.get("task"), "license": meta.get("license")}
     about = (inspect.getdoc(MODELS.resolve(entry.id)) or entry.id).partition("\nArgs:")[0].strip()
