@@ -13,11 +13,12 @@ from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.index import indexed_size
+from flambeau.data.tensordict._layout.sizes import as_device, as_size
 from flambeau.data.tensordict._non_tensor.data import NonTensorData
 from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 from flambeau.data.tensordict._stored.array_files import Group, H5Group, ZarrGroup, open_h5, open_zarr, size_text
 from flambeau.data.tensordict._stored.base import WHOLE, StoredTensorDict
-from flambeau.data.tensordict._td import TensorDict, as_device, as_size
+from flambeau.data.tensordict._td import TensorDict
 from flambeau.data.tensordict.memmap import jsonable, pickles
 from flambeau.data.tensordict.memmap.errors import ReadOnlyError
 from flambeau.data.tensordict.memmap.keys import decode_key, encode_key

@@ -23,10 +23,11 @@ from flambeau.data.tensordict._layout.keys import (
     key_path,
     missing_key,
 )
+from flambeau.data.tensordict._layout.sizes import as_size
 from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._methods.names import indexed_names
 from flambeau.data.tensordict._nestedkey import NestedKey
-from flambeau.data.tensordict._td import as_size, make_td
+from flambeau.data.tensordict._td import make_td
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict.base import TensorDictBase
 

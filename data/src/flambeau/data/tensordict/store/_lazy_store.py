@@ -16,10 +16,11 @@ from torch import Tensor
 
 from flambeau.data.tensordict._layout.index import normal_index
 from flambeau.data.tensordict._layout.keys import _unravel_key_to_tuple
+from flambeau.data.tensordict._layout.sizes import as_device
 from flambeau.data.tensordict._lazy import LazyStackedTensorDict
 from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 from flambeau.data.tensordict._stored.base import StoredTensorDict
-from flambeau.data.tensordict._td import TensorDict, as_device, make_td
+from flambeau.data.tensordict._td import TensorDict, make_td
 from flambeau.data.tensordict.memmap import jsonable, pickles
 from flambeau.data.tensordict.store._bytes import dtype_of, to_bytes, to_tensor
 from flambeau.data.tensordict.store._connection import Connection, join_key, split_key

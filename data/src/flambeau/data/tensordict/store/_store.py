@@ -12,10 +12,11 @@ from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.index import indexed_size
+from flambeau.data.tensordict._layout.sizes import as_device, as_size
 from flambeau.data.tensordict._non_tensor.data import NonTensorData
 from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 from flambeau.data.tensordict._stored.base import WHOLE, StoredTensorDict
-from flambeau.data.tensordict._td import TensorDict, as_device, as_size
+from flambeau.data.tensordict._td import TensorDict
 from flambeau.data.tensordict.memmap import jsonable, pickles
 from flambeau.data.tensordict.store._bytes import (
     dtype_of,
