@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._layout import classes
+from flambeau.data.tensordict._td_functions import maybe_dense_stack
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
@@ -46,8 +47,6 @@ def convert(value: Any, batch_size: torch.Size, device: torch.device | None) -> 
 def convert_sequence(value: Any, batch_size: torch.Size, device: torch.device | None) -> Tensor | TensorCollection:
     """The entry for a list or tuple: a tensor of what is numeric, a stack of tensordicts, or non-tensor data."""
     if value and all(isinstance(item, TensorCollection) and not item._is_non_tensor for item in value):
-        from flambeau.data.tensordict._td_functions import maybe_dense_stack
-
         return maybe_dense_stack(list(value))
     if is_numeric_sequence(value):
         try:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._conversion.struct_arrays import from_struct_array
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
@@ -76,8 +77,6 @@ def _collection(obj: Any, device: Any) -> Any:
     elif isinstance(obj, tuple):
         items = [(str(index), item) for index, item in enumerate(obj)]
     elif isinstance(obj, np.ndarray) and obj.dtype.names is not None:
-        from flambeau.data.tensordict._conversion.struct_arrays import from_struct_array
-
         return from_struct_array(obj, device)
     elif isinstance(obj, list) and obj and all(isinstance(item, (Mapping, TensorCollection)) for item in obj):
         return from_list(obj, Size(device=device))

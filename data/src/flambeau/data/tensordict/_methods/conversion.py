@@ -9,10 +9,15 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from flambeau.data.tensordict._conversion import schema as _schema
+from flambeau.data.tensordict._conversion import struct_arrays as _struct_arrays
 from flambeau.data.tensordict._conversion import structures as conversions
+from flambeau.data.tensordict._conversion.mds import to_mds
 from flambeau.data.tensordict._conversion.structures import Size
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._nestedkey import NestedKey
+
+# Readers of CSV and JSON are imported where they are used: `_tables`.
 
 
 class ConversionMethods:
@@ -233,8 +238,6 @@ class ConversionMethods:
         batch_size: torch.Size | None = None,
     ) -> Any:
         """A TensorDict of a structured array's fields; its batch size is the array's shape unless another is given."""
-        from flambeau.data.tensordict._conversion import struct_arrays as _struct_arrays
-
         made = _struct_arrays.from_struct_array(struct_array, device)
         return Size(auto_batch_size, batch_dims, batch_size).given_to(made)
 
@@ -244,8 +247,6 @@ class ConversionMethods:
         Raises:
             TypeError: a dtype that NumPy lacks.
         """
-        from flambeau.data.tensordict._conversion import struct_arrays as _struct_arrays
-
         return _struct_arrays.to_struct_array(self)
 
     # --- tables
@@ -442,8 +443,6 @@ class ConversionMethods:
         Raises:
             ImportError: the package `mosaicml-streaming` is not installed.
         """
-        from flambeau.data.tensordict._conversion.mds import to_mds
-
         options = {
             "out": out, "keep_local": keep_local, "compression": compression, "hashes": hashes,
             "size_limit": size_limit,
@@ -537,6 +536,4 @@ class ConversionMethods:
             >>> TensorDict.from_schema({"reward": ([], torch.float32)}, batch_size=[1000])["reward"].shape
             torch.Size([1000])
         """
-        from flambeau.data.tensordict._conversion import schema as _schema
-
         return _schema.from_schema(schema, batch_size, storage, device, **kwargs)

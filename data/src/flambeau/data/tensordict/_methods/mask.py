@@ -8,10 +8,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.keys import listing
 from flambeau.data.tensordict._layout.non_tensor import choose
 from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict.functional import pad
 
 
 class MaskMethods:
@@ -43,7 +43,7 @@ class MaskMethods:
 
     def masked_select(self, mask: Tensor) -> Self:
         """The elements where a mask over the (first) batch dimensions holds, one after another."""
-        return self._index(mask)
+        return self._index(mask)._plain()  # upstream: whatever class this is of
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
         """With a number where a mask over the (first) batch dimensions holds."""
@@ -83,8 +83,6 @@ class MaskMethods:
 
     def pad(self, pad_size: Sequence[int], value: float = 0.0, inplace: bool = False, safe: bool = True) -> Self:
         """Elements before and after along batch dimensions; see `flambeau.data.tensordict.functional.pad`."""
-        from flambeau.data.tensordict.functional import pad
-
         return pad(self, pad_size, value, inplace=inplace, safe=safe)
 
 
@@ -113,7 +111,7 @@ def _where(td: Any, condition: Tensor, other: Any, pad: Any) -> Any:
     size = td.batch_size
     if condition.ndim >= len(size):
         size = torch.broadcast_shapes(size, condition.shape)
-    return classes.make_td(data, size, td.device, td._names_or_none() if len(size) == len(td.batch_size) else None)
+    return td._result(data, size, td.device, td._names_or_none() if len(size) == len(td.batch_size) else None)
 
 
 def _filled(value: Any, pad: Any) -> Any:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from flambeau.data.tensordict.memmap import MemoryMappedTensor
     from flambeau.data.tensordict.memmap.future import TensorDictFuture
 
+# Threads, zip files and records take long to import; `memmap` is imported where it is used.
+
 
 class MemmapMethods:
     """Tensors in files."""

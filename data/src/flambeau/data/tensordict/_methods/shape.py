@@ -13,6 +13,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._unbatched import UnbatchedTensor
 
 Names = list[str | None] | None
@@ -355,8 +356,6 @@ class ShapeMethods:
     def _become(self, result: Any) -> Any:
         """Take over the entries and the batch size of a result."""
         if self.is_locked:
-            from flambeau.data.tensordict._methods.locking import LOCKED
-
             raise RuntimeError(LOCKED)
         items = list(result._items())
         for key in list(self._key_names()):

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from flambeau.data.tensordict._tensorcollection import is_tensorclass
 from flambeau.data.tensordict.memmap.errors import LayoutError
 
 META = "meta.json"
@@ -74,8 +75,6 @@ def kind_of(text: Any, where: str, *, trusted: bool | None = None) -> str | type
 
 
 def _imported(path: str, where: str, trusted: bool | None) -> type:
-    from flambeau.data.tensordict._tensorcollection import is_tensorclass
-
     parts = path.split(".")
     # A file, which may come from anywhere, imports nothing by itself: its class is there, or its reader trusts it.
     for end in range(len(parts) - 1, 0, -1):
