@@ -154,3 +154,26 @@ def test_no_convert_keeps_tensors_as_buffers_or_as_they_are():
     tensors = TensorDict({"a": torch.ones(2), "p": nn.Parameter(torch.ones(2))})
     assert [name for name, _ in TensorDictParams(tensors, no_convert=True).named_buffers()] == ["a"]
     assert TensorDictParams(tensors, no_convert="skip")["a"] is tensors["a"]
+
+
+@pytest.mark.parametrize("as_module", [True, False])
+def test_parameters_of_lazy_modules_are_stacked_when_they_get_a_shape(as_module):
+    modules = [nn.LazyLinear(4), nn.LazyLinear(4)]
+    params = TensorDict.from_modules(*modules, as_module=as_module)
+    assert params.batch_size == torch.Size([2]) and isinstance(params["weight"], nn.parameter.UninitializedParameter)
+    with params.to_module(modules[0]):
+        modules[0].initialize_parameters(torch.ones(3))
+    assert params["weight"].shape == (2, 4, 3) and params["bias"].shape == (2, 4)
+    assert isinstance(modules[1].weight, nn.parameter.UninitializedParameter)
+
+
+def test_what_cannot_be_stacked_is_told():
+    with pytest.raises(RuntimeError, match="without a shape"):
+        TensorDict.from_modules(nn.LazyLinear(4), nn.LazyLinear(4), lazy_stack=True)
+    with pytest.raises(RuntimeError, match="no module"):
+        TensorDict.from_modules()
+
+
+def test_a_state_dict_of_modules_holds_tensors_alone():
+    params = TensorDict.from_modules(nn.Linear(2, 2), nn.Linear(2, 2), use_state_dict=True)
+    assert type(params["weight"]) is torch.Tensor and params["weight"].shape == (2, 2, 2)

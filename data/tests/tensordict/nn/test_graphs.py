@@ -31,3 +31,11 @@ def test_a_traced_sequence_gives_the_same_without_tensordicts_between():
 def test_what_no_graph_can_know_is_refused():
     with pytest.raises(TypeError, match="WrapModule"):
         symbolic_trace(TensorDictSequential(WrapModule(lambda data: data)))
+
+
+def test_a_graph_writes_where_it_is_told():
+    traced = symbolic_trace(TensorDictModule(nn.Linear(3, 4), ["a"], ["b"]))
+    data, out = TensorDict(a=torch.ones(5, 3)), TensorDict()
+    assert traced(data, tensordict_out=out) is out and list(out.keys()) == ["b"] and list(data.keys()) == ["a"]
+    assert traced(data) is data and torch.equal(data["b"], out["b"])
+    assert "module_0" in traced.code

@@ -14,6 +14,7 @@ from flambeau.data.tensordict.nn import (
     TensorDictModule,
     TensorDictModuleBase,
     TensorDictModuleWrapper,
+    TensorDictSequential,
     WrapModule,
     as_tensordict_module,
     dispatch,
@@ -211,3 +212,44 @@ def test_a_module_compiles_as_one_graph():
     compiled = torch.compile(module, fullgraph=True, backend="eager")
     data = TensorDict({"a": torch.ones(4, 3)}, [4])
     assert torch.equal(compiled(data.copy())["n", "r"], module(data.copy())["n", "r"])
+
+
+def test_a_list_is_one_result_and_a_tuple_several():
+    data = TensorDict(a=torch.ones(2), batch_size=[2])
+    assert TensorDictModule(lambda a: [1.0, 2.0], ["a"], ["b"])(data)["b"].tolist() == [1, 2]
+    with pytest.raises(RuntimeError, match="1 results, fewer"):
+        TensorDictModule(lambda a: [a, a], ["a"], ["b", "c"])(data)
+
+
+def test_none_is_no_result_by_itself_and_a_value_among_others():
+    data = TensorDict(a=torch.ones(2), batch_size=[2])
+    assert set(TensorDictModule(lambda a: None, ["a"], [])(data).keys()) == {"a"}
+    with pytest.raises(RuntimeError, match="0 results, fewer"):
+        TensorDictModule(lambda a: None, ["a"], ["b"])(data)
+    result = TensorDictModule(lambda a: (None, a), ["a"], ["b", "c"])(data)
+    assert result["b"] is None and set(result.keys()) == {"a", "b", "c"}
+
+
+def test_a_dict_of_results_has_all_out_keys():
+    data = TensorDict(a=torch.ones(2))
+    module = TensorDictModule(lambda a: {"b": a, "c": a, "more": a}, ["a"], ["b", "c"])
+    assert set(module(data).keys()) == {"a", "b", "c"}
+    with pytest.raises(RuntimeError, match="1 results, fewer"):
+        TensorDictModule(lambda a: {"b": a}, ["a"], ["b", "c"])(data)
+
+
+def test_what_cannot_be_called_is_no_module():
+    with pytest.raises(ValueError, match="expected a module or function"):
+        TensorDictModule(3, ["a"], ["b"])
+
+
+def test_modules_print_what_is_inside_and_their_keys():
+    module = TensorDictModule(nn.Linear(3, 4), ["a"], ["b"])
+    keys = "    in_keys=['a'],\n    out_keys=['b'])"
+    text = f"TensorDictModule(\n    module=Linear(in_features=3, out_features=4, bias=True),\n{keys}"
+    assert repr(module) == text
+    inside = text.replace("\n", "\n      ")
+    assert repr(TensorDictSequential(module)) == (
+        f"TensorDictSequential(\n    module=ModuleList(\n      (0): {inside}\n    ),\n{keys}"
+    )
+    assert "module=<built-in method relu" in repr(TensorDictModule(torch.relu, ["a"], ["b"]))

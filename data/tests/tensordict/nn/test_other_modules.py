@@ -15,6 +15,7 @@ from flambeau.data.tensordict.nn import (
     EnsembleModule,
     TensorClassModuleBase,
     TensorDictModule,
+    TensorDictSequential,
     get_functional,
     is_functional,
     make_functional,
@@ -133,3 +134,17 @@ def test_functions_of_torch_may_be_taught_to_parameters():
         assert torch.sum(parameters) == "taught"
     finally:
         del home._FUNCTIONS[torch.sum]
+
+
+def test_an_ensemble_keeps_what_it_reads_and_chains():
+    first = EnsembleModule(TensorDictModule(nn.Linear(3, 4), ["a"], ["b"]), 2)
+    second = EnsembleModule(TensorDictModule(nn.Linear(4, 1), ["b"], ["c"]), 2, expand_input=False)
+    data = TensorDict(a=torch.ones(5, 3), z=torch.zeros(5), name="left", batch_size=[5])
+    result = TensorDictSequential(first, second)(data)
+    assert {key: value.shape for key, value in result.items() if isinstance(value, torch.Tensor)} == {
+        "a": (2, 5, 3),
+        "z": (2, 5),
+        "b": (2, 5, 4),
+        "c": (2, 5, 1),
+    }
+    assert result["name"] == "left" and set(data.keys()) == {"a", "z", "name"}

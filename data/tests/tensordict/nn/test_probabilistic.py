@@ -191,7 +191,7 @@ def two() -> ProbabilisticTensorDictSequential:
 
 def test_a_sequence_gives_its_distribution_and_runs_nothing_more():
     data = TensorDict(o=torch.ones(3))
-    dist, found = policy().get_dist_params(data)
+    found, dist = policy().get_dist_params(data), policy().get_dist(data)
     assert (type(dist), sorted(found.keys()), sorted(data.keys())) == (D.Normal, ["loc", "o", "scale"], ["o"])
     assert policy().default_interaction_type is InteractionType.DETERMINISTIC
     torch.testing.assert_close(policy().log_prob(data.set("a", torch.zeros(3))), torch.full((3,), -1.7370857))
@@ -224,3 +224,19 @@ def test_slices_are_probabilistic_if_they_end_so():
 def test_a_policy_compiles_as_one_graph():
     compiled = torch.compile(policy(), fullgraph=True, backend="eager")
     assert compiled(TensorDict(o=torch.ones(3)))["a"].tolist() == [1.0] * 3
+
+
+def test_without_a_composite_the_last_module_gives_the_distribution():
+    draw = ProbabilisticTensorDictModule(["loc", "scale"], ["a"], distribution_class=D.Normal)
+    after = TensorDictModule(torch.neg, ["a"], ["b"])
+    with pytest.raises(TypeError, match="last module gives the distribution"):
+        ProbabilisticTensorDictSequential(draw, after, return_composite=False)
+
+
+def test_a_probabilistic_module_prints_what_it_builds():
+    module = ProbabilisticTensorDictModule(["loc", "scale"], ["a"], distribution_class=D.Normal, num_samples=3)
+    assert repr(module) == (
+        "ProbabilisticTensorDictModule(\n    in_keys=['loc', 'scale'],\n    out_keys=['a'],\n"
+        "    distribution_class=<class 'torch.distributions.normal.Normal'>,\n    distribution_kwargs={},\n"
+        "    default_interaction_type=deterministic,\n    num_samples=(3,))"
+    )

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.keys import listing
@@ -70,8 +71,11 @@ class ModuleMethods:
             expand_identical: a tensor that all modules share is expanded, not stacked.
 
         Raises:
-            RuntimeError: the structures differ, or `lazy_stack` with `as_module`.
+            RuntimeError: the structures differ, there is no module, or `lazy_stack` with `as_module` or with parameters
+                that have no shape yet.
         """
+        if not modules:
+            raise RuntimeError("from_modules: there is no module to take parameters of.")
         parts = [
             cls.from_module(module, lock=False, use_state_dict=use_state_dict, filter_empty=False).filter_empty_()
             for module in modules
@@ -80,6 +84,10 @@ class ModuleMethods:
             if as_module:
                 raise RuntimeError(
                     "from_modules: parameters of a lazy stack cannot become one module's; stack densely."
+                )
+            if any(is_lazy(leaf) for part in parts for leaf in part._leaves()):
+                raise RuntimeError(
+                    "from_modules: parameters without a shape cannot be stacked lazily; run the modules once first."
                 )
             result = cls.lazy_stack(parts)
             return result.lock_() if lock else result
@@ -203,14 +211,46 @@ def _tree(module: nn.Module, filter_empty: bool, memo: dict[int, Any]) -> Any:
 
 
 def _from_state_dict(module: nn.Module) -> Any:
-    return classes.TensorDict(dict(module.state_dict(keep_vars=True)), []).unflatten_keys(".")
+    return classes.TensorDict(dict(module.state_dict()), []).unflatten_keys(".")
 
 
 def _stacked_leaf(leaves: tuple[Tensor, ...], expand_identical: bool) -> Tensor:
     first = leaves[0]
     if expand_identical and all(leaf is first for leaf in leaves):
         return first.expand((len(leaves), *first.shape))
+    if is_lazy(first):
+        return _BatchedUninitializedParameter.of(first, len(leaves))
+    if not isinstance(first, (nn.Parameter, nn.Buffer)):  # of a state dict
+        return torch.stack(leaves)
     stacked = torch.stack([leaf.detach() for leaf in leaves])
     if isinstance(first, nn.Parameter):
         return nn.Parameter(stacked, requires_grad=first.requires_grad)
     return nn.Buffer(stacked)
+
+
+class _BatchedUninitializedParameter(UninitializedParameter):
+    """Parameters of several modules that have no shape yet; when they get one, it is stacked."""
+
+    batch_size: torch.Size
+
+    @classmethod
+    def of(cls, leaf: Any, count: int) -> Any:
+        kind = cls if isinstance(leaf, nn.Parameter) else _BatchedUninitializedBuffer
+        options = {"requires_grad": leaf.requires_grad} if kind is cls else {}
+        made = kind(device=leaf.device, dtype=leaf.dtype, **options)
+        made.batch_size = torch.Size([count])
+        return made
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Get the shape (modules, *shape)."""
+        super().materialize((*self.batch_size, *shape), device=device, dtype=dtype)
+
+
+class _BatchedUninitializedBuffer(UninitializedBuffer):
+    """As `_BatchedUninitializedParameter`, of buffers."""
+
+    batch_size: torch.Size
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Get the shape (modules, *shape)."""
+        super().materialize((*self.batch_size, *shape), device=device, dtype=dtype)

@@ -1,8 +1,8 @@
 """State dicts: what checkpoints hold.
 
 A state dict has the tensors alone. Batch size, device and non-tensor data of each level stand in its `_metadata`, under
-the level's prefix, where modules keep their versions. Checkpoints of older versions have batch size and device as entries
-`__batch_size` and `__device` of nested dicts.
+the level's prefix, where modules keep their versions. Checkpoints of older versions have batch size and device as
+entries `__batch_size` and `__device` of nested dicts.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class TensorDictModule(TensorDictModuleBase):
         if inplace not in (True, False, "empty"):
             raise ValueError(f"inplace is {inplace!r}, expected True, False or 'empty'.")
         if not callable(module):
-            raise TypeError(f"module is a {type(module).__name__}, expected a module or function.")
+            raise ValueError(f"module is a {type(module).__name__}, expected a module or function.")
         self.module = module
         self._keywords: list[str] | None = None
         if isinstance(in_keys, dict):
@@ -124,10 +124,10 @@ class TensorDictModule(TensorDictModuleBase):
 
     def _write(self, tensordict: Any, results: Any, tensordict_out: Any) -> Any:
         if isinstance(results, dict) or (is_tensor_collection(results) and not results._is_non_tensor):
-            found = [results.get(key) for key in self.out_keys_source]
-            results = found if any(value is not None for value in found) else (results,)
-        elif not isinstance(results, (tuple, list)):
-            results = (results,)
+            found = [value for key in self.out_keys_source if (value := results.get(key)) is not None]
+            results = found or (results,)
+        elif not isinstance(results, tuple):  # a list is one value
+            results = () if results is None else (results,)
         keys = self.out_keys_source
         if len(results) != len(keys):
             word = "more" if len(results) > len(keys) else "fewer"
@@ -135,9 +135,13 @@ class TensorDictModule(TensorDictModuleBase):
         if tensordict_out is None:
             tensordict_out = output_for(tensordict, self.inplace)
         for key, value in zip(keys, results, strict=True):
-            if key != "_" and value is not None:
+            if key != "_":
                 tensordict_out.set(key, value)
         return tensordict_out
+
+    def _shown(self) -> list[tuple[str, Any]]:
+        inside = dict(self._modules)
+        return [("module", inside.pop("module", self.__dict__.get("module"))), *inside.items()]
 
     def _described(self) -> str:
         name = getattr(self.module, "__qualname__", type(self.module).__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -139,9 +140,14 @@ class TensorDictModuleBase(nn.Module):
             reset_below(self)
         return parameters
 
-    def extra_repr(self) -> str:
-        """The keys, behind the modules."""
-        return f"in_keys={self.in_keys},\nout_keys={self.out_keys}"
+    def _shown(self) -> list[tuple[str, Any]]:
+        """What is printed before the keys."""
+        return list(self._modules.items())
+
+    def __repr__(self) -> str:
+        shown = [*self._shown(), ("in_keys", self.in_keys), ("out_keys", self.out_keys)]
+        lines = textwrap.indent(",\n".join(f"{name}={value!r}" for name, value in shown), "    ")
+        return f"{type(self).__name__}(\n{lines})"
 
 
 def reset_below(module: nn.Module) -> None:

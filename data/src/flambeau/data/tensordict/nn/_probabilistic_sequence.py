@@ -26,6 +26,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     Raises:
         ValueError: no module is probabilistic; from the methods that need one.
+        TypeError: `return_composite` is False, and the last module is not probabilistic.
 
     Example:
         >>> from flambeau.data.tensordict.nn import ProbabilisticTensorDictModule, TensorDictModule
@@ -52,8 +53,13 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         super().__init__(
             *modules, partial_tolerant=partial_tolerant, selected_out_keys=selected_out_keys, inplace=inplace
         )
+        members = self._members()
+        if return_composite is False and not (members and _is_probabilistic(members[-1])):
+            raise TypeError(
+                "with return_composite=False the last module gives the distribution, and it must be a "
+                "ProbabilisticTensorDictModule or a ProbabilisticTensorDictSequential."
+            )
         if return_composite is None:
-            members = self._members()
             count = sum(map(_is_probabilistic, members))
             return_composite = count > 1 or (count == 1 and not _is_probabilistic(members[-1]))
         self.return_composite = return_composite
@@ -120,13 +126,13 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     # --- its distributions
 
-    def get_dist_params(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> tuple[D.Distribution, Any]:
-        """The distribution, and the tensordict with its parameters.
+    def get_dist_params(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> Any:
+        """The tensordict with the parameters of the distribution.
 
         Modules before the last probabilistic one run; values that the input holds already stand for what earlier
         distributions would give.
         """
-        return self._distribution(tensordict, tensordict_out, kwargs)
+        return self._distribution(tensordict, tensordict_out, kwargs)[1]
 
     def get_dist(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> D.Distribution:
         """The last distribution, or all as a `CompositeDistribution` (see `return_composite`)."""

@@ -50,11 +50,13 @@ class EnsembleModule(TensorDictModuleBase):
             return self.module(tensordict).select(*self.out_keys)
 
     def forward(self, tensordict: Any) -> Any:
-        """Give the outputs of all copies, (num_copies, *batch)."""
+        """Give what the input holds and the outputs of all copies, (num_copies, *batch); the input stays as it is."""
         of_input = None if self.expand_input else 0
         # Made for each call: a vmapped bound method could be neither copied nor pickled with the module.
         each = torch.vmap(self._run_one, in_dims=(of_input, 0), randomness="different")
-        return each(tensordict.select(*self.in_keys, strict=False), self.params_td._param_td)
+        outputs = each(tensordict.select(*self.in_keys, strict=False), self.params_td._param_td)
+        whole = tensordict.expand(self.num_copies, *tensordict.batch_size) if self.expand_input else tensordict
+        return whole.copy().update(outputs)
 
     def reset_parameters_recursive(self, parameters: Any = None) -> Any:
         """Draw new values, other ones for each copy.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -277,10 +278,10 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         else:
             out.set(self._written_log_prob_keys()[0], log_prob)
 
-    def extra_repr(self) -> str:
-        """The keys, and what is built from them."""
-        name = getattr(self.distribution_class, "__name__", self.distribution_class)
-        return (
-            f"in_keys={self.in_keys},\nout_keys={self.out_keys},\ndistribution_class={name},\n"
-            f"default_interaction_type={self.default_interaction_type}"
-        )
+    def __repr__(self) -> str:
+        names = (
+            "in_keys", "out_keys", "distribution_class", "distribution_kwargs", "default_interaction_type",
+            "num_samples",
+        )  # fmt: skip
+        lines = textwrap.indent(",\n".join(f"{name}={getattr(self, name)}" for name in names), "    ")
+        return f"{type(self).__name__}(\n{lines})"

@@ -173,10 +173,6 @@ class TensorDictSequential(TensorDictModule):
         del self.module[index]
         self._update_keys()
 
-    def extra_repr(self) -> str:
-        """The keys, behind the modules."""
-        return f"in_keys={self.in_keys},\nout_keys={self.out_keys}"
-
 
 def keys_of(modules: Iterable[Any]) -> tuple[list[Any], list[Any]]:
     """What modules in a row read from outside, and what they write; in order of first use."""

@@ -31,12 +31,23 @@ class TDGraphModule(nn.Module):
         """The graph."""
         return self.graph_module.graph
 
+    @property
+    def code(self) -> str:
+        """The Python code of the graph."""
+        return self.graph_module.code
+
     @dispatch(auto_batch_size=False)
-    def forward(self, tensordict: Any) -> Any:
-        """Run the graph, and write its results into the tensordict."""
+    def forward(self, tensordict: Any, *, tensordict_out: Any = None) -> Any:
+        """Run the graph, and write its results.
+
+        Args:
+            tensordict: holds `in_keys`.
+            tensordict_out: receives the results; by default the input does.
+        """
+        out = tensordict if tensordict_out is None else tensordict_out
         for key, value in zip(self.out_keys, self.graph_module(tensordict), strict=True):
-            tensordict.set(key, value)
-        return tensordict
+            out.set(key, value)
+        return out
 
 
 def symbolic_trace(td_module: TensorDictModuleBase) -> TDGraphModule:

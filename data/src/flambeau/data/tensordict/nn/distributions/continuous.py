@@ -29,19 +29,14 @@ class NormalParamExtractor(nn.Module):
 
     def __init__(self, scale_mapping: str = "biased_softplus_1.0", scale_lb: Number = 1e-4) -> None:  # type: ignore[assignment]
         super().__init__()
-        self.scale_mapping = scale_mapping
-        self.mapping = mappings(scale_mapping)
+        self.scale_mapping = mappings(scale_mapping)
         self.scale_lb = scale_lb
 
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """Map (..., 2 K) and others to (..., K), (..., K) and the others as they are."""
         tensor, *others = tensors
         loc, scale = tensor.chunk(2, -1)
-        return loc, self.mapping(scale).clamp_min(self.scale_lb), *others
-
-    def extra_repr(self) -> str:
-        """The mapping."""
-        return f"scale_mapping={self.scale_mapping!r}, scale_lb={self.scale_lb}"
+        return loc, self.scale_mapping(scale).clamp_min(self.scale_lb), *others
 
 
 class AddStateIndependentNormalScale(nn.Module):
@@ -69,8 +64,7 @@ class AddStateIndependentNormalScale(nn.Module):
         super().__init__()
         shape = (scale_shape,) if isinstance(scale_shape, int) else tuple(scale_shape or ())
         self.scale_lb, self.scale_shape = scale_lb, torch.Size(shape)
-        self.scale_mapping = scale_mapping
-        self.mapping = mappings(scale_mapping)
+        self.scale_mapping = mappings(scale_mapping)
         value = torch.full(shape, init_value, device=device)
         if make_param:
             self.state_independent_scale = nn.Parameter(value)
@@ -86,7 +80,7 @@ class AddStateIndependentNormalScale(nn.Module):
         if self.scale_shape and loc.shape[-len(self.scale_shape) :] != self.scale_shape:
             sizes = ", ".join(map(str, self.scale_shape))
             raise RuntimeError(f"loc has shape {tuple(loc.shape)}, expected (..., {sizes}).")
-        scale = self.mapping(self.state_independent_scale).clamp_min(self.scale_lb)
+        scale = self.scale_mapping(self.state_independent_scale).clamp_min(self.scale_lb)
         return loc, scale.expand_as(loc), *others
 
 
