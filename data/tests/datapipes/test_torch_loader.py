@@ -299,6 +299,29 @@ def test_one_rank_goes_on_for_two():
     assert sorted([*heads[0][0], *heads[1][0], *rest]) == list(range(COUNT))
 
 
+def late(rank):
+    import time
+
+    from flambeau.data.datapipes.iter.util.distributed import PrefetchTimeoutError
+
+    def slow(x):
+        time.sleep(4 if rank else 0)
+        return x
+
+    pipe = IterableWrapper(range(3)).map(slow).fullsync(1)
+    try:
+        return list(pipe)
+    except PrefetchTimeoutError as error:
+        return error.timeout
+    except RuntimeError:  # the other rank is gone by then
+        return "gone"
+
+
+def test_fullsync_does_not_wait_for_ever():
+    results = run_ranks(late)
+    assert results[0] == 1
+
+
 def test_fullsync_needs_a_process_group():
     with pytest.raises(RuntimeError, match="init_process_group"):
         list(IterableWrapper([1]).fullsync())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch.utils.data._utils.worker as torch_worker
@@ -22,11 +21,10 @@ from flambeau.data._stateful import Stateful
 from flambeau.data.stateful_dataloader._batches import COUNTED, Failed, Traced
 
 
-@dataclass
 class Plan:
     """How an epoch is read.
 
-    Attributes:
+    Args:
         count: logical shards; 0: one that knows of no workers.
         turn: the shard whose batch comes first.
         states: shard -> where it stands.
@@ -35,15 +33,23 @@ class Plan:
         ranks: number of ranks and this one's, for torch's data pipes.
     """
 
-    count: int
-    batch_size: int | None
-    drop_last: bool
-    collate_fn: Callable[[Any], Any]
-    every: int
-    turn: int = 0
-    states: dict[int, Any] = field(default_factory=dict)
-    pipe_seed: int | None = None
-    ranks: tuple[int, int] = (1, 0)
+    # No dataclass: making one takes a third of this package's time to import.
+    def __init__(
+        self,
+        count: int,
+        batch_size: int | None,
+        drop_last: bool,
+        collate_fn: Callable[[Any], Any],
+        every: int,
+        turn: int = 0,
+        states: dict[int, Any] | None = None,
+        pipe_seed: int | None = None,
+        ranks: tuple[int, int] = (1, 0),
+    ) -> None:
+        self.count, self.turn = count, turn
+        self.batch_size, self.drop_last, self.collate_fn, self.every = batch_size, drop_last, collate_fn, every
+        self.states: dict[int, Any] = states or {}
+        self.pipe_seed, self.ranks = pipe_seed, ranks
 
 
 class ShardedIterable(IterableDataset[Any]):

@@ -13,6 +13,24 @@ from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
 T_co = TypeVar("T_co", covariant=True)
 
 
+class PrefetchTimeoutError(RuntimeError):
+    """The other ranks did not answer in time.
+
+    Args:
+        timeout: seconds that were waited.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__(
+            f"fullsync: not every rank had its next sample, or its end, within {timeout:g} s; look at the ranks that "
+            "lag, or raise the timeout."
+        )
+        self.timeout = timeout
+
+    def __reduce__(self) -> tuple[type[PrefetchTimeoutError], tuple[float]]:
+        return type(self), (self.timeout,)
+
+
 @functional_datapipe("fullsync")
 class FullSyncIterDataPipe(IterDataPipe[T_co]):
     """Ends on every rank as soon as one rank has no more samples (functional name: `fullsync`).
@@ -25,7 +43,8 @@ class FullSyncIterDataPipe(IterDataPipe[T_co]):
         timeout: seconds to wait for the other ranks, > 0.
 
     Raises:
-        RuntimeError: while iterating, when there is no process group or a rank did not answer in time.
+        RuntimeError: while iterating, when there is no process group.
+        PrefetchTimeoutError: while iterating, when a rank did not answer in time.
     """
 
     state_fields = ("_ahead",)
@@ -53,10 +72,21 @@ class FullSyncIterDataPipe(IterDataPipe[T_co]):
             if not self._ahead:
                 self._ahead.extend(_one(source))
             everyone = torch.tensor([len(self._ahead)], dtype=torch.int32)
-            dist.all_reduce(everyone, op=dist.ReduceOp.MIN, group=self._group)
+            self._agree(everyone)
             if not everyone.item():
                 return
             yield self._ahead.pop()
+
+    def _agree(self, everyone: torch.Tensor) -> None:
+        """Let all ranks have the least of their values."""
+        import torch.distributed as dist
+
+        try:
+            dist.all_reduce(everyone, op=dist.ReduceOp.MIN, group=self._group)
+        except RuntimeError as error:
+            if "timed out" not in str(error).lower():  # gloo has no class of its own for it
+                raise
+            raise PrefetchTimeoutError(self.timeout) from error
 
     def __len__(self) -> int:
         return len(self.datapipe)  # type: ignore[arg-type]

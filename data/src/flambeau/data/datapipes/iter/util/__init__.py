@@ -1,0 +1,1 @@
+"""Upstream's module paths of pipes that code imports by path."""
