@@ -1,6 +1,7 @@
 """Discovery, states and isolation of plugins; their hooks are in test_hookspecs.py."""
 
 import json
+import os
 import shutil
 import sys
 import threading
@@ -14,7 +15,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from flambeau.core import discover, get_plugin, load_plugin
 from flambeau.core.errors import ConfigError, ManifestError, PluginError, PluginWarning
-from flambeau.core.plugins import contributions, distributions, manager, manifest_of
+from flambeau.core.plugins import contributions, discovery, distributions, manager, manifest_of
 from flambeau.core.plugins.requirements import satisfies
 from flambeau.core.registry import MODELS
 
@@ -168,14 +169,14 @@ def test_reading_folders_finds_what_the_standard_library_finds(site, monkeypatch
     site.folder.joinpath("old.egg-info/PKG-INFO").write_text("Name: old\nVersion: 0.1\n")
     site.folder.joinpath("old.egg-info/entry_points.txt").write_text("[flambeau.manifest]\nold=old_plugin:facts.json\n")
     site.folder.joinpath("flat.egg-info").write_text("Name: flat\n")
-    found = distributions.declarations()
+    found = distributions.Installation().declarations()
     assert [declared.name for declared in found] == ["alpha", "hooked", "alpha2", "old"]
 
     class Foreign:
         find_distributions = find_spec = staticmethod(lambda *arguments: ())
 
     monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Foreign])  # now the standard library is asked
-    assert distributions.declarations() == found
+    assert distributions.Installation().declarations() == found
 
 
 def test_a_distribution_in_a_zip_file_is_seen(site, monkeypatch):
@@ -183,7 +184,7 @@ def test_a_distribution_in_a_zip_file_is_seen(site, monkeypatch):
     archive = shutil.make_archive(str(site.folder.parent / "packed"), "zip", site.folder)
     shutil.rmtree(site.folder)
     monkeypatch.syspath_prepend(archive)
-    assert [declared.name for declared in distributions.declarations()] == ["alpha"]
+    assert [declared.name for declared in distributions.Installation().declarations()] == ["alpha"]
     assert "its manifest flambeau_plugin.json is not in" in str(quiet(site)["alpha"].error)
 
 
@@ -285,7 +286,7 @@ def test_the_version_of_a_distribution_is_the_one_the_standard_library_finds(nam
         expected = metadata.version(name)
     except metadata.PackageNotFoundError:
         expected = None
-    assert distributions.version_of(name) == expected
+    assert distributions.Installation().version_of(name) == expected
 
 
 number = st.integers(0, 30).map(str)
@@ -528,3 +529,43 @@ def test_a_warning_turned_into_an_error_leaves_the_plugins_usable(site):
     with pytest.raises(PluginWarning):
         site.discover()
     assert json.dumps(list(discover())) == '["bad"]'
+
+
+# --- what was checked before -------------------------------------------------------------------------------------
+
+
+def test_a_manifest_is_checked_once_and_again_when_it_changes(site, monkeypatch):
+    checks = []
+    check = discovery.check_tables
+    monkeypatch.setattr(discovery, "check_tables", lambda data, path: (checks.append(path), check(data, path)))
+    path = site.plugin("alpha", models=[{"name": "net", "target": "alpha_plugin:net"}])
+
+    assert [site.discover()["alpha"].state for _ in range(3)] == ["ok"] * 3
+    assert len(checks) == 1
+    path.write_text(path.read_text().replace('"net"', '"other_net"'))
+    assert site.discover()["alpha"].state == "ok"
+    assert len(checks) == 2
+    path.write_text(path.read_text().replace('"other_net"', "5"))
+    with pytest.warns(PluginWarning):
+        assert site.discover()["alpha"].state == "broken"
+    assert [site.discover()["alpha"].state for _ in range(2)] == ["broken"] * 2
+    assert len(checks) == 5
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", "null", '{"rules": 1}', "[" * 100_000, '{"manifests": 5}'])
+def test_a_damaged_memory_of_checks_means_that_all_is_checked(site, flambeau_home, content):
+    path = site.plugin("alpha", models=[{"name": "net", "target": "alpha_plugin:net"}])
+    site.discover()
+    flambeau_home.joinpath("manifests.json").write_text(content)
+    assert site.discover()["alpha"].state == "ok"
+    assert str(path) in flambeau_home.joinpath("manifests.json").read_text()
+
+
+def test_the_installed_distributions_are_looked_through_once_for_all_questions(site, monkeypatch):
+    listed = []
+    read = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda folder: (listed.append(str(folder)), read(folder))[1])
+    for name in ("alpha", "beta", "gamma"):
+        site.plugin(name, requires={"torch": ">=2", "pluggy": ">=1"})
+    assert {plugin.state for plugin in site.discover().values()} == {"ok"}
+    assert max(listed.count(folder) for folder in listed) <= 2

@@ -34,10 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _leave_out(packages: Sequence[str]) -> None:
     """Give the manifests that are being rewritten no say: what they declare would contradict code that moved."""
-    from flambeau.core.plugins.distributions import declarations
+    from flambeau.core.plugins.distributions import Installation
     from flambeau.core.plugins.manager import refresh_snapshot
 
-    names = [declared.name for declared in declarations() if declared.package in packages]
+    names = [declared.name for declared in Installation().declarations() if declared.package in packages]
     os.environ["FLAMBEAU_DISABLE_PLUGINS"] = ",".join([os.environ.get("FLAMBEAU_DISABLE_PLUGINS", ""), *names])
     refresh_snapshot()
 

@@ -99,9 +99,9 @@ def render(manifest: dict[str, Any]) -> str:
 
 
 def _first_head(package: str) -> dict[str, Any]:
-    from flambeau.core.plugins.distributions import declarations
+    from flambeau.core.plugins.distributions import Installation
 
-    names = [declared.name for declared in declarations() if declared.package == package]
+    names = [declared.name for declared in Installation().declarations() if declared.package == package]
     return {
         "schema": SCHEMA_VERSION,
         "plugin": names[0] if names else package.rpartition(".")[2],

@@ -15,7 +15,8 @@ from flambeau.core.environment import config_path, read_config
 from flambeau.core.errors import ConfigError, ManifestError, PluginError
 from flambeau.core.manifest.reading import SCHEMA_VERSION, check_head, check_tables, parse_manifest
 from flambeau.core.packages import package_folders
-from flambeau.core.plugins.distributions import Declaration, declarations, version_of
+from flambeau.core.plugins.checked import Checked, state_of
+from flambeau.core.plugins.distributions import Declaration, Installation
 from flambeau.core.plugins.plugin import NAME_PATTERN, Plugin
 from flambeau.core.plugins.requirements import satisfies
 from flambeau.core.version import API_VERSION
@@ -48,8 +49,9 @@ def scan() -> Snapshot:
     Raises:
         ConfigError: the user's configuration file is damaged.
     """
+    installed, checked = Installation(), Checked()
     rivals: dict[str, list[Declaration]] = {}
-    for declaration in declarations():
+    for declaration in installed.declarations():
         rivals.setdefault(declaration.name, []).append(declaration)
     disabled = _disabled()
     plugins: dict[str, Plugin] = {}
@@ -57,12 +59,13 @@ def scan() -> Snapshot:
     for name, declared in sorted(rivals.items()):
         # By name and not by sys.path, so that every machine with these distributions decides alike.
         chosen, *others = sorted(declared, key=lambda one: (one.distribution != f"flambeau-{name}", one.distribution))
-        plugin, manifest = _examine(chosen, disabled.get(name) or disabled.get("*"))
+        plugin, manifest = _examine(chosen, disabled.get(name) or disabled.get("*"), installed, checked)
         plugins[name] = plugin
         if manifest is not None:
             manifests[name] = manifest
         for other in others:
-            plugins[f"{name}@{other.distribution}"] = _shadowed(other, by=chosen)
+            plugins[f"{name}@{other.distribution}"] = _shadowed(other, installed, checked, by=chosen)
+    checked.save()
     return Snapshot(plugins, manifests)
 
 
@@ -77,7 +80,9 @@ def _disabled() -> dict[str, str]:
     return dict.fromkeys(chosen, f"in {config_path()}; `flambeau plugins enable` takes it back") | names
 
 
-def _examine(declared: Declaration, disabled: str | None) -> tuple[Plugin, dict[str, Any] | None]:
+def _examine(
+    declared: Declaration, disabled: str | None, installed: Installation, checked: Checked
+) -> tuple[Plugin, dict[str, Any] | None]:
     """Decide the state of one plugin; its manifest comes along where it takes part."""
     plugin = _plain(declared)
     try:
@@ -89,6 +94,7 @@ def _examine(declared: Declaration, disabled: str | None) -> tuple[Plugin, dict[
         plugin = replace(plugin, manifest_path=path)
         if disabled:
             return _switched(plugin, disabled), None
+        state = state_of(path)
         manifest = parse_manifest(path)
         check_head(manifest, path)
         plugin = replace(
@@ -102,9 +108,11 @@ def _examine(declared: Declaration, disabled: str | None) -> tuple[Plugin, dict[
                 f"{path}: $.plugin is {manifest['plugin']!r}, but the entry point says {declared.name!r}; "
                 f"{_ask_author(declared)}"
             )
-        if obstacle := _incompatibility(manifest, plugin):
+        if obstacle := _incompatibility(manifest, plugin, installed):
             return replace(plugin, state="incompatible", error=PluginError(obstacle)), None
-        check_tables(manifest, path)
+        if not checked.knows(path, state):
+            check_tables(manifest, path)
+            checked.remember(path, state)
     except (Exception, SystemExit) as error:  # whatever one plugin does wrong, the others go on
         if disabled:
             return _switched(plugin, disabled), None
@@ -122,12 +130,12 @@ def _switched(plugin: Plugin, disabled: str | None) -> Plugin:
     return replace(plugin, state="disabled", error=PluginError(f"switched off {disabled}."))
 
 
-def _shadowed(loser: Declaration, *, by: Declaration) -> Plugin:
+def _shadowed(loser: Declaration, installed: Installation, checked: Checked, *, by: Declaration) -> Plugin:
     error = PluginError(
         f"{by.distribution} and {loser.distribution} both declare the plugin {loser.name!r}, and "
         f"{by.distribution} is taken; uninstall the one you do not need."
     )
-    plugin, _ = _examine(loser, disabled=None)
+    plugin, _ = _examine(loser, None, installed, checked)
     return replace(plugin, state="shadowed", error=error)
 
 
@@ -143,7 +151,7 @@ def _plain(declared: Declaration) -> Plugin:
     )
 
 
-def _incompatibility(manifest: dict[str, Any], plugin: Plugin) -> str:
+def _incompatibility(manifest: dict[str, Any], plugin: Plugin, installed: Installation) -> str:
     """Why core or an installed distribution is the wrong one for this plugin; empty where all fit."""
     if manifest["schema"] > SCHEMA_VERSION:
         return (
@@ -163,11 +171,11 @@ def _incompatibility(manifest: dict[str, Any], plugin: Plugin) -> str:
             f"upgrade {plugin.distribution}."
         )
     requirements: dict[str, str] = manifest.get("requires", {})
-    return next(filter(None, (_unmet(name, wanted) for name, wanted in requirements.items())), "")
+    return next(filter(None, (_unmet(name, wanted, installed) for name, wanted in requirements.items())), "")
 
 
-def _unmet(distribution: str, wanted: str) -> str:
-    have = version_of(distribution)
+def _unmet(distribution: str, wanted: str, installed: Installation) -> str:
+    have = installed.version_of(distribution)
     if have is None:
         return f"it requires {distribution}{wanted}, which is not installed."
     try:

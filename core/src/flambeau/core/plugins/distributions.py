@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.machinery import PathFinder
 
 MANIFEST_GROUP = "flambeau.manifest"
@@ -48,20 +49,33 @@ class _Installed:
         return self.read("METADATA") or self.read("PKG-INFO")
 
 
-def declarations() -> list[Declaration]:
-    """The plugins that installed distributions declare, sorted by distribution and name."""
+class Installation:
+    """The distributions that are installed at one moment: the folders are looked through once, for all questions."""
+
+    @cached_property
+    def _plugins(self) -> dict[str, _Installed]:
+        return _by_name(search_path())
+
+    @cached_property
+    def _all(self) -> dict[str, _Installed]:
+        return self._plugins if search_path() == sys.path else _by_name(sys.path)
+
+    def declarations(self) -> list[Declaration]:
+        """The plugins that distributions declare, sorted by distribution and name."""
+        return [declared for name in sorted(self._plugins) for declared in _declared_by(self._plugins[name])]
+
+    def version_of(self, distribution: str) -> str | None:
+        """The version of a distribution; None where there is none of this name."""
+        found = self._all.get(normalized(distribution))
+        return _field(found.header, "Version") if found else None
+
+
+def _by_name(path: list[str]) -> dict[str, _Installed]:
     found: dict[str, _Installed] = {}
-    for installed in _distributions(search_path()):
+    for installed in _distributions(path):
         # One may lie on sys.path twice (installed, and in place); the first is the one that Python imports.
         found.setdefault(installed.name, installed)
-    return [declared for name in sorted(found) for declared in _declared_by(found[name])]
-
-
-def version_of(distribution: str) -> str | None:
-    """The version of an installed distribution; None where there is none of this name."""
-    name = normalized(distribution)
-    found = next((installed for installed in _distributions(sys.path) if installed.name == name), None)
-    return _field(found.header, "Version") if found else None
+    return found
 
 
 def normalized(name: str) -> str:
