@@ -261,8 +261,18 @@ class TestJudging:
         with pytest.raises(CheckFailed, match=r"calls/3/f\(x\).*\n  result is 3, expected -3"):
             made.check(made.cells[3])
 
+    def test_a_difference_explains_the_findings_it_names_and_no_others(self) -> None:
+        why = {"cells": ("calls/*",), "what": "Some differ.", "why": "They do."}
+        made = self.suite(Difference(**why, findings=("result is 2, *", "result is 9, *")))
+        assert self.run(made) == ["equal", "equal", "on purpose", "unexplained"]
+        made.check_differences()
+        made = self.suite(Difference(**why, findings=("result is 9, *",)))
+        assert self.run(made) == ["equal", "equal", "unexplained", "unexplained"]
+        with pytest.raises(CheckFailed, match="explains nothing in its 4 cells"):
+            made.check_differences()
+
     @pytest.mark.parametrize(
-        ("pattern", "why"), [("calls/1/*", "its 1 cells are equal"), ("calls/9/*", "matches no cell")]
+        ("pattern", "why"), [("calls/1/*", "explains nothing in its 1 cells"), ("calls/9/*", "matches no cell")]
     )
     def test_a_pattern_that_excuses_nothing_fails(self, pattern: str, why: str) -> None:
         made = self.suite(Difference(("calls/2/*", pattern), "Some differ.", "They do."))
@@ -289,4 +299,4 @@ class TestJudging:
             ["calls", "4", "2", "1", "1"], ["all", "4", "2", "1", "1"]
         ]  # fmt: skip
         text = unexplained(made)
-        assert "## calls: 1\n\n- `calls/3/f(x)`\n  - result is 3, expected -3" in text and "calls/2" not in text
+        assert "## calls: 1\n\n- `f(x)` of 3\n  - result is 3, expected -3" in text and "of 2" not in text

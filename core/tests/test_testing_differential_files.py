@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from flambeau.core.testing.differential import read_table
 from flambeau.core.testing.differential.differences import matches, read_differences, render_differences
 
 FILE = """
@@ -53,6 +54,19 @@ def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True, cwd=folder, check=False)
 
 
+def test_a_table_in_a_file_has_headings_with_programs_below(tmp_path: Path) -> None:
+    path = tmp_path / "table.txt"
+    path.write_text("# a comment\n\nfirst one\n    f(x)\n\n    # why\n    g(x)\nsecond\n")
+    assert read_table(path) == {"first one": ["f(x)", "g(x)"], "second": []}
+
+
+@pytest.mark.parametrize("text", ["    f(x)\nfirst\n", "first\n    f(x)\nsecond\nfirst\n    f(x)\n"])
+def test_a_table_refuses_programs_without_a_heading_and_repeated_ones(tmp_path: Path, text: str) -> None:
+    (tmp_path / "table.txt").write_text(text)
+    with pytest.raises(ValueError, match=r"the program 'f\(x\)'"):
+        read_table(tmp_path / "table.txt")
+
+
 def test_only_a_star_is_special_in_a_pattern() -> None:
     assert matches("a/td[0]", "a/td[0]") and not matches("a/td0", "a/td[0]")
     assert matches("a/x.y\nz", "a/*z") and not matches("a/xzy", "a/x.*") and not matches("ab", "a")
@@ -63,7 +77,7 @@ def test_a_suite_reads_its_own_differences_and_a_missing_file_has_none(tmp_path:
     assert read_differences(path, "boxes") == ()
     path.write_text(FILE)
     (boxes,) = read_differences(path, "boxes")
-    assert boxes.cells == ("a/*", "b") and boxes.covers("a/1") and not boxes.covers("b/1")
+    assert boxes.cells == ("a/*", "b") and boxes.explains("a/1", "any") and not boxes.explains("b/1", "any")
     assert [one.what for one in read_differences(path, "crates")] == ["Crates are heavy."]
     assert read_differences(path, "sacks") == ()
 
@@ -95,7 +109,7 @@ def test_a_suite_runs_from_the_shell_whole_or_in_part(folder: Path) -> None:
     done = run(command, "test_boxes.py", "-k", "calls/4", "-k", "/1/", "--report", "report.md", folder=folder)
     assert done.returncode == 1 and "unexplained: calls/4/f(x)\n    result is 4, expected 2" in done.stdout
     assert done.stdout.splitlines()[-1].split() == ["all", "2", "1", "0", "1"]
-    assert "- `calls/4/f(x)`" in (folder / "report.md").read_text()
+    assert "- `f(x)` of 4" in (folder / "report.md").read_text()
     assert run(command, "test_boxes.py", "-k", "/1/", folder=folder).returncode == 0
     shown = run(command, "test_boxes.py", "-k", "calls/3", "--all", folder=folder).stdout
     assert "on purpose: calls/3/f(x)" in shown and "So." in shown

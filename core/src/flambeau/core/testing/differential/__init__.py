@@ -18,6 +18,9 @@ the wording; warnings are kept apart. A cell is equal, or different on purpose, 
     KINDS = {"thing": {"x": "Thing(1)"}, "lazy": {"x": "LazyThing(1)"}}
     SUITE.add(*cross("methods", KINDS, ["x.double()", "x.rename('y'); x", "torch.stack([x, x])"]))
 
+    # ... or such a table in a text file, with the programs indented below headings.
+    SUITE.add(*(cell for name, lines in read_table(path).items() for cell in cross(name, KINDS, lines)))
+
     @pytest.mark.parametrize("cell", SUITE.cells, ids=str)
     def test_both_libraries_do_the_same(cell):
         SUITE.check(cell)
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from flambeau.core.testing.differential.cells import Library as Library
     from flambeau.core.testing.differential.cells import cross as cross
     from flambeau.core.testing.differential.cells import program as program
+    from flambeau.core.testing.differential.cells import read_table as read_table
     from flambeau.core.testing.differential.differences import Difference as Difference
     from flambeau.core.testing.differential.differences import matches as matches
     from flambeau.core.testing.differential.differences import read_differences as read_differences
@@ -56,7 +60,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
-        "cells": ("Cell", "Library", "cross", "program"),
+        "cells": ("Cell", "Library", "cross", "program", "read_table"),
         "differences": ("Difference", "matches", "read_differences", "render_differences"),
         "execution": ("Outcome", "execute"),
         "records": ("Recorder",),

@@ -168,17 +168,17 @@ Builder = str | Callable[[Library], Any]
 
 
 def cross(
-    area: str,
+    place: str,
     kinds: Mapping[str, Mapping[str, Builder]],
     programs: Iterable[str],
     *,
     names: Mapping[str, Any] | None = None,
     read: Callable[[Library, Path], Any] | None = None,
 ) -> list[Cell]:
-    """The cells of a table: every kind of input with every program, called "area/kind/program".
+    """The cells of a table: every kind of input with every program, called "place/kind/program".
 
     Args:
-        area: what the counts are grouped by.
+        place: one or more words separated by "/", of which the first is the area.
         kinds: name of the kind -> name of an input -> how to build it, as program text or as a function of the library.
             An input that a program does not mention is not built for it.
         programs: see `program`.
@@ -187,10 +187,35 @@ def cross(
     """
     lent = dict(names or {})
     return [
-        Cell(f"{area}/{kind}/{text}", area, program(text, lent), _Given(inputs, text, lent), read)
+        Cell(f"{place}/{kind}/{text}", place.partition("/")[0], program(text, lent), _Given(inputs, text, lent), read)
         for text in programs
         for kind, inputs in kinds.items()
     ]
+
+
+def read_table(path: Path) -> dict[str, list[str]]:
+    """Programs by heading, from a text file: a heading begins a line, each line below it that is indented is a program.
+
+    Empty lines and those that begin with "#" are left out.
+
+    Raises:
+        ValueError: a program stands before the first heading, or twice below one.
+    """
+    table: dict[str, list[str]] = {}
+    programs: list[str] | None = None
+    for line in path.read_text(encoding="utf-8").splitlines():
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        if not line[0].isspace():
+            programs = table.setdefault(text, [])
+        elif programs is None or text in programs:
+            raise ValueError(
+                f"{path} has the program {text!r} {'before any heading' if programs is None else 'twice'}."
+            )
+        else:
+            programs.append(text)
+    return table
 
 
 @dataclass(frozen=True)

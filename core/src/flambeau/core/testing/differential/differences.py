@@ -7,12 +7,17 @@ They stand in one file per package, `tests/parity/peers/differences.toml`, with 
     what = "Keys with a slash are accepted by HDF5 files."
     why = "Upstream splits them silently into groups, and the key cannot be read back."
 
-`*` in a pattern stands for any text; every other character for itself. This module imports no torch, so that
-documentation is rendered from the same file.
+`*` in a pattern stands for any text; every other character for itself. An entry may also say which findings it
+explains, by patterns of the lines that a failing cell prints, and then hides no other difference of the same cells::
+
+    findings = ["error: we return *, the peer raises RecursionError*"]
+
+This module imports no torch, so that documentation is rendered from the same file.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -29,20 +34,27 @@ class Difference:
         cells: patterns of the cells' names.
         what: how we differ, a sentence.
         why: the reason, which a user would accept.
+        findings: patterns of what is found; any by default.
     """
 
     cells: tuple[str, ...]
     what: str
     why: str
+    findings: tuple[str, ...] = ("*",)
 
-    def covers(self, cell: str) -> bool:
-        """Whether a cell is one of those that differ."""
-        return any(matches(cell, pattern) for pattern in self.cells)
+    def explains(self, cell: str, finding: str) -> bool:
+        """Whether this is the reason for a finding in a cell."""
+        return any(matches(cell, one) for one in self.cells) and any(matches(finding, one) for one in self.findings)
 
 
-def matches(cell: str, pattern: str) -> bool:
-    """Whether a pattern, in which only "*" is special, stands for a cell's whole name."""
-    return re.fullmatch(".*".join(re.escape(part) for part in pattern.split("*")), cell, re.DOTALL) is not None
+def matches(text: str, pattern: str) -> bool:
+    """Whether a pattern, in which only "*" is special, stands for a whole text."""
+    return _compiled(pattern).fullmatch(text) is not None
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(re.escape(part) for part in pattern.split("*")), re.DOTALL)
 
 
 def read_differences(path: Path, suite: str) -> tuple[Difference, ...]:
@@ -76,12 +88,13 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def _difference(entry: Mapping[str, Any], path: Path, suite: str) -> Difference:
-    if set(entry) != {"cells", "what", "why"} or not entry["cells"] or not entry["what"] or not entry["why"]:
+    if set(entry) - {"findings"} != {"cells", "what", "why"} or not all(entry.values()):
         raise ValueError(
             f"{path} has an entry of [[{suite}]] with the keys {sorted(entry)}; give each a non-empty `cells` "
-            f"(a list of patterns), `what` and `why`."
+            f"(a list of patterns), `what` and `why`, and where they are known `findings` (a list of patterns)."
         )
-    return Difference(tuple(entry["cells"]), entry["what"].strip(), entry["why"].strip())
+    findings = tuple(entry.get("findings", ("*",)))
+    return Difference(tuple(entry["cells"]), entry["what"].strip(), entry["why"].strip(), findings)
 
 
 def _in_table(text: str) -> str:
@@ -89,15 +102,14 @@ def _in_table(text: str) -> str:
 
 
 def stale(
-    differences: Sequence[Difference], cells: Sequence[str], statuses: Mapping[str, str]
+    differences: Sequence[Difference], cells: Sequence[str], findings: Mapping[str, Sequence[str]]
 ) -> list[tuple[Difference, str, str]]:
-    """Patterns that excuse nothing: difference, pattern, and why.
+    """Patterns that explain nothing: difference, pattern, and why.
 
     Args:
         differences: all of a suite.
         cells: names of all cells of the suite.
-        statuses: name -> "equal" or another status, of the cells that were run. A pattern whose cells were not all run
-            is not judged.
+        findings: name -> what differs, of the cells that were run. A pattern is not judged before all its cells were.
     """
     found = []
     for difference in differences:
@@ -105,6 +117,8 @@ def stale(
             covered = [cell for cell in cells if matches(cell, pattern)]
             if not covered:
                 found.append((difference, pattern, "matches no cell"))
-            elif all(statuses.get(cell) == "equal" for cell in covered):
-                found.append((difference, pattern, f"its {len(covered)} cells are equal"))
+            elif all(cell in findings for cell in covered) and not any(
+                matches(finding, one) for cell in covered for finding in findings[cell] for one in difference.findings
+            ):
+                found.append((difference, pattern, f"explains nothing in its {len(covered)} cells"))
     return found

@@ -27,7 +27,9 @@ class Failure:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.classes[0]}: {self.message}" if self.message else self.classes[0]
+        words = " ".join(self.message.split())
+        shown = words if len(words) <= 160 else f"{words[:157]}..."
+        return f"{self.classes[0]}: {shown}" if shown else self.classes[0]
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,10 @@ def sow(seed: int) -> None:
 
     random.seed(seed)
     numpy.random.seed(seed)
-    torch.manual_seed(seed)
+    # `torch.manual_seed` walks through all kinds of devices, which takes longer than most cells.
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
 
 
 def failed(error: BaseException, recorder: Recorder) -> Failure:
@@ -161,9 +166,15 @@ def _content(path: Path, chosen: Files, recorder: Recorder) -> Record:
         if ending and path.name.endswith(ending):
             return content(path)
     if path.suffix == ".json":
-        parsed: Any = json.loads(path.read_text(encoding="utf-8"))
-        return recorder.describe(parsed)
+        return recorder.describe(sorted_items(json.loads(path.read_text(encoding="utf-8"))))
     return chosen.get("", digest)(path)
+
+
+def sorted_items(parsed: Any) -> Any:
+    """Parsed JSON with the entries of every object sorted, since their order means nothing."""
+    if isinstance(parsed, dict):
+        return {key: sorted_items(parsed[key]) for key in sorted(parsed)}
+    return [sorted_items(item) for item in parsed] if isinstance(parsed, list) else parsed
 
 
 def digest(path: Path) -> Record:

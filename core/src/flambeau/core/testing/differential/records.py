@@ -50,7 +50,7 @@ class Recorder:
         self._roots = sorted(roots, key=len, reverse=True)
         self._describers = tuple(describers)
         self._folder = folder or (lambda: None)
-        self._memory: dict[int, tuple[str, int]] = {}
+        self._memory: list[tuple[int, int, str]] = []  # first byte, the one behind the last, where it was seen
         self._objects: dict[int, str] = {}
         self._alive: list[Any] = []  # else an address could come up again
         self._open: set[int] = set()
@@ -122,13 +122,18 @@ class Recorder:
         if value.numel() == 0:
             return "none"
         try:
-            storage = value.untyped_storage()
-            address = storage.data_ptr()
+            start = value.data_ptr()
+            self._alive.append(value.untyped_storage())
         except (RuntimeError, NotImplementedError):  # wrappers have none
             return "none"
-        self._alive.append(storage)
-        first, start = self._memory.setdefault(address, (where, value.data_ptr()))
-        return "own" if first == where else f"{first} at byte {value.data_ptr() - start}"
+        reach = sum((size - 1) * stride for size, stride in zip(value.shape, value.stride(), strict=True))
+        end = start + (reach + 1) * value.element_size()
+        # Not by storages: leaves may lie side by side in one, which is nobody's business.
+        for first, behind, place in self._memory:
+            if first < end and start < behind:
+                return "own" if place == where else f"{place} at byte {start - first}"
+        self._memory.append((start, end, where))
+        return "own"
 
     def _describe_common(self, value: Any, where: str) -> Record:
         if value is None or value is Ellipsis or isinstance(value, bool | int | float | complex | bytes):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from flambeau.core.testing.differential.cells import Cell
 from flambeau.core.testing.differential.suite import SUITES, Suite
 
 _STATUSES = ("equal", "on purpose", "unexplained")
@@ -26,11 +27,25 @@ def summary(suites: Iterable[Suite] | None = None) -> str:
 
 
 def unexplained(suite: Suite) -> str:
-    """The unexplained cells as Markdown, grouped by area, each with what differs."""
-    groups: dict[str, list[str]] = {}
+    """The unexplained cells as Markdown by place and program, kinds that differ alike together (see `cells.cross`)."""
+    groups: dict[str, dict[tuple[str, tuple[str, ...]], list[str]]] = {}
     for verdict in suite.verdicts.values():
         if verdict.status == "unexplained":
-            lines = [f"- `{verdict.cell.id}`", *(f"  - {finding}" for finding in verdict.findings)]
-            groups.setdefault(verdict.cell.area, []).append("\n".join(lines))
-    parts = [f"## {area}: {len(cells)}\n\n" + "\n".join(cells) for area, cells in groups.items()]
+            place, kind, program = _parts(verdict.cell)
+            groups.setdefault(place, {}).setdefault((program, verdict.findings), []).append(kind)
+    parts = []
+    for place, found in groups.items():
+        lines = [f"## {place}: {sum(map(len, found.values()))}", ""]
+        for (program, findings), kinds in found.items():
+            lines += [f"- `{program}` of {', '.join(kinds)}", *(f"  - {finding}" for finding in findings)]
+        parts.append("\n".join(lines))
     return "\n\n".join([f"# Unexplained cells of {suite.name}\n\n```text\n{summary([suite])}\n```", *parts]) + "\n"
+
+
+def _parts(cell: Cell) -> tuple[str, str, str]:
+    """Place, kind and program of a table's cell; a cell of another name has its area as the place."""
+    program = getattr(cell.call, "text", None)
+    if program is None or not cell.id.endswith(f"/{program}"):
+        return cell.area, "its inputs", cell.id
+    place, _, kind = cell.id.removesuffix(f"/{program}").rpartition("/")
+    return place, kind, program

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from flambeau.core.testing.differential.cells import Cell, Library
-from flambeau.core.testing.differential.comparison import findings
+from flambeau.core.testing.differential.comparison import findings as differing
 from flambeau.core.testing.differential.differences import Difference, read_differences, stale
 from flambeau.core.testing.differential.execution import Files, execute, read_back
 from flambeau.core.testing.differential.records import Describer
@@ -98,10 +98,10 @@ class Suite:
         found = self._findings(cell)
         if not found:
             verdict = Verdict(cell, "equal")
-        elif (difference := next((one for one in self.differences if one.covers(cell.id)), None)) is not None:
-            verdict = Verdict(cell, "on purpose", tuple(found), difference.why)
         else:
-            verdict = Verdict(cell, "unexplained", tuple(found))
+            whys = [next((one.why for one in self.differences if one.explains(cell.id, line)), "") for line in found]
+            status: Status = "on purpose" if all(whys) else "unexplained"
+            verdict = Verdict(cell, status, tuple(found), " ".join(dict.fromkeys(whys)).strip())
         self.verdicts[cell.id] = verdict
         return verdict
 
@@ -119,10 +119,10 @@ class Suite:
         """The test of the intended differences, after all cells: each pattern must excuse something.
 
         Raises:
-            CheckFailed: a pattern matches no cell, or only cells that were run and are equal.
+            CheckFailed: a pattern matches no cell, or explains nothing in its cells, which were all run.
         """
-        statuses = {name: verdict.status for name, verdict in self.verdicts.items()}
-        if found := stale(self.differences, list(self._cells), statuses):
+        findings = {name: verdict.findings for name, verdict in self.verdicts.items()}
+        if found := stale(self.differences, list(self._cells), findings):
             lines = [f"{pattern!r} ({difference.what}): {why}" for difference, pattern, why in found]
             raise CheckFailed(
                 f"Intended differences of {self.name!r} that are none; remove them:\n  " + "\n  ".join(lines)
@@ -143,7 +143,7 @@ class Suite:
                 execute(cell, library, roots=self.roots, describers=self.describers, files=self.files)
                 for library in (ours, peer)
             ]
-            found = findings(*outcomes, rtol=self.rtol, atol=self.atol)
+            found = differing(*outcomes, rtol=self.rtol, atol=self.atol)
             if cell.read is None or outcomes[0].failure is not None or outcomes[1].failure is not None:
                 return found
             expected = read_back(cell, peer, peer.folder, **options)  # type: ignore[arg-type]
@@ -153,7 +153,7 @@ class Suite:
                 ("we read what we wrote", ours, ours.folder),
             ):
                 got = read_back(cell, library, folder, **options)  # type: ignore[arg-type]
-                found += [f"{what}: {one}" for one in findings(got, expected, rtol=self.rtol, atol=self.atol)]
+                found += [f"{what}: {one}" for one in differing(got, expected, rtol=self.rtol, atol=self.atol)]
             return found
         finally:
             ours.close()
