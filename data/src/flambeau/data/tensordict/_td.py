@@ -31,7 +31,18 @@ def make_td(
     names: list[str | None] | None = None,
 ) -> TensorDict:
     """A TensorDict around a dict that fits and is given away; nothing is checked or copied."""
-    td = TensorDict.__new__(TensorDict)
+    return make_of(TensorDict, data, batch_size, device, names)
+
+
+def make_of(
+    kind: type[TensorDict],
+    data: dict[str, Any],
+    batch_size: torch.Size,
+    device: torch.device | None = None,
+    names: list[str | None] | None = None,
+) -> Any:
+    """`make_td` for a class derived from TensorDict, whose constructor is not called."""
+    td = kind.__new__(kind)
     td._tensordict = data
     td._batch_size = batch_size
     if device is not None:
@@ -119,12 +130,30 @@ class TensorDict(TensorDictBase):
         **kwargs: Any,
     ) -> TensorDict:
         """Make one of entries that are known to fit; nothing is checked, converted or copied."""
-        td = make_td(dict(source or kwargs), as_size(batch_size), device, names)
+        td = make_of(cls, dict(source or kwargs), as_size(batch_size), device, names)
         if lock:
             td._lock_below(None)
         return td
 
     _result = staticmethod(make_td)
+
+    def _result(
+        self,
+        entries: dict[str, Any],
+        batch_size: torch.Size,
+        device: torch.device | None = None,
+        names: list[str | None] | None = None,
+    ) -> Any:
+        """What an operation gives: one of the same class, whose constructor is not called."""
+        return make_of(type(self), entries, batch_size, device, names)
+
+    def _plain(self) -> TensorDict:
+        if type(self) is TensorDict:
+            return self
+        entries = {
+            key: value._plain() if isinstance(value, TensorDict) else value for key, value in self._tensordict.items()
+        }
+        return make_td(entries, self._batch_size, self._device, self._names)
 
     # --- primitives
 

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn._reduction import legacy_get_string
 
+from flambeau.data.tensordict._layout.alignment import aligned_leaves, broadcast_sides
 from flambeau.data.tensordict._layout.keys import listing
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._unbatched import UnbatchedTensor
@@ -60,7 +63,7 @@ def _forward(name: str) -> Callable[..., Any]:
 _METHODS = """
     unbind split chunk tensor_split squeeze unsqueeze permute transpose swapaxes swapdims movedim moveaxis flatten
     unflatten reshape clone detach flip fliplr flipud roll rot90 tile narrow broadcast_to atleast_1d atleast_2d
-    atleast_3d repeat_interleave masked_select
+    atleast_3d repeat_interleave masked_select maximum
 """
 for _name in _METHODS.split():
     TD_FUNCTIONS[getattr(torch, _name)] = _forward(_name)
@@ -179,6 +182,85 @@ def _check_alike(tds: list[Any], size: torch.Size | None, what: str, error: type
                 f"{what}: the keys of tensordict {position} differ from the first's in {listing(sorted(odd))}; "
                 "lazy_stack takes tensordicts of different keys."
             )
+
+
+def _loss(function: Callable[..., Any]) -> Callable[..., Any]:
+    """An elementwise loss on two collections of the same keys.
+
+    It is a number for each entry, without batch dimensions, or with reduction="none" the losses of all elements.
+    """
+    signature = inspect.signature(function)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        input, target = given.pop("input"), given.pop("target")
+        size_average, reduce = given.pop("size_average", None), given.pop("reduce", None)
+        if size_average is not None or reduce is not None:
+            given["reduction"] = legacy_get_string(size_average, reduce)
+        reduction = given.setdefault("reduction", "mean")
+        if reduction not in ("none", "mean", "sum"):
+            raise ValueError(f'{function.__name__}: reduction is {reduction!r}; use "none", "mean" or "sum".')
+        if not isinstance(input, TensorCollection):  # the losses are symmetric
+            input, target = target, input
+        if input._is_tensorclass:
+            weight = given.get("weight")
+            given["weight"] = weight._tensordict if isinstance(weight, TensorCollection) else weight
+            return input._wrap(call(input._tensordict, target, **given))
+        input, target = broadcast_sides(input, target)
+        whole = input if reduction == "none" else input._dense()
+        leaves, targets = aligned_leaves(whole, target, always_list=True)
+        weights: list[Any] = [{}] * len(leaves)
+        if given.get("weight") is not None:
+            weights = [{"weight": weight} for weight in aligned_leaves(whole, given["weight"], always_list=True)[1]]
+        results = []
+        for leaf, opposite, weight in zip(leaves, targets, weights, strict=True):
+            options = {**given, **{name: value.expand_as(leaf) for name, value in weight.items()}}
+            results.append(function(leaf, opposite.expand_as(leaf), **options))
+        return whole._pointwise(results) if reduction == "none" else whole._scalars(results)
+
+    return call
+
+
+for _function in (torch.nn.functional.mse_loss, torch.nn.functional.l1_loss, torch.nn.functional.smooth_l1_loss):
+    TD_FUNCTIONS[_function] = _loss(_function)
+
+
+def _only(values: Any) -> Any:
+    return values[0] if isinstance(values, (tuple, list)) and len(values) == 1 else values
+
+
+@implements_for_td(torch.autograd.grad)
+def _grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
+    """The gradients of all tensors of `outputs` by those of `inputs`, under the keys of `inputs`; unused ones lack."""
+    outputs, inputs, grad_outputs = map(_only, (outputs, inputs, grad_outputs))  # torch makes tuples of them
+    for name, value in (("outputs", outputs), ("inputs", inputs), ("grad_outputs", grad_outputs)):
+        if not isinstance(value, TensorCollection) and not (value is None and name == "grad_outputs"):
+            raise ValueError(f"grad: {name} is a {type(value).__name__} beside tensordicts; give a tensordict.")
+    leaves = outputs._leaves()
+    weights = None if grad_outputs is None else aligned_leaves(outputs, grad_outputs)[1]
+    gradients = iter(
+        torch.autograd.grad(
+            leaves,
+            inputs._leaves(),
+            weights,
+            retain_graph=retain_graph,
+            create_graph=create_graph,
+            allow_unused=allow_unused,
+            is_grads_batched=is_grads_batched,
+            materialize_grads=materialize_grads,
+        )
+    )
+    return inputs._fast_apply(lambda _: next(gradients), filter_empty=False, propagate_lock=True)
 
 
 @implements_for_td(torch.where)

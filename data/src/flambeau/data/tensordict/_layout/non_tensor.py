@@ -25,9 +25,9 @@ def same(first: Any, second: Any) -> bool:
 
 def refit(value: Any, size: torch.Size) -> Any:
     """The entry in a result of this batch size: one value goes along, a stack of values only if it fits, else None."""
-    if value.batch_size[: len(size)] == size:
-        return value
-    return resized(value, size) if hasattr(value, "_make") else None
+    if hasattr(value, "_make"):
+        return value if value.batch_size == size else resized(value, size)
+    return value if value.batch_size[: len(size)] == size else None
 
 
 def resized(value: Any, size: torch.Size) -> Any:

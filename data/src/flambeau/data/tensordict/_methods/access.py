@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
-from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT, _get_defaults_to_none
 from flambeau.data.tensordict._layout.index import indexed_size, normal_index
 from flambeau.data.tensordict._layout.keys import (
@@ -194,7 +193,7 @@ class AccessMethods:
 
     def _make_child(self, key: str, *, ignore_lock: bool = False) -> Any:
         """An empty nested tensordict of the same batch size, set under `key`."""
-        child = classes.make_td({}, self.batch_size, self.device, self._names_or_none())
+        child = self._result({}, self.batch_size, self.device, self._names_or_none())
         self._set_str(key, child, validated=True, ignore_lock=ignore_lock)
         return self._get_str(key)
 

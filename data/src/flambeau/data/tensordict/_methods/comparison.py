@@ -84,8 +84,9 @@ class ComparisonMethods:
             raise RuntimeError(f"{name}: dimension {dim} is out of range for batch size {list(size)}.")
         where = dim % len(size)
         names = self._names_or_none()
-        return self._each(
+        result = self._each(
             lambda value: getattr(value, name)(dim=where),
             torch.Size((*size[:where], *size[where + 1 :])),
             None if names is None else [*names[:where], *names[where + 1 :]],
         )
+        return result._plain()

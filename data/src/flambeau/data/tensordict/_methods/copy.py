@@ -45,6 +45,14 @@ class CopyMethods:
         self._collect(leaves)
         return leaves
 
+    def _plain(self) -> Any:
+        """A TensorDict of the same entries, where this is of a class derived from it."""
+        return self
+
+    def _dense(self) -> Any:
+        """The same with every entry put together, where this is a stack in name only."""
+        return self
+
     def clone(self, recurse: bool = True, **kwargs: Any) -> Self:
         """A copy, unlocked.
 

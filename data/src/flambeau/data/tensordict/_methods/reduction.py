@@ -35,7 +35,7 @@ class ReductionMethods:
                 joined = torch.cat(flat, -1)
                 return function(joined, (-1,), False)
             return self._fast_apply(
-                lambda leaf: function(leaf, tuple(range(ndim, leaf.ndim)), False) if leaf.ndim > ndim else leaf,
+                lambda leaf: function(leaf, tuple(range(ndim, leaf.ndim)), False) if leaf.ndim > ndim else leaf.clone(),
                 filter_empty=False,
             )
         whole = dim is NO_DEFAULT or dim is None
