@@ -26,13 +26,13 @@ TEXT = """
 """
 FRAME = """
     columns copy describe isin log min max sum mean std median mode drop rename reorder transform select
-    where
+    where groupby
 """
 FUNCTIONS = """
     bucketize sigrid_hash firstx clamp_list has_id_overlap id_overlap_count get_max_count
     get_jaccard_similarity get_cosine_similarity get_score_sum get_score_min get_score_max add_tokens
     bpe_tokenize lookup_indices array_constructor array_except scale_to_0_1 scale_to_z_score if_else
-    get_jagged_sequences
+    get_jagged_sequences slice width_bucket array_intersect
 """
 MODULES = {
     "": """dataframe column concat if_else from_arrow from_pandas from_pysequence me Column NumericalColumn StringColumn
@@ -40,6 +40,12 @@ MODULES = {
     "dtypes": """boolean int8 int16 int32 int64 float32 float64 string List Map Struct Field Tuple Any Void Int64
         is_list infer_dtype_from_value common_dtype dtype_of_type""",
     "functional": FUNCTIONS,
+    "icolumn": "Column column concat if_else",
+    "idataframe": "DataFrame dataframe me",
+    "inumerical_column": "NumericalColumn",
+    "istring_column": "StringColumn StringMethods",
+    "ilist_column": "ListColumn ListMethods",
+    "imap_column": "MapColumn MapMethods",
     "interop": "from_arrow from_pandas from_pylist from_pysequence",
     "expression": "Expression Var GetAttr Call eval_expression expression",
     "scope": "Scope",

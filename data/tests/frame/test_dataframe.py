@@ -331,3 +331,28 @@ def test_the_device_is_the_cpu():
     with pytest.raises(TypeError, match="'gpu'"):
         ta.column([1], device="gpu")
     assert ta.Scope.default.device == "cpu"
+
+
+def test_describe_takes_types_to_include_and_to_exclude_under_either_name():
+    frame = ta.dataframe({"a": [1, 2, 3], "b": [1.0, 2.0, None], "c": ["x", "y", "z"]})
+    assert frame.describe().columns == ["metric", "a", "b"]
+    assert frame.describe(include=[dt.int64]).columns == ["metric", "a"]
+    assert frame.describe(include_columns=[dt.float32]).columns == ["metric", "b"]
+    assert frame.describe(exclude=[dt.int64]).columns == ["metric", "b"]
+    assert list(frame.describe(percentiles=[10], include=[dt.int64])["metric"]) == [
+        "count",
+        "mean",
+        "std",
+        "min",
+        "10%",
+        "max",
+    ]
+    assert list(frame["a"].describe(percentiles=[10])["statistic"]) == ["count", "mean", "std", "min", "10%", "max"]
+
+
+def test_describe_refuses_types_without_a_mean_and_what_is_no_list_of_types():
+    frame = ta.dataframe({"a": [1], "c": ["x"]})
+    with pytest.raises(TypeError, match="include_columns has string"):
+        frame.describe(include=[dt.string])
+    with pytest.raises(TypeError, match="is a list of column types"):
+        frame.describe(include="int64")

@@ -127,3 +127,57 @@ def test_list_columns_collate_to_jagged_values():
     assert first.values().tolist() == [1, 2, 3]
     assert first.lengths().tolist() == [2, 0, 1]
     assert second.offsets().tolist() == [0, 1, 1, 1]
+
+
+def test_slice_counts_places_from_one_as_sql_does():
+    lists = ta.column([[11, 12, 13], [21, 22, 23, 24, 25, 26], [31, 32]])
+    assert list(functional.slice(lists, 2, 3)) == [[12, 13], [22, 23, 24], [32]]
+    assert list(functional.slice(lists, -2, 1)) == [[12], [25], [31]]
+    assert list(functional.slice(lists, -3, 2)) == [[11, 12], [24, 25], []]
+    assert list(functional.slice(lists, 9, 2)) == [[], [], []]
+    assert list(functional.slice(ta.column([[1, None], None]), 2, 1)) == [[None], None]
+    with pytest.raises(ValueError, match="start is 0"):
+        functional.slice(lists, 0, 1)
+    with pytest.raises(ValueError, match="length is -1"):
+        functional.slice(lists, 1, -1)
+    with pytest.raises(TypeError, match="columns of lists"):
+        functional.slice(ta.column([1]), 1, 1)
+
+
+def test_array_intersect_gives_what_both_lists_have_once():
+    x = ta.column([[1, 2, 3], [1, 1, 2], [4], [None, 1], None])
+    y = ta.column([[3, 1], [1, 1], [5], [1, None], [1]])
+    assert list(functional.array_intersect(x, y)) == [[1, 3], [1], [], [None, 1], None]
+    assert functional.array_intersect(ta.column([[1]]), ta.column([[1]])).dtype == dt.List(dt.int64)
+    with pytest.raises(TypeError, match="in common"):
+        functional.array_intersect(ta.column([[1]]), ta.column([["a"]]))
+
+
+@pytest.mark.parametrize(
+    ("values", "arguments", "expected"),
+    [
+        ([3.14, -1.0, 4.0, 0.0, 3.999], (0, 4, 3), [3, 0, 4, 1, 3]),
+        ([3.14, -1.0, 4.0, 5.0], (4, 0, 3), [1, 4, 1, 0]),
+        ([1, 2, 3, 9], ([2, 5],), [0, 1, 1, 2]),
+        ([1.0, None], (0, 2, 2), [2, None]),
+        ([math.inf, -math.inf], (0, 2, 2), [3, 0]),
+        ([None, 5], ([5.0],), [None, 1]),
+    ],
+)
+def test_width_bucket_counts_buckets_as_sql_does(values, arguments, expected):
+    made = functional.width_bucket(ta.column(values), *arguments)
+    assert (list(made), dt.is_int64(made.dtype)) == (expected, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [((0, 1, 0), "1 or more"), ((1, 1, 2), "differ"), ((0, math.inf, 2), "finite"), (([2, 1],), "rise")],
+)
+def test_width_bucket_refuses_buckets_of_no_width(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        functional.width_bucket(ta.column([1.0]), *arguments)
+
+
+def test_width_bucket_refuses_what_is_not_a_number():
+    with pytest.raises(ValueError, match="not a number"):
+        list(functional.width_bucket(ta.column([math.nan]), 0, 1, 2))

@@ -19,6 +19,7 @@ from flambeau.data.frame.execution import align, compute, count
 from flambeau.data.frame.export import arrow_array
 from flambeau.data.frame.expression import Expression, eval_expression
 from flambeau.data.frame.formatting import frame_text
+from flambeau.data.frame.groups import GroupedDataFrame
 from flambeau.data.frame.interchange import pandas_module
 
 _VALID = "\x1fvalid"
@@ -142,6 +143,8 @@ class DataFrame(Column):
     def _aligned(self, value: Any) -> Term:
         if isinstance(value, bool | int | float | str):
             return constant(value, dt.Void())
+        if value is None:
+            raise FrameTypeError("a column of None alone has no type; give column([None] * rows, dtype).")
         column: ColumnBase = value if isinstance(value, ColumnBase) else column_from(value)
         if not self._fields and isinstance(self._rows, Table) and not count(self._rows):
             # The first column brings the rows.
@@ -416,32 +419,85 @@ class DataFrame(Column):
 
     def describe(
         self,
-        percentiles_: Sequence[float] | None = None,
+        percentiles: Sequence[float] | None = None,
         include_columns: Sequence[dt.DType] | None = None,
         exclude_columns: Sequence[dt.DType] | None = None,
+        *,
+        percentiles_: Sequence[float] | None = None,
+        include: Sequence[dt.DType] | None = None,
+        exclude: Sequence[dt.DType] | None = None,
     ) -> Any:
         """Statistics of the columns of numbers; see `NumericalColumn.describe`.
 
         Args:
-            percentiles_: percentages; 25, 50 and 75 by default.
-            include_columns: types of the columns described; all numbers by default.
+            percentiles: percentages; 25, 50 and 75 by default.
+            include_columns: types of the columns described, nullable or not; all numbers by default.
             exclude_columns: types left out.
+            percentiles_: an older name for `percentiles`.
+            include: another name for `include_columns`.
+            exclude: another name for `exclude_columns`.
 
         Returns:
             A frame of the column "metric" and one column for each described.
+
+        Raises:
+            TypeError: types that are not in a list, or of which there is no mean.
         """
-        excluded = {one.with_null(False) for one in exclude_columns or ()}
-        included = None if include_columns is None else {one.with_null(False) for one in include_columns}
+        percentiles = percentiles_ if percentiles is None else percentiles
+        included = _types("include_columns", include if include_columns is None else include_columns)
+        excluded = _types("exclude_columns", exclude if exclude_columns is None else exclude_columns) or set()
+        if bad := [one for one in included or () if not dt.is_numerical(one)]:
+            raise FrameTypeError(f"describe is for numbers, include_columns has {bad[0]}.")
         made: dict[str, ColumnBase] = {}
         for name, term in self._fields.items():
             plain = term.dtype.with_null(False)
             if not dt.is_numerical(plain) or plain in excluded or (included is not None and plain not in included):
                 continue
-            rows = self[name].describe(percentiles_).to_pylist()
+            rows = self[name].describe(percentiles).to_pylist()
             if "metric" not in made:
                 made["metric"] = column_from([one for one, _ in rows], dt.string)
             made[name] = column_from([value for _, value in rows], dt.Float64(nullable=True))
         return _frame(made)
+
+    def groupby(
+        self, by: str | Sequence[str], sort: bool = False, drop_null: bool = True, *, dropna: bool | None = None
+    ) -> GroupedDataFrame:
+        """The rows in groups of equal keys.
+
+        Args:
+            by: names of the columns that are the keys: numbers, booleans or text.
+            sort: order the groups by their keys; by default they come as they first occur.
+            drop_null: leave out rows of which a key is missing; otherwise missing keys are equal.
+            dropna: another name for `drop_null`.
+
+        Returns:
+            Groups, of which numbers are asked: `.sum()`, `.agg(...)`, `.size`, `["name"]`, or a loop over them. The
+            rows are computed now.
+
+        Raises:
+            KeyError: there is no column of a name.
+            TypeError: no key, or one of lists, maps or records.
+
+        Example:
+            >>> from flambeau.data.frame import dataframe
+            >>> frame = dataframe({"a": ["x", "y", "x"], "b": [1, 2, 3]})
+            >>> [tuple(row) for row in frame.groupby("a").sum()]
+            [('x', 4), ('y', 2)]
+        """
+        keys = _names(by)
+        self._check(keys)
+        if bad := [name for name in keys if not dt.is_primitive(self._fields[name].dtype)]:
+            raise FrameTypeError(f"groupby: {bad[0]!r} is {self._fields[bad[0]].dtype}, expected numbers or text.")
+        if not keys:
+            raise FrameTypeError("groupby needs the name of at least one column, got none.")
+        values = self._values()
+        if self._valid is not None:
+            values = values.filter(pl.col(_VALID))
+        if drop_null if dropna is None else dropna:
+            values = values.drop_nulls(keys)
+        items = [name for name in self._fields if name not in keys]
+        fields = [dt.Field(name, one.dtype) for name, one in self._fields.items()]
+        return GroupedDataFrame(values, dt.Struct(fields), keys, items, sort=sort)
 
     # Leaving.
 
@@ -486,6 +542,14 @@ class DataFrame(Column):
         self._check([*conversion])
         held = self.collect()  # all columns in one go
         return self.dtype.py_type(*(held[name].to_tensor(conversion.get(name)) for name in self._fields))
+
+
+def _types(name: str, given: Any) -> set[dt.DType] | None:
+    if given is None:
+        return None
+    if not isinstance(given, list | tuple) or not all(isinstance(one, dt.DType) for one in given):
+        raise FrameTypeError(f"describe: {name} is a list of column types, got {given!r}.")
+    return {one.with_null(False) for one in given}
 
 
 def _frame(columns: Mapping[str, ColumnBase]) -> Any:

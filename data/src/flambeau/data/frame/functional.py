@@ -5,7 +5,9 @@ Lists may come as any list column. Missing rows give missing results.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from flambeau.data.frame import dtypes as dt
@@ -23,6 +25,7 @@ __all__ = [
     "add_tokens",
     "array_constructor",
     "array_except",
+    "array_intersect",
     "bpe_tokenize",
     "bucketize",
     "clamp_list",
@@ -42,6 +45,8 @@ __all__ = [
     "scale_to_z_score",
     "sigmoid",
     "sigrid_hash",
+    "slice",
+    "width_bucket",
 ]
 
 
@@ -74,6 +79,46 @@ def bucketize(value_col: Column, borders: ListColumn | Sequence[float]) -> Any:
         wide = dt.int64
     of, dtype = _like(value_col, wide), _like(value_col, dt.Int32(item.nullable))
     return value_col._made(value_col._rows, Apply("bucketize", (value_col._term,), dtype, borders=limits, of=of))
+
+
+def width_bucket(x: Column, bound1: Any, bound2: float | None = None, n: int | None = None) -> NumericalColumn:
+    """The number of the bucket that each value lies in, of buckets of one width or between borders, as in SQL.
+
+    Args:
+        x: numbers.
+        bound1: where the first bucket begins; or, alone, the borders, rising.
+        bound2: where the last ends; less than `bound1` for buckets that fall.
+        n: how many buckets, 1 or more.
+
+    Returns:
+        int64. Buckets of one width: 1 to n, 0 before the first, n + 1 from the end of the last on. Borders: how many
+        do not exceed the value.
+
+    Raises:
+        ValueError: bounds that are equal or not finite, no buckets, borders that do not rise; on computing,
+            not-a-number.
+
+    Example:
+        >>> from flambeau.data.frame import column
+        >>> list(width_bucket(column([-1.0, 0.0, 3.2, 10.0]), 0, 10, 5)), list(width_bucket(column([1, 2, 9]), [2, 5]))
+        ([0, 1, 2, 6], [0, 1, 2])
+    """
+    if not dt.is_numerical(x.dtype):
+        raise FrameTypeError(f"width_bucket is for numbers, got {x.dtype}.")
+    dtype = dt.Int64(x.is_nullable)
+    if bound2 is None and n is None:
+        borders = [float(one) for one in bound1]
+        if any(not low < high for low, high in pairwise([-math.inf, *borders])):
+            raise FrameValueError(f"width_bucket: borders rise and are finite, got {borders}.")
+        return _numbers(x._apply("border_bucket", dtype, borders=borders))
+    if bound2 is None or n is None:
+        raise FrameTypeError("width_bucket needs borders alone, or both bounds and a number of buckets.")
+    if n < 1:
+        raise FrameValueError(f"width_bucket: n is {n}, expected 1 or more buckets.")
+    low, high = float(bound1), float(bound2)
+    if low == high or not (math.isfinite(low) and math.isfinite(high)):
+        raise FrameValueError(f"width_bucket: bounds are finite and differ, got {bound1} and {bound2}.")
+    return _numbers(x._apply("width_bucket", dtype, low=low, high=high, count=int(n)))
 
 
 def _borders(borders: Any) -> list[float]:
@@ -311,6 +356,50 @@ def array_except(x: ListColumn, y: ListColumn) -> ListColumn:
     terms = (x._term, align(x._rows, y._rows, y._term))
     dtype = dt.List(mine.item_dtype, mine.nullable or theirs.nullable)
     return _lists(x._made(x._rows, Apply("array_except", terms, dtype)))
+
+
+def array_intersect(x: ListColumn, y: ListColumn) -> ListColumn:
+    """The items that x and y have both, each once, in x's order; a missing item equals another.
+
+    Example:
+        >>> from flambeau.data.frame import column
+        >>> list(array_intersect(column([[3, 1, 3, 2]]), column([[2, 3, 4]])))
+        [[3, 2]]
+    """
+    mine, theirs = _list_type(x, "array_intersect"), _list_type(y, "array_intersect")
+    if (item := dt.common_dtype(mine.item_dtype, theirs.item_dtype)) is None:
+        raise FrameTypeError(f"array_intersect: {mine} and {theirs} have no type of items in common; cast one of them.")
+    terms = (x._term, align(x._rows, y._rows, y._term))
+    item = item.with_null(mine.item_dtype.nullable and theirs.item_dtype.nullable)
+    dtype = dt.List(item, mine.nullable or theirs.nullable)
+    return _lists(x._made(x._rows, Apply("array_intersect", terms, dtype)))
+
+
+def slice(col: ListColumn, start: int, length: int) -> ListColumn:
+    """So many items of every list from a place on; places count from 1, or from the end where negative, as in SQL.
+
+    `.list.slice` counts as Python does.
+
+    Args:
+        col: lists.
+        start: place of the first item; a list that has no such place gives an empty one.
+        length: 0 or more.
+
+    Raises:
+        ValueError: the start is 0, or the length negative.
+
+    Example:
+        >>> from flambeau.data.frame import column
+        >>> list(slice(column([[11, 12, 13], [31, 32], [41]]), 2, 2))
+        [[12, 13], [32], []]
+    """
+    dtype = _list_type(col, "slice")
+    if start == 0:
+        raise FrameValueError("slice: places count from 1 (or -1, from the end); start is 0.")
+    if length < 0:
+        raise FrameValueError(f"slice: length is {length}, expected 0 or more.")
+    free = dt.List(dtype.item_dtype, dtype.nullable)
+    return _lists(col._apply("list_part", free, start=int(start), length=int(length)))
 
 
 def add_tokens(col: ListColumn, tokens: Sequence[Any], begin: bool = True) -> ListColumn:

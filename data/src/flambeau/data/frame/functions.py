@@ -8,6 +8,7 @@ from typing import Any, Literal
 from flambeau.data.frame import dtypes as dt
 from flambeau.data.frame._inference import batch_result, infer_dtype_from_prefix, infer_dype_from_callable_hint
 from flambeau.data.frame._plan import ONE, Apply, Derived, Term
+from flambeau.data.frame.batches import list_parts
 from flambeau.data.frame.column_base import ColumnBase
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
 from flambeau.data.frame.execution import compute_one, in_memory, materialise
@@ -37,7 +38,7 @@ class Functions(ColumnBase):
             arg: a dictionary: what it does not hold becomes missing (a `defaultdict` makes a value); or a function.
             na_action: "ignore" leaves missing values missing; otherwise they are looked up, or passed as None.
             dtype: type of the result. By default what the function's annotation says, the type of the dictionary's
-                values, or the type of this column.
+                values, or the type of this column, nullable where the function makes missing values.
             columns: for frames: the columns whose values the function gets as separate arguments. Without it, a
                 function of a frame gets a row as one named tuple.
 
@@ -52,16 +53,30 @@ class Functions(ColumnBase):
             return self._look_up(arg, na_action, dtype, columns)
         if not callable(arg):
             raise FrameTypeError(f"map needs a dictionary or a function, got {type(arg).__name__}.")
-        found = dtype or infer_dype_from_callable_hint(arg)[0] or self._default_type(columns)
-        if na_action == "ignore" and any(one.dtype.nullable for one in self._arguments(columns)):
+        known = dtype or infer_dype_from_callable_hint(arg)[0]
+        found = known or self._default_type(columns)
+        skip = na_action == "ignore"
+        if skip and any(one.dtype.nullable for one in self._arguments(columns)):
             found = found.with_null()
-        return self._now(self._call_rows(arg, found, na_action == "ignore", columns))
+        if known is not None or isinstance(found, dt.Struct):
+            return self._now(self._call_rows(arg, found, skip, columns))
+        return self._fitted(lambda fitting: self._call_rows(arg, fitting, skip, columns), found, found.with_null())
+
+    def _fitted(self, make: Callable[[dt.DType], Any], dtype: dt.DType, nullable: dt.DType) -> Any:
+        """What a function makes whose type nobody gave: nullable where values, in memory, turn out to be missing."""
+        if dtype == nullable or not in_memory(self._rows):
+            return self._now(make(dtype))
+        made = self._now(make(nullable))
+        held = made._series()
+        missing = held.null_count() + (list_parts(held)[1].null_count() if isinstance(dtype, dt.List) else 0)
+        return made if missing else made._apply("as_is", dtype)
 
     def _look_up(self, table: Mapping[Any, Any], na_action: NaAction, dtype: Any, columns: Any) -> Any:
         arguments = self._arguments(columns)
         if dtype is None:
             dtype = dt.common_dtype(infer_dtype_from_prefix(list(table.values())), dt.Void()) if table else None
-        dtype = dtype or self._default_type(columns).with_null()
+        if dtype is None or dt.is_void(dtype):
+            dtype = self._default_type(columns).with_null()
         of = [one.dtype for one in arguments]
         skip = na_action == "ignore"
         term = Apply("look_up", tuple(arguments), dtype, table=table, of=of, skip_null=skip)
@@ -113,7 +128,15 @@ class Functions(ColumnBase):
         found = dtype or batch_result(func) or (arguments[0].dtype if len(arguments) == 1 else self.dtype)
         of = [one.dtype for one in arguments]
         term = Apply("per_batch", tuple(arguments), found, call=BatchCall(func, format), of=of)
-        return self._now(self._made(self._rows, term))
+        made = self._now(self._made(self._rows, term))
+        if (
+            found.nullable
+            or isinstance(found, dt.Struct)
+            or not in_memory(self._rows)
+            or not made._series().null_count()
+        ):
+            return made
+        return made._apply("as_is", found.with_null())
 
     def flatmap(
         self,

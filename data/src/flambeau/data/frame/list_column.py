@@ -76,7 +76,12 @@ class ListMethods:
 
     def map(self, fun: Callable[[Any], Any], dtype: dt.DType | None = None) -> Any:
         """A function of each item; `dtype` is the type of the resulting lists, by default this column's."""
-        return self._call(fun, "map", dtype or self._parent.dtype)
+        if dtype is not None:
+            return self._call(fun, "map", dtype)
+        mine = self._parent.dtype
+        assert isinstance(mine, dt.List)  # what makes a column this one
+        nullable = dt.List(mine.item_dtype.with_null(), mine.nullable, mine.fixed_size)
+        return self._parent._fitted(lambda fitting: self._unrun(fun, "map", fitting), mine, nullable)
 
     def filter(self, pred: Callable[[Any], Any]) -> Any:
         """The items for which a function answers true."""
@@ -95,9 +100,11 @@ class ListMethods:
         return self._call(fun, "flatmap", dtype or self._free())
 
     def _call(self, function: Any, what: str, dtype: dt.DType, more: tuple[Any, ...] = ()) -> Any:
-        parent = self._parent
-        made = self._apply("per_item_list", dtype, function=function, of=parent.dtype, what=what, more=more)
-        return parent._now(made)
+        return self._parent._now(self._unrun(function, what, dtype, more))
+
+    def _unrun(self, function: Any, what: str, dtype: dt.DType, more: tuple[Any, ...] = ()) -> Any:
+        of = self._parent.dtype
+        return self._apply("per_item_list", dtype, function=function, of=of, what=what, more=more)
 
 
 class _Items:

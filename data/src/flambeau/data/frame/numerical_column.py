@@ -150,11 +150,15 @@ class NumericalColumn(Column):
 
     def describe(
         self,
-        percentiles_: Sequence[float] | None = None,
+        percentiles: Sequence[float] | None = None,
         include_columns: Sequence[dt.DType] | None = None,
         exclude_columns: Sequence[dt.DType] | None = None,
+        *,
+        percentiles_: Sequence[float] | None = None,
     ) -> Any:
         """Count, mean, deviation, least, percentiles (25, 50, 75 by default) and greatest value.
+
+        `include_columns` and `exclude_columns` are for frames; `percentiles_` is an older name for `percentiles`.
 
         Returns:
             A frame of the columns "statistic" and "value".
@@ -163,7 +167,8 @@ class NumericalColumn(Column):
             raise FrameTypeError("include_columns and exclude_columns are for frames.")
         rows: list[tuple[str, float | None]] = [("count", float(aggregate(self._rows, self._term, "count")))]
         rows += [("mean", self.mean()), ("std", self.std()), ("min", self.min())]
-        wanted = sorted(set([25, 50, 75] if percentiles_ is None else percentiles_))
+        asked = percentiles_ if percentiles is None else percentiles
+        wanted = sorted(set([25, 50, 75] if asked is None else asked))
         rows += [(f"{one}%", value) for one, value in zip(wanted, self.quantile(wanted), strict=False)]
         rows.append(("max", self.max()))
         value = dt.Float64(nullable=any(one is None for _, one in rows))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from flambeau.data.frame import dtypes as dt
@@ -59,6 +60,26 @@ def _known(dtype: dt.DType) -> dt.DType:
     return dt.int64 if dt.is_any(dtype) else dtype
 
 
+def taking_null(dtype: dt.DType, rows: Iterable[Any]) -> dt.DType:
+    """A type that takes the values, too, where they are missing: nullable where, and as deep as, one of them is."""
+    rows = list(rows)
+    there = [one for one in rows if one is not None]
+    if isinstance(dtype, dt.List):
+        item = taking_null(dtype.item_dtype, chain.from_iterable(there))
+        dtype = dt.List(item, dtype.nullable, dtype.fixed_size)
+    elif isinstance(dtype, dt.Map):
+        item = taking_null(dtype.item_dtype, chain.from_iterable(one.values() for one in there))
+        dtype = dt.Map(dtype.key_dtype, item, dtype.nullable, dtype.keys_sorted)
+    elif isinstance(dtype, dt.Struct):
+        columns = [_column(there, dtype, place) for place in range(len(dtype.fields))]
+        fields = [
+            dt.Field(one.name, taking_null(one.dtype, column), one.metadata)
+            for one, column in zip(dtype.fields, columns, strict=True)
+        ]
+        dtype = dt.Struct(fields, dtype.nullable, dtype.is_dataframe, dtype.metadata)
+    return dtype if len(there) == len(rows) else dtype.with_null()
+
+
 def _held(rows: list[Any], dtype: dt.DType) -> list[Any]:
     """Values in the form that Polars takes: records as dictionaries, maps as lists of records."""
     if isinstance(dtype, dt.List):
@@ -102,10 +123,7 @@ def _records(rows: list[Any], dtype: dt.Struct) -> list[dict[str, Any] | None]:
     names = [one.name for one in dtype.fields]
     columns = []
     for place, one in enumerate(dtype.fields):
-        try:
-            column = [None if row is None else row[one.name] if isinstance(row, dict) else row[place] for row in rows]
-        except (KeyError, IndexError, TypeError) as error:
-            raise FrameTypeError(f"a row is no record of {dtype}: {error}") from error
+        column = _column(rows, dtype, place)
         columns.append(_held(column, one.dtype))
         if not dtype.nullable:
             _check_nulls(column, one.dtype)
@@ -113,6 +131,15 @@ def _records(rows: list[Any], dtype: dt.Struct) -> list[dict[str, Any] | None]:
     return [
         None if row is None else dict(zip(names, values, strict=True)) for row, values in zip(rows, made, strict=True)
     ]
+
+
+def _column(rows: list[Any], dtype: dt.Struct, place: int) -> list[Any]:
+    """A field of tuples or dictionaries."""
+    name = dtype.fields[place].name
+    try:
+        return [None if row is None else row[name] if isinstance(row, dict) else row[place] for row in rows]
+    except (KeyError, IndexError, TypeError) as error:
+        raise FrameTypeError(f"a row is no record of {dtype}: {error}") from error
 
 
 def _check_nulls(rows: Sequence[Any], dtype: dt.DType) -> None:

@@ -15,6 +15,7 @@ from flambeau.data.frame.column_classes import column_from, make
 from flambeau.data.frame.errors import FrameNameError, FrameTypeError, FrameValueError
 from flambeau.data.frame.execution import align, count
 from flambeau.data.frame.functions import Functions
+from flambeau.data.frame.python_values import taking_null
 
 
 class Selection(Functions):
@@ -116,9 +117,14 @@ class Selection(Functions):
         return self[-n:] if n else self[:0]
 
     def append(self, values: Iterable[Any]) -> Any:
-        """This column with rows added: values, or another column of a type that fits."""
-        more = values if isinstance(values, ColumnBase) else column_from(values, self.dtype)
-        return stacked([self, more])
+        """This column with rows added: values, or another column of a type that fits.
+
+        The result is nullable where this column is or an added value is missing.
+        """
+        if isinstance(values, ColumnBase):
+            return stacked([self, values])
+        rows = list(values)
+        return stacked([self, column_from(rows, taking_null(self.dtype, rows))])
 
     def filter(self, predicate: Callable[..., Any] | Iterable[Any], columns: Sequence[str] | None = None) -> Any:
         """Rows for which a condition holds.

@@ -82,10 +82,41 @@ class _Except:
 
     def __call__(self, a: pl.Series, b: pl.Series) -> pl.Series:
         pairs = zip(a.to_list(), b.to_list(), strict=True)
-        rows = [
-            None if x is None or y is None else [one for one in dict.fromkeys(x) if one not in set(y)] for x, y in pairs
-        ]
+        rows = [None if x is None or y is None else _without(x, set(y)) for x, y in pairs]
         return pl.Series(rows, dtype=self.returns)
+
+
+def _without(items: list[Any], others: set[Any]) -> list[Any]:
+    return [one for one in dict.fromkeys(items) if one not in others]
+
+
+@operation
+def array_intersect(dtype: dt.DType, a: pl.Expr, b: pl.Expr) -> pl.Expr:
+    """What is in a and in b, each once, in a's order."""
+    return batch([a, b], _Intersect(physical(dtype)), physical(dtype))
+
+
+class _Intersect:
+    def __init__(self, returns: Any) -> None:
+        self.returns = returns
+
+    def __call__(self, a: pl.Series, b: pl.Series) -> pl.Series:
+        pairs = zip(a.to_list(), b.to_list(), strict=True)
+        rows = [None if x is None or y is None else _shared(x, set(y)) for x, y in pairs]
+        return pl.Series(rows, dtype=self.returns)
+
+
+def _shared(items: list[Any], others: set[Any]) -> list[Any]:
+    return [one for one in dict.fromkeys(items) if one in others]
+
+
+@operation
+def list_part(dtype: dt.DType, a: pl.Expr, *, start: int, length: int) -> pl.Expr:
+    """Items from a place on, which counts from 1, or from the end where negative; none where there is no such place."""
+    if start > 0:
+        return a.list.slice(start - 1, length)
+    reached = a.list.len().cast(pl.Int64) >= -start
+    return a.list.slice(start, pl.when(reached).then(length).otherwise(0))
 
 
 @operation

@@ -205,3 +205,34 @@ def _as(dtype: dt.DType, one: pl.Expr) -> pl.Expr:
 
 def _back(result: pl.Expr, dtype: dt.DType) -> pl.Expr:
     return result != 0 if dt.is_boolean(dtype) else result.cast(physical(dtype))
+
+
+@operation
+def width_bucket(dtype: dt.DType, a: pl.Expr, *, low: float, high: float, count: int) -> pl.Expr:
+    """The number of the bucket of one width; 0 before the first, count + 1 behind the last."""
+    x = _number(a)
+    if low < high:
+        before, behind = x < low, x >= high
+    else:
+        before, behind = x > low, x <= high
+    # A value just before the end may round up to it.
+    inside = ((x - low) * count / (high - low)).floor().clip(0, count - 1) + 1
+    made = pl.when(before).then(0).when(behind).then(count + 1).otherwise(inside.cast(pl.Int64, strict=False))
+    return strict(made.cast(pl.Int64), x)
+
+
+@operation
+def border_bucket(dtype: dt.DType, a: pl.Expr, *, borders: list[float]) -> pl.Expr:
+    """How many of the borders do not exceed a."""
+    x = _number(a)
+    return strict(pl.lit(pl.Series(borders, dtype=pl.Float64)).search_sorted(x, side="right").cast(pl.Int64), x)
+
+
+def _number(a: pl.Expr) -> pl.Expr:
+    return a.cast(pl.Float64).map_batches(_refuse_nan, return_dtype=pl.Float64, is_elementwise=True)
+
+
+def _refuse_nan(values: pl.Series) -> pl.Series:
+    if values.is_nan().any():
+        raise FrameValueError("width_bucket: a value is not a number; choose rows without it first.")
+    return values
