@@ -1,4 +1,4 @@
-"""`flambeau migrate`: rewrite code that uses the upstream libraries so that it uses Flambeau.
+"""`flambeau migrate`: rewrite code that uses the upstream libraries, and lists that require them, for Flambeau.
 
 Nothing is written without `--write`. `--json` prints::
 
@@ -33,9 +33,11 @@ def configure(parser: Parser) -> None:
     """Add the paths and what to do with them."""
     parser.description = (
         "Rewrite imports of torchvision, torchaudio, torchtext, torchrec, torchrl, torchdata, tensordict, torcharrow, "
-        "torchx, captum.influence and fbgemm operators, with what uses them, in Python files and notebooks."
+        "torchx, captum.influence and fbgemm operators, with what uses them, in Python files and notebooks; and what "
+        "requires their distributions, in requirements files, pyproject.toml, setup.cfg and environment.yml."
     )
-    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a Python file, a notebook or a folder")
+    kinds = "a Python file, a notebook, a list of requirements or a folder"
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=kinds)
     parser.add_argument("--write", action="store_true", help="change the files; without it they are only read")
     parser.add_argument("--diff", action="store_true", help="print the changes as a unified diff")
     add_json(parser)

@@ -12,6 +12,7 @@ import libcst
 
 from flambeau.core.cli.migrate import notebooks
 from flambeau.core.cli.migrate.relevant import mentioned, relevant
+from flambeau.core.cli.migrate.requirements import lists_requirements, rewrite_requirements
 from flambeau.core.cli.migrate.rewrite import Change, Note, Rewritten, rewrite
 from flambeau.core.errors import CommandError
 from flambeau.core.files import write_atomic
@@ -63,7 +64,7 @@ class Migrated:
 
 
 def sources(paths: list[Path]) -> Iterator[Path]:
-    """The Python files and notebooks that the paths mean, folders searched, each once and in order.
+    """The Python files, notebooks and lists of requirements that the paths mean, folders searched, each once.
 
     Hidden folders, caches, build results and virtual environments are left out unless named themselves.
 
@@ -83,6 +84,8 @@ def sources(paths: list[Path]) -> Iterator[Path]:
 def migrate(path: Path) -> Migrated | None:
     """Migrate one file in memory; None when it has nothing to do with the upstream libraries."""
     content = path.read_bytes()
+    if lists_requirements(path):
+        return _requirements(path, content)
     notebook = path.suffix == ".ipynb"
     if not (mentioned(content) if notebook else relevant(content)):
         return None
@@ -94,6 +97,16 @@ def migrate(path: Path) -> Migrated | None:
         )
     except (ValueError, RecursionError) as error:  # not UTF-8 or JSON; expressions nested beyond the parser's depth
         return Migrated(path, content, content, error=str(error))
+
+
+def _requirements(path: Path, content: bytes) -> Migrated | None:
+    try:
+        result = rewrite_requirements(path.name, content)
+    except ValueError as error:  # not UTF-8, or not TOML
+        return Migrated(path, content, content, error=str(error))
+    if not (result.changes or result.notes):
+        return None
+    return Migrated(path, content, result.code, result.changes, result.notes, result.names)
 
 
 def _module(path: Path, content: bytes) -> Migrated:
@@ -120,5 +133,5 @@ def _walk(folder: Path) -> Iterator[Path]:
         if path.is_dir():
             if not path.is_symlink() and not (path / "pyvenv.cfg").exists():
                 yield from _walk(path)
-        elif path.suffix in SUFFIXES:
+        elif path.suffix in SUFFIXES or lists_requirements(path):
             yield path

@@ -27,6 +27,29 @@ OPERATORS: dict[str, str] = {
 }
 
 
+# Upstream distribution, its name normalized -> our package in its place.
+DISTRIBUTIONS: dict[str, str] = {
+    "fbgemm-gpu": "flambeau.rec",
+    "fbgemm-gpu-cpu": "flambeau.rec",
+    "tensordict": "flambeau.data",
+    "tensordict-nightly": "flambeau.data",
+    "torcharrow": "flambeau.data",
+    "torchaudio": "flambeau.audio",
+    "torchcsprng": "flambeau.csprng",
+    "torchdata": "flambeau.data",
+    "torchrec": "flambeau.rec",
+    "torchrl": "flambeau.rl",
+    "torchrl-nightly": "flambeau.rl",
+    "torchserve": "flambeau.serve",
+    "torchtext": "flambeau.text",
+    "torchvision": "flambeau.vision",
+    "torchx": "flambeau.launch",
+}
+
+# Upstream distribution of which only a part is here -> that part, and our distribution with it.
+SPLIT_DISTRIBUTIONS: dict[str, tuple[str, str]] = {"captum": ("captum.influence", "flambeau-influence")}
+
+
 def moved(dotted: str) -> str | None:
     """Our name of an upstream module or of something in it; None for what does not move.
 
