@@ -24,34 +24,6 @@ from flambeau.data.tensordict._unbatched import UnbatchedTensor
 from flambeau.data.tensordict.base import TensorDictBase
 
 
-def make_td(
-    data: dict[str, Any],
-    batch_size: torch.Size,
-    device: torch.device | None = None,
-    names: list[str | None] | None = None,
-) -> TensorDict:
-    """A TensorDict around a dict that fits and is given away; nothing is checked or copied."""
-    return make_of(TensorDict, data, batch_size, device, names)
-
-
-def make_of(
-    kind: type[TensorDict],
-    data: dict[str, Any],
-    batch_size: torch.Size,
-    device: torch.device | None = None,
-    names: list[str | None] | None = None,
-) -> Any:
-    """`make_td` for a class derived from TensorDict, whose constructor is not called."""
-    td = kind.__new__(kind)
-    td._tensordict = data
-    td._batch_size = batch_size
-    if device is not None:
-        td._device = device
-    if names is not None:
-        td._names = names
-    return td
-
-
 class TensorDict(TensorDictBase):
     """An ordered mapping of string keys to tensors, nested collections and non-tensor data.
 
@@ -130,22 +102,28 @@ class TensorDict(TensorDictBase):
         **kwargs: Any,
     ) -> TensorDict:
         """Make one of entries that are known to fit; nothing is checked, converted or copied."""
-        td = make_of(cls, dict(source or kwargs), as_size(batch_size), device, names)
+        td = cls._result(dict(source or kwargs), as_size(batch_size), device, names)
         if lock:
             td._lock_below(None)
         return td
 
-    _result = staticmethod(make_td)
-
+    @classmethod
     def _result(
-        self,
+        cls,
         entries: dict[str, Any],
         batch_size: torch.Size,
         device: torch.device | None = None,
         names: list[str | None] | None = None,
     ) -> Any:
         """What an operation gives: one of the same class, whose constructor is not called."""
-        return make_of(type(self), entries, batch_size, device, names)
+        td = cls.__new__(cls)
+        td._tensordict = entries
+        td._batch_size = batch_size
+        if device is not None:
+            td._device = device
+        if names is not None:
+            td._names = names
+        return td
 
     def _plain(self) -> TensorDict:
         if type(self) is TensorDict:
@@ -417,5 +395,8 @@ class TensorDict(TensorDictBase):
 def _shown(value: Tensor) -> str:
     return "[ragged]" if value.is_nested else str(list(value.shape))
 
+
+# A TensorDict around a dict that fits and is given away; nothing is checked or copied.
+make_td = TensorDict._result
 
 register_tensordict(TensorDict)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, MutableMapping
 from typing import Any, TypeVar
 
 import torch
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from flambeau.data.tensordict._base.factories import *  # noqa: F403  upstream's path of these functions
 from flambeau.data.tensordict._layout import classes
@@ -44,6 +45,7 @@ from flambeau.data.tensordict._methods.split import SplitMethods
 from flambeau.data.tensordict._methods.state import StateMethods
 from flambeau.data.tensordict._methods.structure import StructureMethods
 from flambeau.data.tensordict._methods.update import UpdateMethods
+from flambeau.data.tensordict._methods.vmap import VmapMethods
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._tensorcollection import is_tensor_collection as is_tensor_collection
 from flambeau.data.tensordict._torch_func import call_torch_function
@@ -79,6 +81,7 @@ class TensorDictBase(
     NonTensorMethods,
     ConversionMethods,
     DistributedMethods,
+    VmapMethods,
     TensorCollection,
 ):
     """The root of `TensorDict`, `LazyStackedTensorDict`, `PersistentTensorDict` and `TensorDictParams`."""
@@ -95,8 +98,9 @@ class TensorDictBase(
         """Where all entries live; None where each may live anywhere. A concrete class says where."""
         raise AttributeError(f"{type(self).__name__} defines no device.")
 
+    @classmethod
     def _result(
-        self,
+        cls,
         entries: dict[str, Any],
         batch_size: torch.Size,
         device: torch.device | None = None,
@@ -132,6 +136,14 @@ class TensorDictBase(
 
 # Not a base class: its metaclass makes every isinstance slower.
 MutableMapping.register(TensorDictBase)
+
+
+def _collate(batch: Any, *, collate_fn_map: Any = None) -> Any:
+    """What torch's `default_collate` makes of tensordicts: a stack; a batch of `__getitems__` is one already."""
+    return batch if isinstance(batch, TensorCollection) else torch.stack(list(batch))
+
+
+default_collate_fn_map[TensorCollection] = _collate
 
 
 def _default_is_leaf(cls: type) -> bool:
