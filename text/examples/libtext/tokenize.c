@@ -1,7 +1,7 @@
 /* Tokenizes the lines of standard input, without Python:
  *
  *     folder=$(dirname "$(python -c 'import flambeau.text; print(flambeau.text.cmake_dir())')")
- *     cc tokenize.c -I "$folder/include" -L "$folder/lib" -lflambeau_text -Wl,-rpath,"$folder/lib" -o tokenize
+ *     cc tokenize.c -I "$folder/include" -L "$folder" -lflambeau_text -Wl,-rpath,"$folder" -o tokenize
  *     ./tokenize tokenizer.json < lines.txt
  *
  * (or by CMakeLists.txt beside this file) prints the ids of each line, and the text that they stand for.

@@ -10,10 +10,10 @@ if(TARGET FlambeauText::flambeau_text)
 endif()
 
 get_filename_component(_flambeau_text_root "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
-find_library(FlambeauText_LIBRARY flambeau_text PATHS "${_flambeau_text_root}/lib" NO_DEFAULT_PATH)
+find_library(FlambeauText_LIBRARY NAMES flambeau_text libflambeau_text PATHS "${_flambeau_text_root}" NO_DEFAULT_PATH)
 if(NOT FlambeauText_LIBRARY)
   set(FlambeauText_FOUND FALSE)
-  set(FlambeauText_NOT_FOUND_MESSAGE "no flambeau_text in ${_flambeau_text_root}/lib; reinstall flambeau-text")
+  set(FlambeauText_NOT_FOUND_MESSAGE "no libflambeau_text in ${_flambeau_text_root}; reinstall flambeau-text")
   return()
 endif()
 
@@ -23,7 +23,7 @@ set_target_properties(
 if(WIN32)
   set_target_properties(
     FlambeauText::flambeau_text PROPERTIES IMPORTED_IMPLIB "${FlambeauText_LIBRARY}"
-                                           IMPORTED_LOCATION "${_flambeau_text_root}/lib/flambeau_text.dll")
+                                           IMPORTED_LOCATION "${_flambeau_text_root}/libflambeau_text.dll")
 else()
   set_target_properties(FlambeauText::flambeau_text PROPERTIES IMPORTED_LOCATION "${FlambeauText_LIBRARY}")
 endif()

@@ -100,10 +100,9 @@ def from_c(path: Path) -> None:
 
 
 def library() -> ctypes.CDLL | None:
-    path = LIBRARY.path.parent / "lib" / "libflambeau_text.so" if LIBRARY.path is not None else None
-    if path is None or not path.is_file():
+    if LIBRARY.path is None:
         return None
-    loaded = ctypes.CDLL(str(path))
+    loaded = ctypes.CDLL(str(LIBRARY.path))
     loaded.fl_tok_open.restype, loaded.fl_tok_open.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
     loaded.fl_tok_error.restype = ctypes.c_char_p
     pointer, number = ctypes.c_void_p, ctypes.c_int64

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from flambeau.core.native import KernelLibrary
 
-LIBRARY = KernelLibrary("flambeau.text", "_kernels", namespace="flambeau_text")
+LIBRARY = KernelLibrary("flambeau.text", "libflambeau_text", namespace="flambeau_text")
