@@ -1,6 +1,7 @@
 """Preprocessing of click logs, as for recommender models: frames beside pandas, plain Polars and Ray Data.
 
     python data/benchmarks/frame.py [--rows 1000000] [--only frame polars pandas ray scale]
+    python data/benchmarks/frame.py --hashing [--rows 1000000]
 
 The files are made for the purpose, like the Criteo logs: 13 counts (int32) and 26 ids (8 hexadecimal digits, 10 to
 200,000 different ones), a fifth of all values missing. The work, by every engine: counts are filled, held
@@ -188,17 +189,63 @@ def _cpu() -> float:
     return sum(ticks[number] for number in ours) / os.sysconf("SC_CLK_TCK")
 
 
+def hashing(rows: int) -> int:
+    """26 columns of ids in memory, hashed into one tensor: by a frame, by NumPy and by Polars; best of five."""
+    import polars as pl
+    import torch
+
+    import flambeau.data.frame as ta
+    from flambeau.data.frame import functional, reference
+    from flambeau.data.frame.pytorch import rec
+
+    ids = {name: np.random.default_rng(place).integers(0, 1 << 40, rows) for place, name in enumerate(IDS)}
+
+    def by_frame() -> torch.Tensor:
+        columns = ta.dataframe(ids)
+        for name in IDS:
+            columns[name] = functional.sigrid_hash(columns[name], 0, MODULO)
+        made: torch.Tensor = columns.to_tensor(rec.Dense(batch_first=True))
+        return made
+
+    def by_numpy() -> torch.Tensor:
+        return torch.from_numpy(np.stack([reference.sigrid_hash(one, 0, MODULO) for one in ids.values()], axis=1))
+
+    def by_polars() -> torch.Tensor:  # a hash of its own: it has no other
+        query = pl.DataFrame(ids).lazy().select((pl.all().hash(0) % MODULO).cast(pl.Int64))
+        return torch.from_numpy(query.collect().to_numpy(order="c", writable=True))
+
+    if not torch.equal(by_frame(), by_numpy()):
+        print("TENSORS DIFFER")
+        return 1
+    print(f"| 26 hashed columns, {rows} rows, to one tensor | wall s | CPU s | CPU to frame |\n|---|---|---|---|")
+    base = 0.0
+    for name, work in (("frame", by_frame), ("numpy", by_numpy), ("polars (another hash)", by_polars)):
+        wall, cpu = min(_times(work) for _ in range(5))
+        base = base or cpu
+        print(f"| {name} | {wall:.2f} | {cpu:.2f} | {cpu / base:.1f} |")
+    return 0
+
+
+def _times(work: Callable[[], Any]) -> tuple[float, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - wall, time.process_time() - cpu
+
+
 def main() -> int:
     """Make the files, run every engine, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--only", nargs="+", choices=ENGINES, default=[*ENGINES])
+    parser.add_argument("--hashing", action="store_true", help="hashed columns in memory to one tensor, alone")
     parser.add_argument("--run", choices=ENGINES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.run:
         run(options.run, options.folder)
         return 0
+    if options.hashing:
+        return hashing(options.rows)
     results: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, rows in (("few", 1000), ("many", options.rows)):

@@ -30,6 +30,42 @@ def test_sigrid_hash(values, salt, max_value):
 
 @quick
 @given(
+    values=st.lists(INT64, min_size=1),
+    salt=INT64,
+    max_value=st.sampled_from([2, 3, 7, 4095, 4096, 2**31, 2**53 + 1, 2**60 - 1, 2**60, 2**60 + 1, 2**62, 2**63 - 1]),
+)
+def test_sigrid_hash_at_the_edges_of_its_estimates(values, salt, max_value):
+    array = np.array(values, np.int64)
+    assert np.array_equal(kernels.sigrid_hash(array, salt, max_value), reference.sigrid_hash(array, salt, max_value))
+
+
+@quick
+@given(data=st.data(), rows=st.sampled_from([0, 1, 511, 512, 513, 20_000]), threads=st.integers(1, 3))
+def test_hash_rows(data, rows, threads):
+    generator = np.random.default_rng(data.draw(st.integers(0, 99)))
+    columns, expected = [], np.full((rows, 5), -1, np.int64)
+    for kind in ("int8", "int16", "int32", "int64", "int64"):
+        first = data.draw(st.integers(0, 9))
+        bits = (
+            generator.integers(0, 256, (rows + first) // 8 + 1).astype(np.uint8) if data.draw(st.booleans()) else None
+        )
+        info = np.iinfo(kind)
+        values = generator.integers(info.min, info.max, rows, kind)
+        columns.append(
+            kernels.HashedColumn(values, bits, first, *data.draw(st.tuples(INT64, st.sampled_from([0, 1, 9]))))
+        )
+    reference.hash_rows([(one.values, kernels.present(one), one.salt, one.max_value) for one in columns], expected)
+    for result in (
+        np.empty((rows, 5), np.int64),
+        np.empty((5, rows), np.int64).T,
+        np.empty((rows, 9), np.int64)[:, ::2],
+    ):
+        kernels.hash_rows(columns, result, threads)
+        assert np.array_equal(result, expected)
+
+
+@quick
+@given(
     values=st.lists(st.floats(width=32, allow_nan=True)),
     borders=st.lists(st.integers(-5, 5), min_size=1, max_size=6, unique=True),
     kind=st.sampled_from(["float32", "float64", "int32", "int64", "int8"]),

@@ -6,6 +6,7 @@ import torch
 import flambeau.data.frame as ta
 from flambeau.core.registry import TENSOR_TYPES
 from flambeau.data.frame import dtypes as dt
+from flambeau.data.frame import functional
 from flambeau.data.frame.pytorch import WithPresence, rec
 from flambeau.data.jagged import Jagged, JaggedValues
 
@@ -116,3 +117,34 @@ def test_any_jagged_tensor_fulfils_the_contract():
 def test_jagged_values_check_what_they_are_given(arguments, message):
     with pytest.raises(ValueError, match=message):
         JaggedValues(torch.tensor([1, 2, 3]), **arguments)
+
+
+@pytest.mark.parametrize("batch_first", [True, False])
+@pytest.mark.parametrize("kind", [dt.int8, dt.int32, dt.int64])
+def test_hashed_columns_come_in_one_pass_as_they_come_one_by_one(batch_first, kind):
+    frame = ta.dataframe()
+    frame["a"] = ta.column([1, None, 3, -4], kind.with_null())
+    frame["b"] = functional.sigrid_hash(ta.column([5, 6, 7, 8], kind), 3, 1000)
+    frame["c"] = functional.sigrid_hash(ta.column([None, 1, 2, 9], kind.with_null()), -1, 2**61)
+    frame["a"] = functional.sigrid_hash(frame["a"], 0, 7)
+    frame["plain"] = ta.column([9, 8, None, 7], dt.Int16(nullable=True))
+    for rows in (frame, frame[1:], frame[frame["b"] > 0]):
+        expected = torch.tensor([[row and (value or 0) for value in row] for row in rows])
+        made = rows.to_tensor(rec.Dense(batch_first=batch_first, with_presence=True))
+        assert made.values.is_contiguous() or not batch_first
+        assert torch.equal(made.values, expected if batch_first else expected.T)
+        known = torch.tensor([[value is not None for value in row] for row in rows])
+        assert torch.equal(made.presence, known if batch_first else known.T)
+
+
+def test_hashed_columns_that_were_computed_before_are_not_hashed_again():
+    frame = ta.dataframe({"a": [1, 2, 3]})
+    frame["a"] = functional.sigrid_hash(frame["a"], 0, 100)
+    assert list(frame["a"]) == [60, 54, 54]
+    assert frame.to_tensor(rec.Dense(batch_first=True)).tolist() == [[60], [54], [54]]
+
+
+def test_hashed_columns_of_no_rows_make_an_empty_tensor():
+    frame = ta.dataframe({"a": ta.column([], dt.int64)})
+    frame["a"] = functional.sigrid_hash(frame["a"], 0, 100)
+    assert frame.to_tensor(rec.Dense(batch_first=True)).shape == (0, 1)

@@ -42,6 +42,13 @@ def values_of(series: pl.Series) -> np.ndarray[Any, Any]:
     return np.frombuffer(data, kind, len(array), array.offset * kind.itemsize)
 
 
+def bits_of(series: pl.Series) -> tuple[np.ndarray[Any, Any] | None, int]:
+    """The bitmap of which values of a column are there, None for all, and the number of the first value's bit."""
+    array = series.rechunk().to_arrow()
+    bits = array.buffers()[0]
+    return (None, 0) if bits is None or not array.null_count else (np.frombuffer(bits, np.uint8), array.offset)
+
+
 def series_of_arrow(array: Any) -> pl.Series:
     """An Arrow array, or several end to end, as a series over its memory."""
     made = pl.from_arrow(array)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,59 @@ def sigrid_hash(values: Array, salt: int, max_value: int) -> Array:
     result = np.empty(len(values), np.int64)
     kernel(_at(values), len(values), salt, max_value, _at(result))
     return result
+
+
+@dataclass(frozen=True)
+class HashedColumn:
+    """A column for `hash_rows`.
+
+    Attributes:
+        values: (rows,), int8 to int64.
+        bits: an Arrow bitmap of which values are there, None for all.
+        first_bit: number of the first value's bit.
+        salt: of the hash function.
+        max_value: hashed to [0, max_value); 0 for a column that is not hashed.
+    """
+
+    values: Array
+    bits: Array | None
+    first_bit: int
+    salt: int = 0
+    max_value: int = 0
+
+
+def hash_rows(columns: Sequence[HashedColumn], result: Array, threads: int) -> None:
+    """Columns of whole numbers, hashed or not, written into one array; 0 where they are missing.
+
+    Args:
+        columns: of as many values as there are rows.
+        result: (rows, columns), int64, of any strides; written to.
+        threads: used at most.
+    """
+    kernel = _function("fb_frame_hash_rows", "ppppppiiiiip")
+    if kernel is None:
+        reference.hash_rows([(one.values, present(one), one.salt, one.max_value) for one in columns], result)
+        return
+    whole = [np.ascontiguousarray(one.values) for one in columns]
+    lists = (
+        [_at(one) for one in whole],
+        [one.itemsize for one in whole],
+        [0 if one.bits is None else _at(one.bits) for one in columns],
+        [one.first_bit for one in columns],
+        [one.salt for one in columns],
+        [one.max_value for one in columns],
+    )
+    arrays = [np.array(one, np.int64) for one in lists]
+    strides = [one // result.itemsize for one in result.strides]
+    kernel(*map(_at, arrays), len(columns), len(result), *strides, threads, _at(result))
+
+
+def present(one: HashedColumn) -> Array | None:
+    """Which values of a column are there, None for all."""
+    if one.bits is None:
+        return None
+    bits = np.unpackbits(one.bits, bitorder="little")
+    return bits[one.first_bit : one.first_bit + len(one.values)].astype(bool)
 
 
 def bucketize(values: Array, borders: list[float]) -> Array:

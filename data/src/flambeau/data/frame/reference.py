@@ -43,6 +43,13 @@ def sigrid_hash(values: Array, salt: int, max_value: int) -> Array:
     return result
 
 
+def hash_rows(columns: Sequence[tuple[Array, Array | None, int, int]], result: Array) -> None:
+    """Columns (values, which are there, salt, max_value) into one array; not hashed where max_value is 0."""
+    for place, (values, present, salt, max_value) in enumerate(columns):
+        made = sigrid_hash(values, salt, max_value) if max_value else values
+        result[:, place] = made if present is None else np.where(present, made, 0)
+
+
 def bucketize(values: Array, borders: Array) -> Array:
     """The place i = lower_bound(borders, x), one more where x is the border itself and not the last."""
     place = np.searchsorted(borders, values, side="left")

@@ -7,7 +7,7 @@ of (id, score) records or of maps from id to score; sparse features together are
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 import torch
@@ -15,10 +15,13 @@ from torch import Tensor
 
 from flambeau.core.registry import TENSOR_TYPES
 from flambeau.data.frame import dtypes as dt
+from flambeau.data.frame import kernels
 from flambeau.data.frame._engine import pl
 from flambeau.data.frame._physical import physical
-from flambeau.data.frame.batches import list_parts
+from flambeau.data.frame._plan import Apply, Term
+from flambeau.data.frame.batches import bits_of, list_parts, values_of
 from flambeau.data.frame.errors import FrameTypeError, FrameValueError
+from flambeau.data.frame.execution import compute
 from flambeau.data.frame.pytorch.jagged import parts
 from flambeau.data.frame.pytorch.sharing import numbers, presence, small
 from flambeau.data.frame.pytorch.tensors import TensorConversion, WithPresence
@@ -59,18 +62,40 @@ class Dense(TensorConversion):
         fields = _fields(df)
         if bad := [one.name for one in fields if not dt.is_boolean_or_numerical(one.dtype)]:
             raise FrameTypeError(f"Dense is for columns of numbers; {bad[0]!r} is {df.dtype.get(bad[0])}.")
-        columns = df.to_polars()
         kind = fields[0].dtype
+        if dt.is_int64(kind) and df._valid is None and all(dt.is_integer(one.dtype) for one in fields):
+            return self._hashed(df)
+        columns = df.to_polars()
         whole = columns.select(pl.all().cast(physical(kind)).fill_null(kind.default_value()))
         values = self._tensor(whole)
         return (
             WithPresence(values, self._tensor(columns.select(pl.all().is_not_null()))) if self.with_presence else values
         )
 
+    def _hashed(self, df: Any) -> Any:
+        """Whole numbers in one pass, each hashed on its way into the tensor rather than in a column of its own."""
+        terms: dict[str, Term] = df._fields
+        hashes = {name: one for name, one in terms.items() if _is_hash(one) and one not in df._rows.computed}
+        held = compute(df._rows, {**terms, **{name: one.inputs[0] for name, one in hashes.items()}})
+        options = [hashes[name].options if name in hashes else {} for name in terms]
+        columns = [
+            kernels.HashedColumn(values_of(series), *bits_of(series), **of)
+            for series, of in zip(held, options, strict=True)
+        ]
+        order: Literal["C", "F"] = "C" if self.batch_first else "F"
+        result = np.empty((held.height, held.width), np.int64, order)
+        kernels.hash_rows(columns, result, torch.get_num_threads())
+        values = torch.from_numpy(result if self.batch_first else result.T)
+        return WithPresence(values, self._tensor(held.select(pl.all().is_not_null()))) if self.with_presence else values
+
     def _tensor(self, columns: pl.DataFrame) -> Tensor:
         if self.batch_first:
             return torch.from_numpy(columns.to_numpy(order="c", writable=True))
         return torch.from_numpy(columns.to_numpy(order="fortran", writable=True).T)
+
+
+def _is_hash(term: Term) -> TypeGuard[Apply]:
+    return isinstance(term, Apply) and term.operation == "sigrid_hash"
 
 
 def _fields(df: Any) -> list[dt.Field]:
