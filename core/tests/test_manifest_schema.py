@@ -1,8 +1,12 @@
 """The whole schema of a manifest: what the generator, the doctor and the tests hold it to."""
 
+from pathlib import Path
+
 import pytest
 
 from flambeau.core import Manifest, validate_manifest
+from flambeau.core.manifest.reading import HEAD_OPTIONAL, HEAD_REQUIRED, TABLES
+from flambeau.core.manifest.reference import page
 
 HEAD = {"schema": 1, "plugin": "alpha", "api": "1.0"}
 MODEL = {"name": "net", "target": "alpha.zoo:net", "weights": "alpha.facts:Net_Weights", "task": "t", "tags": ["a"]}
@@ -123,3 +127,37 @@ def test_all_faults_are_named_at_once():
 )
 def test_every_form_of_address_that_can_be_fetched_is_valid(url):
     assert validate_manifest(with_record("weights", url=url)) == []
+
+
+PAGE = Path(__file__).parents[1] / "MANIFEST.md"
+
+
+def test_the_page_about_manifests_says_what_the_schema_says():
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m flambeau.core.manifest reference > MANIFEST.md"
+
+
+def test_every_key_that_reading_knows_is_on_the_page():
+    keys = {*HEAD_REQUIRED, *HEAD_OPTIONAL, *(key for tables in TABLES.values() for keys in tables for key in keys)}
+    assert [key for key in sorted(keys) if f"`{key}`" not in page()] == []
+
+
+def test_every_key_of_the_page_is_explained():
+    rows = [line for line in page().splitlines() if line.startswith(("| `", "| **`"))]
+    assert len(rows) > 80
+    assert [row for row in rows if row.rstrip(" |").count("|") < 3] == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"files": [{"url": "nowhere"}]}, "$.datasets[0].files[0].url: "),
+        ({"files": [{"path": "a", "md5": "x"}]}, "$.datasets[0].files[0].md5: "),
+        ({"files": [{"path": "a", "contents": [{}]}]}, "$.datasets[0].files[0].contents[0].path: "),
+        ({"schema": [{"key": "image"}]}, "$.datasets[0].schema[0].kind: "),
+        ({"gated": {"kind": "maybe"}}, "$.datasets[0].gated.kind: "),
+        ({"sizes": {"train": -1}}, "$.datasets[0].sizes.train: "),
+    ],
+)
+def test_faults_inside_a_datasets_record_are_named_with_their_path(changes, fault):
+    found = validate_manifest(with_record("datasets", **changes))
+    assert [one for one in found if one.startswith(fault)]

@@ -1,4 +1,7 @@
-"""`python -m flambeau.core.manifest build PACKAGE [--check]`: write a plugin's manifest from its code."""
+"""Write a plugin's manifest from its code, or tell what one may hold.
+
+`python -m flambeau.core.manifest build PACKAGE [--check]`, `python -m flambeau.core.manifest reference`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     build = commands.add_parser("build", help="derive a package's manifest from what its code registers")
     build.add_argument("packages", nargs="+", metavar="PACKAGE", help="importable package that holds the manifest")
     build.add_argument("--check", action="store_true", help="write nothing; exit with 1 and a diff when it is stale")
+    commands.add_parser("reference", help="print what a manifest may hold, as Markdown")
     chosen = parser.parse_args(arguments)
+    if chosen.command == "reference":
+        from flambeau.core.manifest.reference import page
+
+        sys.stdout.write(page())
+        return 0
 
     _leave_out(chosen.packages)
     from flambeau.core.errors import ManifestError

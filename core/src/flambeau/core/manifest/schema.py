@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from flambeau.core.errors import ManifestError
 from flambeau.core.manifest.reading import API_PATTERN, ENTRY_PATTERN, check_tables
+from flambeau.core.manifest.values import LARGEST, LIBRARY_PATTERN, NAMESPACE_PATTERN
 from flambeau.core.plugins.plugin import NAME_PATTERN
 
 
@@ -42,6 +43,9 @@ PluginName = Annotated[str, Field(pattern=f"^{NAME_PATTERN.pattern}$")]
 Module = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
 Target = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$")]
 ModuleOrTarget = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*)?$")]
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{8,64}$")]
 Page = Annotated[str, AfterValidator(_web_page)]
 Address = Annotated[str, AfterValidator(_file_address)]
@@ -57,88 +61,162 @@ class Record(BaseModel):
 class ModelRecord(Record):
     """A model: how it is called, and the callable that builds it."""
 
-    name: Name
-    target: Target
-    weights: Target | None = None
-    task: str | None = None
-    tags: list[str] = []
-    aliases: list[Name] = []
+    name: Name = Field(description="name within the plugin; the model's id is `plugin/name`")
+    target: Target = Field(description="the builder, `package.module:function`")
+    weights: Target | None = Field(None, description="the enum of its weights, `package.module:Class`")
+    task: str | None = Field(None, description="what it does, such as `image-classification`")
+    tags: list[str] = Field([], description="words to filter listings by")
+    aliases: list[Name] = Field([], description="other names it is found under")
+    head: list[str] = Field([], description="layers whose outputs follow the number of classes, dotted")
+    stem: list[str] = Field([], description="convolutions that read the input, dotted")
+    docs: str | None = Field(None, description="one sentence")
+    citation: str | None = Field(None, description="BibTeX")
 
 
 class TransformsRecord(Record):
     """The preprocessing that goes with weights: what to call, with which arguments."""
 
-    target: Target
-    params: dict[str, Any] = {}
+    target: Target = Field(description="class or function, `package.module:Name`")
+    params: dict[str, Any] = Field({}, description="its keyword arguments")
+
+
+class MetaRecord(Record):
+    """What is known about weights. Further keys may hold any JSON of at most 32 levels."""
+
+    metrics: dict[str, dict[str, float | int]] = Field(
+        {}, alias="_metrics", description="dataset -> metric -> value; the first is the one that listings show"
+    )
+    num_params: Count | None = Field(None, description="number of parameters")
+    file_size: float | int | None = Field(None, alias="_file_size", description="MiB, where `size` is not known")
+    license: str | None = Field(None, description="SPDX identifier, or the owner's words")
+    citation: str | None = Field(None, description="BibTeX")
+
+
+def _no_meta() -> MetaRecord:
+    return MetaRecord.model_validate({})
 
 
 class WeightsRecord(Record):
     """One member of a weights enum: where its file is, and what is known about it."""
 
-    model: Name
-    enum: Target
-    name: Name
-    url: Address
-    sha256: Digest | None = None
-    size: Annotated[int, Field(ge=0)] | None = None
-    mirrors: list[Address] = []
-    format: str | None = None
-    default: bool = False
-    aliases: list[Name] = []
-    meta: dict[str, Any] = {}
-    transforms: TransformsRecord | None = None
-    license: str | None = None
-    safe_globals: list[str] = []
-    num_params: Annotated[int, Field(ge=0)] | None = None
-    task: str | None = None
+    model: Name = Field(description="name of the model in `models`")
+    enum: Target = Field(description="the enum, as the model's `weights` names it")
+    name: Name = Field(description="the member; the weights' id is `plugin/model:name`")
+    url: Address = Field(description="where the file is: `https://`, `hf://`, `package:` or `file://`")
+    sha256: Digest | None = Field(None, description="hexadecimal, whole or its first 8 digits and more")
+    size: Count | None = Field(None, description="bytes")
+    mirrors: list[Address] = Field([], description="further addresses, tried in order")
+    format: str | None = Field(
+        None, description="`auto`, `torch`, `torch-legacy`, `torch-in-zip` or `safetensors`; another one is refused"
+    )
+    default: bool = Field(False, description="whether `DEFAULT` means this member; one of each enum")
+    aliases: list[Name] = Field([], description="other names of the member")
+    meta: MetaRecord = Field(default_factory=_no_meta, description="labels, metrics, licence, recipe and the like")
+    transforms: TransformsRecord | None = Field(None, description="the matching preprocessing")
+    license: str | None = Field(None, description="SPDX identifier, or the owner's words")
+    safe_globals: list[str] = Field([], description="classes the file needs beyond tensors, `module:name`")
+    num_params: Count | None = Field(None, description="number of parameters")
+    task: str | None = Field(None, description="the model's task")
+
+
+class ContentRecord(Record):
+    """One file, or folder, that an archive leaves behind when it is unpacked."""
+
+    path: str = Field(description="below the dataset's root, with `/` between parts")
+    sha256: Sha256 | None = Field(None, description="64 lower-case hexadecimal digits")
+    md5: Md5 | None = Field(None, description="32 lower-case hexadecimal digits")
+    size: Count | None = Field(None, description="bytes")
+
+
+class FileRecord(Record):
+    """One file that a dataset is made of."""
+
+    url: Address | None = Field(None, description="where it is fetched from; absent where it is placed by hand")
+    path: str = Field("", description="below the dataset's root; the last part of `url` where it is absent")
+    sha256: Sha256 | None = Field(None, description="64 lower-case hexadecimal digits")
+    md5: Md5 | None = Field(None, description="32 lower-case hexadecimal digits")
+    size: Count | None = Field(None, description="bytes")
+    mirrors: list[Address] = Field([], description="further addresses, tried in order")
+    extract: bool | str = Field(False, description="unpack the archive where it lies, or into this folder")
+    contents: list[ContentRecord] = Field([], description="what unpacking leaves; with it in place the archive may go")
+    splits: list[str] = Field([], description="the splits that need it; empty for all")
+
+
+class FieldRecord(Record):
+    """One part of a dataset's item."""
+
+    key: str = Field(description="its key, or its name where an item is a tuple")
+    kind: str = Field(description="what it is: `image`, `label`, `waveform`, `text`, .., or the id of a tensor type")
+    shape: list[Count | str] | None = Field(None, description="sizes; a letter for one that varies, `...` for several")
+    dtype: str | None = Field(None, description="element type, such as `uint8`")
+    classes: Count | None = Field(None, description="of a label, which then lies in [0, classes)")
+    optional: bool = Field(False, description="whether it may be None")
+
+
+class GateRecord(Record):
+    """Why a dataset cannot simply be fetched."""
+
+    kind: Literal["token", "form", "manual"] = Field(
+        description="a personal token; a form to fill in; files placed by hand"
+    )
+    url: str | None = Field(None, description="where access is obtained")
+    instructions: str | None = Field(None, description="what to do there")
 
 
 class DatasetRecord(Record):
     """A dataset: its class, and the facts that `flambeau datasets` shows and fetches by."""
 
-    name: Name
-    target: Target
-    task: str | None = None
-    splits: list[Any] | dict[str, Any] = []
-    files: list[dict[str, Any]] = []
-    license: str | None = None
-    gated: dict[str, Any] | None = None
-    homepage: Page | None = None
-    aliases: list[Name] = []
+    name: Name = Field(description="name within the plugin; the dataset's id is `plugin/name`")
+    target: Target = Field(description="the class or function, `package.module:Name`")
+    task: str | None = Field(None, description="such as `image-classification`")
+    splits: list[str] | dict[str, Any] = Field([], description="names of its parts")
+    sizes: dict[str, Count] = Field({}, description="split -> number of items, where it is known")
+    files: list[FileRecord] = Field([], description="what it is made of")
+    item: list[FieldRecord] = Field([], alias="schema", description="what an item holds, in order")
+    license: str | None = Field(None, description="SPDX identifier, or the owner's words")
+    gated: GateRecord | None = Field(None, description="why it cannot simply be fetched")
+    homepage: Page | None = Field(None, description="http or https address")
+    description: str | None = Field(None, description="one sentence")
+    citation: str | None = Field(None, description="BibTeX")
+    aliases: list[Name] = Field([], description="other names it is found under")
 
 
 class TensorTypeRecord(Record):
     """A tensor type."""
 
-    name: Name
-    target: Target
-    aliases: list[Name] = []
+    name: Name = Field(description="name within the plugin; the type's id is `plugin/name`")
+    target: Target = Field(description="the class, `package.module:Class`")
+    aliases: list[Name] = Field([], description="other names it is found under")
 
 
 class KernelRecord(Record):
     """A library of native kernels."""
 
-    namespace: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$")]
-    library: Annotated[str, Field(min_length=1)]
-    package: Module
+    namespace: Annotated[str, Field(pattern=f"^{NAMESPACE_PATTERN.pattern}$")] = Field(
+        description="of its operators, `torch.ops.<namespace>`"
+    )
+    library: Annotated[str, Field(pattern=f"^{LIBRARY_PATTERN.pattern}$")] = Field(
+        description="file name without suffix"
+    )
+    package: Module = Field(description="the package that holds the file")
 
 
 class CommandRecord(Record):
     """A subcommand of `flambeau`, shown in its help without an import."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
-    help: str = ""
-    target: Target
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")] = Field(description="the word that is typed")
+    help: str = Field("", description="one line")
+    target: Target = Field(description="`package.module:configure`, called with the command's parser")
 
 
 class PredictorRecord(Record):
     """What `flambeau predict` calls for a task."""
 
-    task: str
-    target: Target
-    suffixes: list[Annotated[str, Field(pattern=r"^\.[\w.]+$")]] = []
-    default_weights: str | None = None
-    accepts: Literal["file", "files", "text"] = "file"
+    task: str = Field(description="the task of the models it serves")
+    target: Target = Field(description="the function, `package.module:name`")
+    suffixes: list[Annotated[str, Field(pattern=r"^\.[\w.]+$")]] = Field([], description="of the files it reads")
+    default_weights: str | None = Field(None, description="id of the weights it takes where none are named")
+    accepts: Literal["file", "files", "text"] = Field("file", description="what it is given")
 
 
 def _integer(value: Any) -> Any:
@@ -149,22 +227,28 @@ def _integer(value: Any) -> Any:
 
 
 class Manifest(Record):
-    """A plugin's manifest."""
+    """A plugin's manifest. The head is written by hand; the tables follow from the code."""
 
-    schema_version: Annotated[Literal[1], Field(alias="schema"), BeforeValidator(_integer)]
-    plugin: PluginName
-    api: Annotated[str, Field(pattern=f"^{API_PATTERN.pattern}$")]
-    requires: dict[str, Specifier] = {}
-    home_page: Page | None = None
-    hooks: ModuleOrTarget | None = None
-    conformance: Module | None = None
-    models: list[ModelRecord] = []
-    weights: list[WeightsRecord] = []
-    datasets: list[DatasetRecord] = []
-    tensor_types: list[TensorTypeRecord] = []
-    kernels: list[KernelRecord] = []
-    commands: list[CommandRecord] = []
-    predictors: list[PredictorRecord] = []
+    schema_version: Annotated[Literal[1], BeforeValidator(_integer)] = Field(
+        alias="schema", description="the version of this schema: 1"
+    )
+    plugin: PluginName = Field(description="the plugin's name, as the entry point has it")
+    api: Annotated[str, Field(pattern=f"^{API_PATTERN.pattern}$")] = Field(
+        description="the plugin interface it is written for, such as `1.0`"
+    )
+    requires: dict[str, Specifier] = Field(
+        {}, description='distribution -> versions that fit, such as `{"torch": ">=2.8"}`; checked without an import'
+    )
+    home_page: Page | None = Field(None, description="where to read about it and report faults")
+    hooks: ModuleOrTarget | None = Field(None, description="module with hook implementations, imported when needed")
+    conformance: Module | None = Field(None, description="module with samples for the conformance kit")
+    models: list[ModelRecord] = Field([], description="what `get_model` builds")
+    weights: list[WeightsRecord] = Field([], description="what `get_weight` finds")
+    datasets: list[DatasetRecord] = Field([], description="what `get_dataset` builds")
+    tensor_types: list[TensorTypeRecord] = Field([], description="classes of typed tensors")
+    kernels: list[KernelRecord] = Field([], description="native libraries")
+    commands: list[CommandRecord] = Field([], description="subcommands of `flambeau`; by hand")
+    predictors: list[PredictorRecord] = Field([], description="what `flambeau predict` calls; by hand")
 
 
 def validate_manifest(data: Any) -> list[str]:

@@ -232,7 +232,7 @@ _FIELD = _object(
     {
         "key": _text,
         "kind": _text,
-        "shape": _list_of(_never_null(_count_or_text)),
+        "shape": _or_null(_list_of(_never_null(_count_or_text))),
         "dtype": _text,
         "classes": _count,
         "optional": _flag,

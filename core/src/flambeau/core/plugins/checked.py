@@ -24,7 +24,8 @@ class Checked:
     """What is remembered; read once, written by `save` if anything was added."""
 
     def __init__(self) -> None:
-        self._rules: list[object] = [__version__, *(state_of(Path(str(module.__file__))) for module in (reading, values, addresses))]
+        rules = (reading, values, addresses)
+        self._rules: list[object] = [__version__, *(state_of(Path(str(module.__file__))) for module in rules)]
         self._known: dict[str, object] = _read(self._rules)
         self._added: dict[str, object] = {}
 
