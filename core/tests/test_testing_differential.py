@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import types
 from collections.abc import Callable
@@ -204,6 +205,12 @@ def test_what_a_cell_declares_nobodys_business_is_not_compared() -> None:
 
 def test_inputs_are_not_compared_after_an_error() -> None:
     assert verdict("def f(x): x += 1; raise KeyError", "def f(x): raise KeyError").status == "equal"
+
+
+def test_what_a_run_does_to_the_environment_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOYS", "kept")
+    code = "import os\ndef f(x): seen = os.environ['TOYS']; os.environ['TOYS'] = __name__; return seen"
+    assert verdict(code, code).status == "equal" and os.environ["TOYS"] == "kept"
 
 
 def test_every_run_starts_from_the_same_seed() -> None:

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import io
 import json
+import os
 import random
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -143,9 +144,16 @@ def failed(error: BaseException, recorder: Recorder) -> Failure:
 
 @contextlib.contextmanager
 def _observed() -> Iterator[list[warnings.WarningMessage]]:
+    """Keep warnings; afterwards, environment variables are as they were, which both libraries may read."""
+    environment = dict(os.environ)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        yield warned
+        try:
+            yield warned
+        finally:
+            if dict(os.environ) != environment:
+                os.environ.clear()
+                os.environ.update(environment)
 
 
 def _readable(describe: Callable[[], Record], recorder: Recorder) -> Record:
