@@ -25,6 +25,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         _HOME + "_tensorclass.decorator": ("from_dataclass",),
         _HOME + "_tensorclass.tensor_attrs": ("TensorAttrs",),
         _HOME + "_views.sub": ("_SubTensorDict",),
+        _HOME + "_views.vmapped": ("_VmappedStack",),
         _HOME + "nn.params": ("TensorDictParams",),
         _HOME + "persistent": ("PersistentTensorDict",),
         _HOME + "store": ("TensorDictStore",),

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._methods.shape import infer_size
 from flambeau.data.tensordict._methods.split import _part_sizes
 from flambeau.data.tensordict._tensorcollection import TensorCollection
@@ -19,6 +20,23 @@ class LazyShape:
     def _below(self, dim: int) -> int:
         """A dimension of the stack, other than the stack dimension, as one of the tensordicts."""
         return dim - 1 if dim > self.stack_dim else dim
+
+    def _add_batch_dim(self, *, in_dim: int, vmap_level: int) -> Any:
+        if in_dim == self.stack_dim:
+            # Copies: the mapped function may set entries, and its input stays as it is.
+            return classes._VmappedStack([td.copy() for td in self.tensordicts], vmap_level)
+        dim = self._below(in_dim)
+        return self._each_td(
+            lambda td: td._add_batch_dim(in_dim=dim, vmap_level=vmap_level), self.stack_dim - (in_dim < self.stack_dim)
+        )
+
+    def _remove_batch_dim(self, *, vmap_level: int, batch_size: int, out_dim: int) -> Any:
+        before = out_dim <= self.stack_dim
+        where = out_dim if before else out_dim - 1
+        return self._each_td(
+            lambda td: td._remove_batch_dim(vmap_level=vmap_level, batch_size=batch_size, out_dim=where),
+            self.stack_dim + before,
+        )
 
     def unsqueeze(self, *args: Any, **kwargs: Any) -> Self:
         """Insert a batch dimension of size 1 at `dim`."""

@@ -224,6 +224,13 @@ class NonTensorStack(TensorClass):
         """The stack itself: its values are no tensors."""
         return self
 
+    def _add_batch_dim(self, *, in_dim: int, vmap_level: int) -> Self:
+        """With batched positions: which value it is cannot be known, even where no dimension is left."""
+        made = type(self).__new__(type(self))
+        inner = self._tensordict._add_batch_dim(in_dim=in_dim, vmap_level=vmap_level)
+        made.__dict__.update(_values=self._values, _tensordict=inner, _dim=0)
+        return made
+
     # --- positions as a tensordict
 
     def _wrap(self, inner: Any) -> Any:
