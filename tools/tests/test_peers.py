@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 def test_every_peer_is_an_exact_release_and_is_tried():
     for name, one in peers.PEERS.items():
-        assert all(re.fullmatch(r"[a-z0-9-]+==[0-9.]+", wheel) for wheel in one.wheels), name
+        assert all(re.fullmatch(r"[a-z0-9-]+==[0-9.]+", wheel) for wheel in (*one.wheels, *one.apart)), name
         compile(one.check, name, "exec")
         assert "import" in one.check
 
@@ -38,6 +38,20 @@ def test_a_peer_of_two_packages_is_installed_once():
 def test_of_two_releases_of_a_peer_the_later_is_installed(order):
     both = [peers.Peers(("a==0.7.1",)), peers.Peers(("a==0.11.0",))]
     assert peers.choose([both[i] for i in order])[0] == ["a==0.11.0"]
+
+
+def test_an_older_release_goes_into_a_folder_of_its_own(monkeypatch, tmp_path):
+    installed = []
+    monkeypatch.setattr(sys, "argv", ["peers.py", "data"])
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(peers, "_pip", lambda *words: installed.append(words))
+    monkeypatch.setattr(peers, "complete", lambda site: [])
+    monkeypatch.setattr(peers, "_runs", lambda name, check: True)
+    assert peers.main() == 0
+    folder = str(tmp_path / "peers" / "torchdata-0.7.1")
+    assert ("--no-deps", "--upgrade", "--target", folder, "torchdata==0.7.1") in installed
+    assert "torchdata==0.11.0" in installed[0]
+    assert "torchdata==0.7.1" not in installed[0]
 
 
 def test_a_package_without_peers_is_told_and_installs_nothing(monkeypatch, capsys):

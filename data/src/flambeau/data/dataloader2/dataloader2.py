@@ -167,7 +167,9 @@ class DataLoader2(Generic[T_co]):
 
     def _prepare(self, seed_generator: SeedGenerator) -> None:
         if self.reading_service is None:
-            set_graph_random_seed(self.datapipe, seed_generator)
+            # Upstream: without a service and a seed, pipes draw theirs from torch's generator themselves.
+            if self._seed is not None:
+                set_graph_random_seed(self.datapipe, seed_generator)
             return
         reset_fn = self.reading_service.initialize_iteration(seed_generator)
         if reset_fn is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import random
 from collections.abc import Iterator
@@ -164,7 +165,7 @@ class SampleMultiplexerDataPipe(IterDataPipe[T_co]):
 
     Args:
         pipes_to_weights_dict: pipe -> weight > 0; they need not sum to 1. As pipes end, the others share their weight.
-        seed: of the draws, the same in every pass; drawn from torch's generator when None.
+        seed: of the draws, which go on from pass to pass; drawn from torch's generator when None.
 
     Example:
         >>> from flambeau.data.datapipes.iter import IterableWrapper
@@ -173,7 +174,7 @@ class SampleMultiplexerDataPipe(IterDataPipe[T_co]):
         [0, 0, 1, 1, 1, 1]
     """
 
-    state_fields = ("_rng", "_ended")
+    state_fields = ("_rng", "_began", "_ended")
 
     def __init__(self, pipes_to_weights_dict: dict[IterDataPipe[T_co], float], seed: int | None = None) -> None:
         if not pipes_to_weights_dict:
@@ -184,11 +185,24 @@ class SampleMultiplexerDataPipe(IterDataPipe[T_co]):
         total = sum(pipes_to_weights_dict.values())
         self.pipes_and_weights = [(pipe, weight / total) for pipe, weight in pipes_to_weights_dict.items()]
         self.seed = int(torch.empty((), dtype=torch.int64).random_().item()) if seed is None else seed
+        self._rng = random.Random(self.seed)
 
     def reset(self) -> None:
         """Go back to the beginning."""
-        self._rng = random.Random(self.seed)
+        self._began = copy.copy(self._rng)
         self._ended: list[int] = []
+
+    def get_origin(self, begun: bool) -> dict[str, Any] | None:
+        """The generator as this pass began, or as the next one will."""
+        return {"rng": self._began if begun else self._rng}
+
+    def load_origin(self, origin: dict[str, Any]) -> None:
+        """Take over a generator."""
+        self._rng = copy.copy(origin["rng"])
+
+    def _configuration(self) -> dict[str, Any]:
+        # A copy begins a pass of its own, as the next one here would begin.
+        return super()._configuration() | {"_rng": copy.copy(self._rng)}
 
     def __iter__(self) -> Iterator[T_co]:
         iterators = [iter(() if n in self._ended else pipe) for n, (pipe, _) in enumerate(self.pipes_and_weights)]

@@ -11,7 +11,7 @@ from flambeau.data.datapipes.utils.decoder import Decoder, basichandlers, extens
 
 
 @functional_datapipe("routed_decode")
-class RoutedDecoderIterDataPipe(IterDataPipe[dict[str, Any]]):
+class RoutedDecoderIterDataPipe(IterDataPipe[tuple[str, Any]]):
     """Decodes files, each by the first handler that knows its ending (functional name: `routed_decode`).
 
     Args:
@@ -21,7 +21,7 @@ class RoutedDecoderIterDataPipe(IterDataPipe[dict[str, Any]]):
         key_fn: from a path to the extension that handlers get.
 
     Yields:
-        `{path: value}`; bytes where no handler knows the ending.
+        `(path, value)`; the value is bytes where no handler knows the ending.
     """
 
     state_fields = ()
@@ -40,9 +40,10 @@ class RoutedDecoderIterDataPipe(IterDataPipe[dict[str, Any]]):
         """Ask these handlers first."""
         self.decoder.add_handler(*handler)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
         for sample in self.datapipe:
-            yield self.decoder(sample)
+            path = sample[0]
+            yield path, self.decoder(sample)[path]
 
     def __len__(self) -> int:
         return len(self.datapipe)  # type: ignore[arg-type]

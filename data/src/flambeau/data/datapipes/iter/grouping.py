@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -204,8 +205,8 @@ class BucketBatcherIterDataPipe(IterDataPipe[DataChunk[Any]]):
     """Batches of samples that are alike, such as sentences of about one length (functional name: `bucketbatch`).
 
     Pools of `batch_size * batch_num * bucket_num` samples are shuffled and cut into buckets of `batch_size *
-    batch_num`, each bucket is sorted and cut into batches, and the batches of a bucket are shuffled. Calling it builds
-    that pipeline.
+    batch_num`, each bucket is sorted and cut into batches, and every `bucket_num` batches are shuffled. With a
+    `sort_key` and one bucket nothing is shuffled, as upstream. Calling it builds that pipeline.
 
     Args:
         datapipe: source.
@@ -214,7 +215,8 @@ class BucketBatcherIterDataPipe(IterDataPipe[DataChunk[Any]]):
         batch_num: batches of a bucket, > 0.
         bucket_num: buckets of a pool, > 0.
         sort_key: sorts a bucket, a list, and gives a list.
-        use_in_batch_shuffle: shuffle within pools and buckets; False shuffles with a buffer as large as they are.
+        use_in_batch_shuffle: shuffle within pools, and batches among each other; False shuffles with buffers, of a pool
+            for samples and of a bucket's number of samples for batches.
     """
 
     def __new__(  # type: ignore[misc]  # upstream: calling the class gives the last pipe of what it built
@@ -233,17 +235,18 @@ class BucketBatcherIterDataPipe(IterDataPipe[DataChunk[Any]]):
                 raise ValueError(f"{name} has to be > 0, got {value}.")
         bucket = batch_size * batch_num
         pool = bucket * bucket_num
+        if bucket_num > 1 or sort_key is None:
+            if use_in_batch_shuffle:
+                datapipe = datapipe.batch(pool).in_batch_shuffle().unbatch()
+            else:
+                datapipe = datapipe.shuffle(buffer_size=pool)
         if sort_key is None:
-            return datapipe.shuffle(buffer_size=pool).batch(batch_size, drop_last=drop_last)
+            return datapipe.batch(batch_size, drop_last=drop_last)
         check_function(sort_key)
+        batches = datapipe.batch(bucket).map(sort_key).unbatch().batch(batch_size, drop_last=drop_last)
         if use_in_batch_shuffle:
-            pooled = datapipe.batch(pool).in_batch_shuffle().unbatch()
-        else:
-            pooled = datapipe.shuffle(buffer_size=pool)
-        batches = pooled.batch(bucket).map(sort_key).unbatch().batch(batch_size, drop_last=drop_last)
-        if use_in_batch_shuffle:
-            return batches.batch(batch_num).in_batch_shuffle().unbatch()
-        return batches.shuffle(buffer_size=batch_num)
+            return batches.batch(bucket_num).in_batch_shuffle().unbatch()
+        return batches.shuffle(buffer_size=bucket)
 
     def __init__(
         self,
@@ -363,10 +366,10 @@ class Rows2ColumnarIterDataPipe(IterDataPipe[dict[Any, list[Any]]]):
 
     def __iter__(self) -> Iterator[dict[Any, list[Any]]]:
         for batch in self.source_datapipe:
-            columns: dict[Any, list[Any]] = {}
+            columns: defaultdict[Any, list[Any]] = defaultdict(list)
             for row in batch:
                 for name, value in self._named(row):
-                    columns.setdefault(name, []).append(value)
+                    columns[name].append(value)
             yield columns
 
     def _named(self, row: Any) -> Iterable[tuple[Any, Any]]:

@@ -118,7 +118,7 @@ class ShuffledFlatMapperIterDataPipe(Seeded[T_co]):
         buffer_size: how many items are expanded at the same time.
     """
 
-    state_fields = ("_rng", "_seed", "_pass_seed", "_chained", "_items", "_taken", "_ended")
+    state_fields = ("_rng", "_seed", "_pass_seed", "_chained", "_items", "_taken", "_waiting", "_choice", "_ended")
     transient = ("_open",)
 
     def __init__(
@@ -150,33 +150,57 @@ class ShuffledFlatMapperIterDataPipe(Seeded[T_co]):
         super().reset()
         self._items: list[Any] = []
         self._taken: list[int] = []
+        self._waiting: list[Any] = []  # the next item, which has no room yet
+        self._choice: int | None = None  # drawn, and not used yet
         self._ended = False
 
     def __iter__(self) -> Iterator[T_co]:
-        open_items = [_skipped(self._expand(item), count) for item, count in zip(self._items, self._taken, strict=True)]
+        # Upstream: while there is no room for the next item the choice is drawn ahead, from as many as have room; at
+        # the end before each sample, from as many as are left.
+        opened = [_skipped(self._expand(item), count) for item, count in zip(self._items, self._taken, strict=True)]
         source = iter(self.datapipe)
         most = self.buffer_size if self._enabled else 1
-        while True:
-            while not self._ended and len(open_items) < most:
-                try:
-                    item = next(source)
-                except StopIteration:
-                    self._ended = True
+        while self._wait_for(source):
+            if self._choice is None:
+                self._choice = self._draw(most)
+            while len(opened) == most:
+                choice = self._choice
+                for sample in opened[choice]:
+                    self._taken[choice] += 1
+                    self._choice = self._draw(most)
+                    yield sample
                     break
-                self._items.append(item)
-                self._taken.append(0)
-                open_items.append(iter(self._expand(item)))
-            if not open_items:
-                return
-            index = self._rng.randrange(len(open_items)) if self._enabled else 0
-            try:
-                sample = next(open_items[index])
-            except StopIteration:
-                for held in (open_items, self._items, self._taken):
-                    del held[index]
-                continue
-            self._taken[index] += 1
-            yield sample
+                else:
+                    self._close(opened, choice)
+            item = self._waiting.pop()
+            self._items.append(item)
+            self._taken.append(0)
+            opened.append(iter(self._expand(item)))
+        while opened:
+            choice = self._draw(len(opened))
+            for sample in opened[choice]:
+                self._taken[choice] += 1
+                yield sample
+                break
+            else:
+                self._close(opened, choice)
+
+    def _wait_for(self, source: Iterator[Any]) -> bool:
+        """Whether there is a next item."""
+        if not self._waiting and not self._ended:
+            for item in source:
+                self._waiting.append(item)
+                break
+            else:
+                self._ended = True
+        return bool(self._waiting)
+
+    def _draw(self, count: int) -> int:
+        return below(self._rng.getrandbits, count) if self._enabled else 0
+
+    def _close(self, opened: list[Iterator[Any]], choice: int) -> None:
+        for held in (opened, self._items, self._taken):
+            del held[choice]
 
     def _expand(self, item: Any) -> Any:
         from flambeau.data.datapipes._columns import argument_getter
