@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any, Protocol
 
 from flambeau.data.frame import dtypes as dt
@@ -56,6 +55,8 @@ def frame_text(frame: Shown, columns: Sequence[str]) -> str:
 
 def html(one: Shown) -> str:
     """The same for notebooks."""
+    from html import escape
+
     return f"<pre>{escape(repr(one))}</pre>"
 
 

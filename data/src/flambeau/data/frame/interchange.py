@@ -12,7 +12,6 @@ from flambeau.data.frame._engine import pa, pl
 from flambeau.data.frame._plan import Table
 from flambeau.data.frame.batches import values_of
 from flambeau.data.frame.column_base import ColumnBase
-from flambeau.data.frame.distributed import scaled, to_dataset
 from flambeau.data.frame.errors import FrameTypeError, missing
 from flambeau.data.frame.export import arrow_array
 
@@ -114,6 +113,9 @@ class Interchange(ColumnBase):
         Raises:
             ImportError: Ray is not installed.
         """
+        # Loaded when a cluster is used: most programs use none.
+        from flambeau.data.frame.distributed import to_dataset
+
         return to_dataset(self._rows, self._columns(), ray, blocks)
 
     def scale(self, ray: Any = None, *, blocks: int | None = None) -> Any:
@@ -127,6 +129,8 @@ class Interchange(ColumnBase):
         Raises:
             ImportError: Ray is not installed.
         """
+        from flambeau.data.frame.distributed import scaled
+
         return self._on_rows(scaled(self._rows, self._columns(), ray, blocks))
 
 
