@@ -273,3 +273,50 @@ def test_the_strangers_manifest_as_it_stands_is_in_order(strange):
     assert strange(STRANGER).state == "ok"
     assert_others_are_listed()
     assert "stranger/snet:V1" in run("weights")[1]
+
+
+HOOKS = """
+from flambeau.core import hookimpl
+
+@hookimpl
+def flambeau_register(registries):
+    registries[{kind!r}].register({name!r}, "stranger_plugin.zoo:made", info={info})
+"""
+MADE = [
+    ("weights", "made:V1", "{'model': 'made', 'name': 'V1', 'url': 5}"),
+    ("weights", "made:V1", "{'url': 'https://e.example/a.pth', 'meta': {'_metrics': 3}}"),
+    ("weights", "made:V1", "{'url': 'https://e.example/a.pth', 'sha256': object()}"),
+    ("models", "made", "{'task': object()}"),
+    ("models", "made", "{'tags': 'abc'}"),
+    ("models", "made", "{'meta': float('nan')}"),
+    ("datasets", "made", "{'files': [1]}"),
+    ("datasets", "made", "{'sizes': {'train': float('inf')}}"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "info"), MADE)
+def test_what_a_strangers_hook_registers_does_not_stop_a_listing_either(site, kind, name, info):
+    site.add("good", GOOD)
+    hooks = HOOKS.format(kind=kind, name=name, info=info)
+    site.add("stranger", {"hooks": "stranger_plugin.hooks"}, modules={"hooks.py": hooks})
+
+    for options in ([], ["--json"]):
+        code, text, error = run(kind, "list", "--all", *options)
+        assert code == 0, error
+        assert "good/" in text
+        assert "stranger/made" not in text
+    (plugin,) = [row for row in json.loads(run("plugins", "--json")[1]) if row["name"] == "stranger"]
+    assert plugin["state"] == "broken"
+    assert "stranger/made" in plugin["error"]
+
+
+def test_weights_that_a_hook_registers_without_an_address_are_listed(site):
+    hooks = HOOKS.format(kind="weights", name="made:V1", info="{'license': 'MIT'}")
+    site.add("stranger", {"hooks": "stranger_plugin.hooks"}, modules={"hooks.py": hooks})
+
+    assert json.loads(run("weights", "list", "--all", "--json")[1])[0]["urls"] == []
+    assert run("weights", "list", "--all", "--urls")[:2] == (0, "")
+    assert run("weights", "show", "made:V1")[0] == 0
+    code, text, error = run("weights", "fetch", "made:V1")
+    assert (code, text) == (1, "")
+    assert "states no address" in error

@@ -73,6 +73,11 @@ def attribute(target: object, plugin: str | None) -> Attribution:
     return Attribution(plugin or ("local" if top in ("", "__main__") else top), f"module {module or 'unknown'}")
 
 
+def hooks_run() -> bool:
+    """Whether the hooks of a plugin are being imported or called in this thread."""
+    return getattr(_active, "changes", None) is not None
+
+
 def note(owner: Attribution, undo: Callable[[], None]) -> None:
     """Remember how to take a registration back, if the hooks of the plugin that it is due to are running.
 

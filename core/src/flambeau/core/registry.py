@@ -13,9 +13,10 @@ from functools import partial
 from typing import Any
 
 from flambeau.core import missing
-from flambeau.core.attribution import attribute, note
+from flambeau.core.attribution import attribute, hooks_run, note
 from flambeau.core.entry import Entry
 from flambeau.core.errors import AmbiguousNameError, DuplicateNameError, RegistryError, UnknownNameError
+from flambeau.core.manifest.reading import check_info
 from flambeau.core.naming import address, aliases_of, import_target, same_target, split_name
 from flambeau.core.plugins import late, manager
 from flambeau.core.plugins.discovery import Snapshot
@@ -103,10 +104,13 @@ class Registry:
         Raises:
             DuplicateNameError: the name stands for another target; the message says who registered it.
             RegistryError: the name has characters that names cannot have.
+            ManifestError: a plugin's hook registers facts that listings could not use.
         """
         plugin, name = split_name(name, plugin)
         owner = attribute(target, plugin)
         key = f"{owner.plugin}/{name}"
+        if info and hooks_run():  # a stranger's code, whose entries will be listed beside those of others
+            check_info(self.kind, info, key)
         with self._lock:
             known, previous = self._known(key), self._registered.get(key)
             if known is not None and not replace and not same_target(known.target, target):

@@ -12,15 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flambeau.core.environment import home, overridden
+from flambeau.core.errors import DownloadError
 
 if TYPE_CHECKING:
     from flambeau.core.weights.facts import Weights
 
 
 def weights_of(record: Mapping[str, Any]) -> Weights:
-    """The facts that a manifest's record states, as fetching takes them; without preprocessing."""
+    """The facts that a record states, as fetching takes them; without preprocessing.
+
+    Raises:
+        DownloadError: it has no address, as one that a hook registered may.
+    """
     from flambeau.core.weights.facts import Weights
 
+    if "url" not in record:
+        raise DownloadError("its record states no address, so that there is no file to look for.")
     return Weights(
         record["url"],
         dict,
@@ -43,7 +50,9 @@ def cached_path(record: Mapping[str, Any], *, fetched: bool | None = None) -> Pa
         record: a weights record of a manifest.
         fetched: what `anything_fetched` says, where many records are asked about.
     """
-    url = record["url"]
+    url = record.get("url")
+    if url is None:
+        return None
     if url.startswith("package:"):
         from flambeau.core.hub import embedded
 

@@ -140,7 +140,7 @@ def _row(entry: Entry, tasks: Mapping[str, str | None], fetched: bool) -> dict[s
         "cached": cached_path(record, fetched=fetched) is not None,
         "format": record.get("format", "auto"),
         "sha256": record.get("sha256"),
-        "urls": [record["url"], *record.get("mirrors", ())],
+        "urls": [url for url in (record.get("url"), *record.get("mirrors", ())) if url],
     }
 
 

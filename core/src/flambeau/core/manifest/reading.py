@@ -177,6 +177,26 @@ def check_tables(data: dict[str, Any], path: Path) -> None:
                     raise ManifestError(f"{path}: {where} and $.{table}[{seen[name]}] are both named {name!r}.")
 
 
+def check_info(table: str, info: dict[str, Any], name: str) -> None:
+    """Check what code says of an entry as a record of a table is checked; no key is required.
+
+    Args:
+        table: the registry's kind.
+        info: what is known about the entry.
+        name: its id, for the message.
+
+    Raises:
+        ManifestError: a value that listings could not use.
+    """
+    required, optional = TABLES.get(table, ({}, {}))
+    where = Path(name)
+    _check(info, {}, required | optional, where, "$")
+    try:
+        check_values(table, info)
+    except Fault as fault:
+        raise ManifestError(f"{name}: {fault.below('$')}.") from fault
+
+
 def record_names(table: str, record: dict[str, Any], path: Path, where: str) -> list[str]:
     """The names under which a record is registered, the first one being its own; none for tables without names.
 
