@@ -8,6 +8,8 @@ missing, so nullability is compared only where it follows from the data).
 from __future__ import annotations
 
 import math
+import operator
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ import pytest
 
 import flambeau.data.frame as ta
 from flambeau.data.frame import dtypes as dt
+from flambeau.data.frame import functional, me
 
 
 def add_ten(num):
@@ -70,7 +73,6 @@ class State:
         return self.state + x
 
 
-NAN = math.nan
 WORDS = ["Finland", "Colombia", "Florida", "Japan", "Puerto Rico", "Russia", "france"]
 STRUCT = dt.Struct([dt.Field("t1", dt.int64), dt.Field("t2", dt.string)])
 
@@ -400,7 +402,26 @@ CELLS = [
 def names() -> dict[str, Any]:
     """What a user has at hand in the documentation's examples."""
     return {
-        **globals(),
+        "ta": ta,
+        "dt": dt,
+        "functional": functional,
+        "me": me,
+        "math": math,
+        "operator": operator,
+        "defaultdict": defaultdict,
+        "add_ten": add_ten,
+        "add_ten_or_0": add_ten_or_0,
+        "add_unary": add_unary,
+        "add_binary": add_binary,
+        "even_as_text": even_as_text,
+        "times_ten": times_ten,
+        "joined": joined,
+        "odd_or_none": odd_or_none,
+        "both": both,
+        "selfish": selfish,
+        "State": State,
+        "STRUCT": STRUCT,
+        "WORDS": WORDS,
         "frame": ta.dataframe({"a": list(range(7)), "b": list(reversed(range(7))), "c": list(range(7))}),
         "c": ta.column([0, 1, 3]),
         "d": ta.column([5, 5, 6]),
