@@ -436,3 +436,15 @@ def test_a_name_means_the_class_of_its_own_module():
     Cast._resolved = None
     made = Cast([1, 2], 3.0, {"image": torch.zeros(1)}, {"q": [1.5]})
     assert type(made.sample) is Sample
+
+
+def test_an_array_is_cast_to_what_it_was_given():
+    class Raw(TensorClass["autocast"]):
+        x: np.ndarray
+
+    assert Raw(3).x.tolist() == 3 and Raw([1, 2]).x.tolist() == [1, 2]
+
+
+def test_the_device_is_not_assigned():
+    with pytest.raises(RuntimeError, match=r"to\('meta'\)"):
+        make().device = "meta"

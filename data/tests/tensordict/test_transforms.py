@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from flambeau.data.tensordict import TensorDict, TensorDictParams, from_module, lazy_stack
+from flambeau.data.tensordict import PersistentTensorDict, TensorDict, TensorDictParams, from_module, lazy_stack
 
 
 def test_the_leaves_of_the_tree_are_the_tensors(td):
@@ -141,3 +141,36 @@ def test_reading_a_key_is_not_compiled_anew_for_every_number_of_keys():
     for extra in range(4):
         read(TensorDict({"a": torch.zeros(3), **{f"k{number}": torch.zeros(3) for number in range(extra)}}, [3]))
     assert counter.frame_count == 1
+
+
+class Derived(TensorDict):
+    pass
+
+
+@pytest.mark.parametrize("kind", ["part", "derived", "hdf5"])
+def test_every_kind_of_tensordict_is_a_node(kind, tmp_path):
+    source = TensorDict(a=torch.ones(2), b=TensorDict(c=torch.ones(2)), batch_size=[2])
+    if kind == "hdf5":
+        pytest.importorskip("h5py")
+    one = {
+        "part": lambda: source._get_sub_tensordict(slice(None)),
+        "derived": lambda: Derived(source, [2]),
+        "hdf5": lambda: PersistentTensorDict.from_dict(source, tmp_path / "a.h5"),
+    }[kind]()
+    assert len(pytree.tree_leaves(one)) == 2
+    doubled = pytree.tree_map(lambda leaf: leaf * 2, one)
+    assert type(doubled) is TensorDict and doubled["b", "c"].tolist() == [2, 2]
+
+
+def test_the_leaves_of_a_lazy_stack_are_those_of_its_parts():
+    stack = lazy_stack([TensorDict(a=torch.ones(2)), TensorDict(a=torch.zeros(3), b=torch.ones(()))])
+    paths = [pytree.keystr(path) for path, _ in pytree.tree_leaves_with_path(stack)]
+    assert paths == ["[0]['a']", "[1]['a']", "[1]['b']"]
+    doubled = pytree.tree_map(lambda leaf: leaf * 2, stack)
+    assert type(doubled) is type(stack) and doubled[0]["a"].tolist() == [2, 2]
+
+
+def test_a_gradient_with_respect_to_a_lazy_stack_is_one():
+    stack = lazy_stack([TensorDict(a=torch.ones(2)), TensorDict(a=torch.full((2,), 3.0))])
+    gradient = torch.func.grad(lambda td: (td["a"] ** 2).sum())(stack)
+    assert type(gradient) is type(stack) and gradient["a"].tolist() == [[2, 2], [6, 6]]

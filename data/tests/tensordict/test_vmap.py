@@ -126,3 +126,11 @@ def test_tensors_are_mapped_over_as_ever():
     assert torch.vmap(torch.dot)(torch.ones(2, 3), torch.ones(2, 3)).tolist() == [3, 3]
     with pytest.raises(ValueError, match="must only return"):
         torch.vmap(lambda x: "text")(torch.ones(2))
+
+
+def test_maps_over_a_lazy_stack_are_stacked_and_concatenated():
+    source = stacked()
+    result = torch.vmap(lambda one: torch.stack([one, one]))(source)
+    assert result.batch_size == torch.Size([2, 2, 3]) and torch.equal(result["a"][:, 0], source["a"])
+    mixed = torch.vmap(lambda one, other: torch.cat([one, other]))(source, make())
+    assert torch.equal(mixed["b", "c"], torch.cat([source["b", "c"]] * 2, 1))

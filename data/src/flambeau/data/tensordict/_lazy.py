@@ -490,4 +490,4 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
         raise RuntimeError("entries of a lazy stack are chosen in its tensordicts.")  # select, exclude do so
 
 
-register_tensordict(LazyStackedTensorDict, pytree.flatten, pytree.unflatten)
+register_tensordict(LazyStackedTensorDict, pytree.flatten, pytree.unflatten, pytree.flatten_with_keys)

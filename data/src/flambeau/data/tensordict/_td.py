@@ -54,6 +54,10 @@ class TensorDict(TensorDictBase):
     _device: torch.device | None = None
     _names: list[str | None] | None = None
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        register_tensordict(cls)  # what is made of its pytree is a TensorDict
+
     def __init__(
         self,
         source: Any = None,
@@ -241,6 +245,15 @@ class TensorDict(TensorDictBase):
             value = self._tensordict.get(key)
             if value is not None and not kwargs:
                 return value
+        elif type(key) is tuple and not kwargs:
+            value = self
+            for part in key:
+                if type(part) is not str or not isinstance(value, TensorDict):
+                    break
+                value = value._tensordict.get(part)
+            else:
+                if value is not None and key:
+                    return value
         return super().get(key, default, **kwargs)
 
     def __getitem__(self, index: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,13 +12,17 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
-from flambeau.data.tensordict._layout.index import indexed_size
+from flambeau.data.tensordict._layout.index import indexed_size, normal_index
+from flambeau.data.tensordict._layout.keys import key_path
+from flambeau.data.tensordict._layout.pytree import register_tensordict
 from flambeau.data.tensordict._layout.sizes import as_device, as_size
+from flambeau.data.tensordict._methods.access import index_and_default
 from flambeau.data.tensordict._non_tensor.data import NonTensorData
 from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 from flambeau.data.tensordict._stored.array_files import Group, H5Group, ZarrGroup, open_h5, open_zarr, size_text
 from flambeau.data.tensordict._stored.base import WHOLE, StoredTensorDict
 from flambeau.data.tensordict._td import TensorDict
+from flambeau.data.tensordict._views.sub import _SubTensorDict
 from flambeau.data.tensordict.memmap import jsonable, pickles
 from flambeau.data.tensordict.memmap.errors import ReadOnlyError
 from flambeau.data.tensordict.memmap.keys import decode_key, encode_key
@@ -31,8 +35,9 @@ _RAW = {1: (torch.uint8, np.uint8), 2: (torch.int16, np.int16)}
 class PersistentTensorDict(StoredTensorDict):
     """A tensordict over a file: groups are nested tensordicts, datasets are entries.
 
-    Reading an entry reads its dataset; indexing reads only the selected part of each. Setting writes at once. Values
-    that are no tensors are text datasets. What operations return is a `TensorDict` in memory.
+    Reading an entry reads its dataset. Indexing reads nothing: an entry of the part that it gives is read when it is
+    used, and no more of it than that. Setting writes at once. Values that are no tensors are text datasets. What other
+    operations return is a `TensorDict` in memory.
 
     Args:
         batch_size: of all entries; None takes what the file says, which says nothing (no dimensions) unless it was
@@ -176,8 +181,8 @@ class PersistentTensorDict(StoredTensorDict):
 
     # --- primitives
 
-    def _key_names(self) -> Iterator[str]:
-        return (decode_key(name) for name in self._group.names())
+    def _key_names(self) -> Any:
+        return dict.fromkeys([decode_key(name) for name in self._group.names()]).keys()
 
     def _kind(self, key: str) -> type | None:
         item = self._group.get(encode_key(key))
@@ -190,6 +195,47 @@ class PersistentTensorDict(StoredTensorDict):
             return Tensor
         return NonTensorStack if form is not None and form.endswith("stack") else NonTensorData
 
+    def _get_str(self, key: str, default: Any = None, **kwargs: Any) -> Any:
+        item = self._group.get(encode_key(key))
+        if item is None:
+            return default
+        if self._group.is_group(item):
+            return self._around(self._group.around(item), self)
+        value = self._read_item(item, WHOLE)
+        return value if self._device is None else value.to(self._device)
+
+    def _set_at_str(self, key: str, value: Any, index: Any) -> None:
+        item = self._group.get(encode_key(key))
+        if item is None or self._group.is_group(item):
+            super()._set_at_str(key, value, index)
+            return
+        self._check_writable()
+        self._write_part(key, encode_key(key), item, value, index)
+
+    def get_at(self, key: Any, *args: Any, **kwargs: Any) -> Any:
+        """A part of an entry, of which no more is read; see `TensorDictBase.get_at`."""
+        index, default = index_and_default(args, kwargs)
+        path = key_path(key)
+        holder = self._get_path(path[:-1]) if len(path) > 1 else self
+        item = holder._group.get(encode_key(path[-1])) if isinstance(holder, PersistentTensorDict) else None
+        if item is None or self._group.is_group(item):
+            return super().get_at(key, index, default)
+        value = holder._read_item(item, normal_index(index, len(item.shape)))
+        return value if self._device is None else value.to(self._device)
+
+    def _index(self, index: Any) -> Any:
+        """The part that an index selects, whose entries are read when they are used, and written to the file."""
+        return _SubTensorDict(self, index)
+
+    def _get_at_str(self, key: str, index: Any) -> Any:
+        item = self._group.get(encode_key(key))
+        if item is None:
+            return None
+        if self._group.is_group(item):
+            return _SubTensorDict(self._around(self._group.around(item), self), index)
+        value = self._read_item(item, index)
+        return value if self._device is None else value.to(self._device)
+
     def _child(self, key: str) -> PersistentTensorDict:
         return self._around(self._group.child(encode_key(key)), self)
 
@@ -197,9 +243,11 @@ class PersistentTensorDict(StoredTensorDict):
         return torch.Size(self._group.get(encode_key(key)).shape)
 
     def _read(self, key: str, index: Any) -> Any:
-        item = self._group.get(encode_key(key))
+        return self._read_item(self._group.get(encode_key(key)), index)
+
+    def _read_item(self, item: Any, index: Any) -> Any:
         attributes = self._group.attributes(item)
-        if self._kind(key) is not Tensor:
+        if _VALUE in attributes or item.dtype.kind in "OSUV":
             value = self._value(item, attributes)
             return value if index is WHOLE else value[index]
         array = np.asarray(item[()]) if index is WHOLE else read_part(item, index)
@@ -243,23 +291,18 @@ class PersistentTensorDict(StoredTensorDict):
         self._group.make_array(name, array, attributes, self._options)
 
     def _write_part(self, key: str, name: str, item: Any, value: Any, index: Any) -> None:
-        if self._kind(key) is not Tensor:
+        attributes = self._group.attributes(item)
+        if _VALUE in attributes or item.dtype.kind in "OSUV":
             self._write_value(name, item, self._read(key, WHOLE)._with_item(index, value))
             return
         current = self._read(key, WHOLE) if not _simple(index) else None
         if current is None:
             size = indexed_size(torch.Size(item.shape), index)
             value = convert(value, torch.Size(()), None).expand(size)
-            item[_from_front(index, item.shape)] = _to_array(value.to(self._dtype(item)))[0]
+            item[_from_front(index, item.shape)] = _to_array(value.to(_dtype_of(item, attributes)))[0]
             return
         current[index] = convert(value, torch.Size(()), None).to(current.dtype)
         item[...] = _to_array(current)[0]
-
-    def _dtype(self, item: Any) -> torch.dtype:
-        known = self._group.attributes(item).get(_DTYPE)
-        if known is not None:
-            return getattr(torch, known.removeprefix("torch."))
-        return torch.from_numpy(np.empty(0, dtype=item.dtype)).dtype
 
     def _write_value(self, name: str, item: Any, value: Any) -> None:
         stack = type(value).__name__ == "NonTensorStack"
@@ -335,6 +378,13 @@ def _mode_of(group: Any) -> str:
     return "r" if getattr(group, "read_only", False) else "r+"
 
 
+def _dtype_of(item: Any, attributes: dict[str, Any]) -> torch.dtype:
+    known = attributes.get(_DTYPE)
+    if known is not None:
+        return getattr(torch, known.removeprefix("torch."))
+    return torch.from_numpy(np.empty(0, dtype=item.dtype)).dtype
+
+
 def _to_array(value: Tensor) -> tuple[np.ndarray, dict[str, Any]]:
     """A tensor as an array, and the attribute that tells of a dtype that NumPy lacks."""
     plain = value.detach().cpu().resolve_conj().resolve_neg()
@@ -377,3 +427,6 @@ def read_part(item: Any, index: Any) -> np.ndarray:
 def _from_front(index: Any, shape: tuple[int, ...]) -> Any:
     parts = index if isinstance(index, tuple) else (index,)
     return tuple(part % shape[at] if type(part) is int and part < 0 else part for at, part in enumerate(parts))
+
+
+register_tensordict(PersistentTensorDict)

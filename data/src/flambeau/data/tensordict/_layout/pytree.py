@@ -32,14 +32,9 @@ class Structure(NamedTuple):
     fixed: tuple[tuple[str, Any], ...]  # non-tensor entries
     order: tuple[str, ...]
     rank: int | None  # of the first tensor, which tells whether dimensions came or went
-    stack_dim: int | None  # of a lazy stack
 
 
 def _flatten(td: Any) -> tuple[list[Any], Structure]:
-    return take_apart(td, None)
-
-
-def take_apart(td: Any, stack_dim: int | None) -> tuple[list[Any], Structure]:
     """The entries with tensors, and the rest."""
     keys, values, fixed, rank = [], [], [], None
     for key, value in td._items():
@@ -53,8 +48,7 @@ def take_apart(td: Any, stack_dim: int | None) -> tuple[list[Any], Structure]:
     names = td._names_or_none()
     order = tuple(td._key_names()) if fixed else tuple(keys)
     return values, Structure(
-        tuple(keys), td.batch_size, td.device, None if names is None else tuple(names), tuple(fixed), order, rank,
-        stack_dim,
+        tuple(keys), td.batch_size, td.device, None if names is None else tuple(names), tuple(fixed), order, rank
     )  # fmt: skip
 
 
@@ -119,13 +113,22 @@ def _excluded() -> bool:
     return strtobool(os.environ.get("EXCLUDE_TD_FROM_PYTREE", "0"))
 
 
-def register_tensordict(cls: type, flatten: Any = None, unflatten: Any = None) -> None:
+def _serialized_name(cls: type) -> str:
+    """Of our own classes the path that they are imported from."""
+    package = "flambeau.data.tensordict"
+    return f"{package}.{cls.__name__}" if cls.__module__.startswith(package) else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def register_tensordict(
+    cls: type, flatten: Any = None, unflatten: Any = None, flatten_with_keys: Any = _flatten_with_keys
+) -> None:
     """Make a kind of tensordict a pytree node, unless `EXCLUDE_TD_FROM_PYTREE` is set.
 
     Args:
         cls: the class.
         flatten: takes one apart into values and a `Structure`; by default its entries are the values.
         unflatten: undoes it.
+        flatten_with_keys: as `flatten`, each value with its key.
     """
     if _excluded():
         return
@@ -133,6 +136,6 @@ def register_tensordict(cls: type, flatten: Any = None, unflatten: Any = None) -
         cls,
         flatten or _flatten,
         unflatten or put_together,
-        serialized_type_name=f"flambeau.data.tensordict.{cls.__name__}",
-        flatten_with_keys_fn=_flatten_with_keys if flatten is None else None,
+        serialized_type_name=_serialized_name(cls),
+        flatten_with_keys_fn=flatten_with_keys,
     )

@@ -1,32 +1,34 @@
-"""Lazy stacks as pytree nodes: a stack of alike tensordicts as its stacked entries, any other as its tensordicts."""
+"""Lazy stacks as pytree nodes: the tensordicts are the children."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from flambeau.data.tensordict._layout import classes
-from flambeau.data.tensordict._layout.pytree import Structure, put_together, take_apart
-from flambeau.data.tensordict._lazy_stack.combining import alike
-from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
-def flatten(stack: Any) -> tuple[list[Any], Structure]:
-    """Alike tensordicts give their stacked entries, so that `vmap` cuts them where it means to."""
-    tds = stack.tensordicts
-    if tds and all(alike(tds[0], other) for other in tds[1:]):
-        return take_apart(stack, stack.stack_dim)
-    return list(tds), Structure((), stack.batch_size, None, None, (), (), None, stack.stack_dim)
+class Stacking(NamedTuple):
+    """What a lazy stack is besides its tensordicts."""
+
+    stack_dim: int
+    stack_dim_name: str | None
 
 
-def unflatten(values: Any, structure: Structure) -> Any:
-    """Undo `flatten`; where dimensions came or went the result is a TensorDict."""
-    if not structure.keys and not structure.fixed:
-        return classes.LazyStackedTensorDict(*values, stack_dim=structure.stack_dim)
-    dense = put_together(values, structure)
-    if not all(isinstance(value, (Tensor, TensorCollection)) for value in values):
-        return dense  # a tree of something else, which has no dimensions to be cut along
-    if len(dense.batch_size) != len(structure.batch_size):
-        return dense
-    return classes.LazyStackedTensorDict(*dense.unbind(structure.stack_dim), stack_dim=structure.stack_dim)
+def flatten(stack: Any) -> tuple[list[Any], Stacking]:
+    """The tensordicts, and how they are stacked."""
+    return list(stack.tensordicts), Stacking(stack.stack_dim, stack._stack_dim_name)
+
+
+def flatten_with_keys(stack: Any) -> tuple[list[tuple[Any, Any]], Stacking]:
+    """The same, each tensordict with its position."""
+    tds, stacking = flatten(stack)
+    return [(pytree.SequenceKey(position), td) for position, td in enumerate(tds)], stacking
+
+
+def unflatten(tensordicts: Any, stacking: Stacking) -> Any:
+    """Undo `flatten`."""
+    return classes.LazyStackedTensorDict(
+        *tensordicts, stack_dim=stacking.stack_dim, stack_dim_name=stacking.stack_dim_name
+    )

@@ -316,8 +316,16 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
 
     @property
     def device(self) -> torch.device | None:
-        """Where all tensors live; None where each may live anywhere."""
+        """Where all tensors live; None where each may live anywhere. It is changed by `to`.
+
+        Raises:
+            RuntimeError: on assignment.
+        """
         return self._tensordict.device
+
+    @device.setter
+    def device(self, device: Any) -> None:
+        raise RuntimeError(f"the device cannot be assigned; `to({str(device)!r})` gives a copy there.")
 
     @property
     def names(self) -> list[str | None]:

@@ -33,6 +33,8 @@ def cast_to_annotation(value: Any, kind: Any, batch_size: torch.Size, device: to
         return _collection(value, kind, batch_size, device)
     if isinstance(value, TensorCollection):
         return value
+    if issubclass(kind, np.ndarray):
+        return _bare(np.asarray(value), batch_size, device)  # the class called with a number makes an array of garbage
     if not isinstance(value, kind):
         value = kind(value.item() if isinstance(value, Tensor) and value.numel() == 1 else value)
     return _bare(value, batch_size, device)

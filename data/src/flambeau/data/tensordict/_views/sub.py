@@ -9,8 +9,8 @@ from torch import Tensor
 
 from flambeau.data.tensordict._layout.index import indexed_size, normal_index
 from flambeau.data.tensordict._layout.keys import missing_key
+from flambeau.data.tensordict._layout.pytree import register_tensordict
 from flambeau.data.tensordict._methods.names import indexed_names
-from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict.base import TensorDictBase
 
 
@@ -37,12 +37,8 @@ class _SubTensorDict(TensorDictBase):
         return self._source._key_names()
 
     def _get_str(self, key: str, default: Any = None, **kwargs: Any) -> Any:
-        value = self._source._get_str(key)
-        if value is None:
-            return default
-        if isinstance(value, TensorCollection) and not value._is_non_tensor and isinstance(value, TensorDictBase):
-            return _SubTensorDict(value, self.idx)
-        return value[self.idx]
+        value = self._source._get_at_str(key, self.idx)
+        return default if value is None else value
 
     def _set_str(self, key: str, value: Any, **options: Any) -> None:
         self._source._set_at_str(key, value, self.idx)
@@ -94,12 +90,14 @@ class _SubTensorDict(TensorDictBase):
         raise RuntimeError("a part of a tensordict cannot be locked; lock the whole tensordict.")
 
     def unlock_(self) -> Self:
-        """Not for a part.
+        """Nothing to do where the whole is not locked; of a locked one a part cannot be unlocked.
 
         Raises:
-            RuntimeError: always; unlock the whole.
+            RuntimeError: the whole is locked.
         """
-        raise RuntimeError("a part of a tensordict cannot be unlocked; unlock the whole tensordict.")
+        if self.is_locked:
+            raise RuntimeError("a part of a tensordict cannot be unlocked; unlock the whole tensordict.")
+        return self._remember("unlock_", argument=False)
 
     def _lock_below(self, parent: Any) -> None:
         self._source._lock_below(parent)
@@ -126,3 +124,6 @@ class _SubTensorDict(TensorDictBase):
             elif not value._is_non_tensor:
                 value.zero_()
         return self
+
+
+register_tensordict(_SubTensorDict)

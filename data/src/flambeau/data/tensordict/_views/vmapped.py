@@ -85,6 +85,27 @@ class _VmappedStack(TensorDictBase):
         """A copy; see `TensorDictBase.clone`."""
         return self._each(lambda td: td.clone(recurse, **kwargs))
 
+    @classmethod
+    def _stack_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
+        return cls._combined(torch.stack, tds, dim, out)
+
+    @classmethod
+    def _cat_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
+        return cls._combined(torch.cat, tds, dim, out)
+
+    @classmethod
+    def _combined(cls, combine: Any, tds: list[Any], dim: int, out: Any) -> Any:
+        """Position by position where all are mapped over alike, otherwise of what each shows."""
+        first = tds[0]
+        if out is None and all(isinstance(td, cls) and td._level == first._level for td in tds):
+            rows = zip(*[td.tensordicts for td in tds], strict=True)
+            return cls([combine(list(row), dim) for row in rows], first._level)
+        plain = [
+            classes.make_td(dict(td._items()), td.batch_size, None, td._names_or_none()) if isinstance(td, cls) else td
+            for td in tds
+        ]
+        return combine(plain, dim, out=out)
+
     def _remove_batch_dim(self, *, vmap_level: int, batch_size: int, out_dim: int) -> Any:
         if vmap_level != self._level:
             return super()._remove_batch_dim(vmap_level=vmap_level, batch_size=batch_size, out_dim=out_dim)
