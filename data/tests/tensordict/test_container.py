@@ -13,6 +13,7 @@ from flambeau.data.tensordict import (
     TensorDict,
     UnbatchedTensor,
     is_tensor_collection,
+    lazy_stack,
     set_list_to_stack,
     set_printoptions,
 )
@@ -175,3 +176,75 @@ def test_collections_are_told_from_tensors(td):
     assert is_tensor_collection(td)
     assert is_tensor_collection(TensorDict)
     assert not is_tensor_collection(torch.zeros(1))
+
+
+def test_what_is_no_tensordict_is_unequal_as_a_whole(td):
+    for other in (None, "z", [1], object()):
+        assert (td == other) is False and (td != other) is True and (td < other) is False
+    lazy = lazy_stack([td, td])
+    assert (lazy == None) is False and (lazy != "z") is True  # noqa: E711
+    with pytest.raises(ValueError, match="ordered only against"):
+        _ = lazy < "z"
+
+
+def test_sides_of_different_batch_sizes_are_broadcast():
+    td = TensorDict({"x": torch.arange(3.0)}, [3])
+    twice = TensorDict({"x": torch.zeros(2, 3)}, [2, 3])
+    assert (td == twice).batch_size == (td + twice).batch_size == (td + torch.ones(2, 3)).batch_size == (2, 3)
+    assert (td + twice)["x"].tolist() == [[0, 1, 2]] * 2 and (td == lazy_stack([td, td])).all()
+
+
+def test_a_loader_gets_batches_that_need_no_collating():
+    td = TensorDict({"x": torch.arange(5), "s": "text"}, [5])
+    batches = list(torch.utils.data.DataLoader(td, batch_size=2))
+    assert [type(batch) for batch in batches] == [TensorDict] * 3
+    assert [batch["x"].tolist() for batch in batches] == [[0, 1], [2, 3], [4]] and batches[2]["s"] == "text"
+    plain = torch.utils.data.DataLoader(td, batch_size=5, shuffle=True, collate_fn=lambda batch: batch)
+    assert sorted(next(iter(plain))["x"].tolist()) == [0, 1, 2, 3, 4]
+    stacked = torch.utils.data.DataLoader(list(td), batch_size=5)
+    assert next(iter(stacked))["x"].tolist() == [0, 1, 2, 3, 4]
+    assert type(lazy_stack([td, td]).__getitems__([1])) is type(lazy_stack([td, td]))
+
+
+def test_what_is_set_on_a_copy_elsewhere_comes_back_at_the_end_of_the_block():
+    td = TensorDict({"x": torch.zeros(3)}, [3])
+    with td.to("meta") as moved:
+        assert moved.device.type == "meta"
+        moved["y"] = torch.ones(3, device="meta")
+    assert "y" in td
+    td = TensorDict({"x": torch.zeros(3, dtype=torch.int64)}, [3])
+    with td.to(torch.float32) as floats:
+        floats["x"] += 0.5
+    assert td["x"].tolist() == [0.5] * 3
+
+
+def test_an_index_of_several_dimensions_names_them_all_after_the_one_it_takes():
+    td = TensorDict({"x": torch.zeros(2, 3)}, [2, 3], names=["time", "env"])
+    assert td[torch.tensor([[0, 1], [1, 0]])].names == ["time", "time", "env"]
+    assert td[:, torch.tensor([[0, 1]])].names == ["time", "env", "env"]
+    assert td[torch.ones(2, 3).bool()].names == [None]
+
+
+def test_nested_tensors_are_chunked():
+    ragged = torch.nested.nested_tensor([torch.ones(size) for size in (2, 3, 1, 4, 2)], layout=torch.jagged)
+    td = TensorDict({"j": ragged, "x": torch.arange(5)}, [5])
+    parts = td.chunk(2)
+    assert [part.batch_size for part in parts] == [(3,), (2,)] and parts[1]["x"].tolist() == [3, 4]
+    assert [[len(row) for row in part["j"].unbind()] for part in parts] == [[2, 3, 1], [4, 2]]
+
+
+def test_a_given_batch_size_wins_over_an_automatic_one():
+    data = {"a": torch.zeros(3, 4), "b": {"c": torch.zeros(3, 4)}}
+    assert TensorDict.from_dict(data, batch_size=[3], auto_batch_size=True).batch_size == (3,)
+    with pytest.raises(ValueError, match="pass one of them"):
+        TensorDict.from_dict(data, batch_size=[3], batch_dims=1)
+
+
+def test_a_part_of_an_unlocked_tensordict_can_be_told_to_unlock(td):
+    part = td._get_sub_tensordict(0)
+    with part.unlock_():
+        part["new"] = torch.ones(3)
+    assert td["new"][0].sum() == 3 and td["new"][1:].sum() == 0
+    td.lock_()
+    with pytest.raises(RuntimeError, match="unlock the whole"):
+        part.unlock_()

@@ -53,7 +53,7 @@ def test_any_structure_becomes_a_tensordict():
     assert from_any("text") == "text" and from_any(3) == 3
     assert from_any({"a": torch.zeros(2, 3)}, auto_batch_size=True, batch_dims=1).batch_size == (2,)
     with pytest.raises(ValueError, match="pass one of them"):
-        from_any({"a": torch.zeros(2)}, auto_batch_size=True, batch_size=[2])
+        from_any({"a": torch.zeros(2)}, batch_dims=1, batch_size=[2])
 
 
 def test_lists_of_dicts_become_dense_or_lazy_stacks():

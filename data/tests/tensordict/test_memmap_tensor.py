@@ -142,3 +142,19 @@ def test_keys_are_encoded_as_other_programs_expect(key, name):
 def test_without_encoding_a_key_that_would_leave_the_folder_is_refused(key):
     with pytest.raises(ValueError, match="robust_key=True"):
         encode_key(key, robust=False)
+
+
+def test_a_shape_is_given_by_position_or_by_name():
+    for made in (
+        MemoryMappedTensor.empty(shape=(2, 3)),
+        MemoryMappedTensor.zeros(2, 3),
+        MemoryMappedTensor.ones([2, 3]),
+    ):
+        assert made.shape == (2, 3) and made.dtype is torch.float32
+    assert MemoryMappedTensor.ones(shape=torch.Size([2])).tolist() == [1.0, 1.0]
+    assert MemoryMappedTensor.full(shape=(2,), fill_value=7).tolist() == [7, 7]
+    for wrong in ({}, {"shape": (2,), "colour": 1}):
+        with pytest.raises(TypeError):
+            MemoryMappedTensor.zeros(**wrong)
+    with pytest.raises(TypeError, match="give the shape"):
+        MemoryMappedTensor.zeros((2,), shape=(2,))

@@ -101,7 +101,21 @@ def test_in_place_operations_are_written_back(stored):
 def test_operations_give_tensordicts_in_memory(stored):
     floats = stored.select("z", "n")
     assert (torch.stack([floats, floats]).batch_size) == (2, 4)
-    assert type(stored[0]) is TensorDict and type(stored.reshape(2, 2)) is TensorDict
+    assert type(stored.reshape(2, 2)) is TensorDict is type(stored[0].to_tensordict())
+
+
+def test_indexing_reads_an_entry_when_it_is_used_and_writes_reach_the_file(stored):
+    part = stored[1:3]
+    assert part.batch_size == (2,)
+    part["z"] = torch.full_like(part["z"], 7)
+    assert (stored["z"][1:3] == 7).all() and not (stored["z"][0] == 7).any()
+    stored["z"] = torch.zeros_like(stored["z"])
+    assert (part["z"] == 0).all()
+
+
+def test_a_loader_reads_its_batches_into_memory(stored):
+    loader = torch.utils.data.DataLoader(stored, batch_size=3)
+    assert [(type(batch), len(batch)) for batch in loader] == [(TensorDict, 3), (TensorDict, 1)]
 
 
 def test_a_file_opened_for_reading_refuses_writes_with_the_remedy(tmp_path):

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-NestedKey: TypeAlias = str | tuple["NestedKey", ...]
+if TYPE_CHECKING:
+    NestedKey: TypeAlias = str | tuple["NestedKey", ...]
+else:
+
+    class _NestedKeyType(type):
+        def __instancecheck__(cls, key: Any) -> bool:
+            return isinstance(key, str) or (
+                isinstance(key, tuple) and bool(key) and all(isinstance(part, cls) for part in key)
+            )
+
+    class NestedKey(metaclass=_NestedKeyType):
+        """A string, or a tuple of keys that is not empty; `isinstance` tells."""

@@ -36,7 +36,9 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
         _HOME + "_utils.shapes": ("expand_as_right", "expand_right", "infer_size_impl", "prod"),
         _HOME + "_utils.text": ("parse_tensor_dict_string", "print_directory_tree"),
+        _HOME + "_nestedkey": ("NestedKey",),
         _HOME + "_utils.timing": ("timeit",),
+        _HOME + "_utils.versions": ("implement_for",),
         _HOME + "_utils_options": (
             "_legacy_lazy",
             "capture_non_tensor_stack",

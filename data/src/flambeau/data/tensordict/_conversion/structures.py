@@ -32,11 +32,11 @@ class Size(NamedTuple):
         """Set it on a new tensordict.
 
         Raises:
-            ValueError: a size and an automatic one are both asked for.
+            ValueError: a size and a number of its dimensions are both asked for.
         """
-        if self.auto_batch_size and self.batch_size is not None:
-            raise ValueError("auto_batch_size finds the batch size, and batch_size gives it; pass one of them.")
-        if self.batch_size is not None:
+        if self.batch_dims is not None and self.batch_size is not None:
+            raise ValueError("batch_size gives the batch size, and batch_dims finds it; pass one of them.")
+        if self.batch_size is not None:  # upstream: whatever `auto_batch_size` says
             td.batch_size = self.batch_size
         elif self.auto_batch_size or self.batch_dims is not None:
             td.auto_batch_size_(batch_dims=self.batch_dims)

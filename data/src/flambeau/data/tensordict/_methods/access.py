@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT, _get_defaults_to_none
 from flambeau.data.tensordict._layout.index import indexed_size, normal_index
 from flambeau.data.tensordict._layout.keys import (
@@ -69,6 +70,14 @@ class AccessMethods:
         """
         return self._get_str(key)
 
+    def _get_at_str(self, key: str, index: Any) -> Any:
+        """The part of an entry that a normal index selects, None where there is no entry; writes to it reach this."""
+        value = self._get_str(key)
+        if value is None:
+            return None
+        tree = isinstance(value, TensorCollection) and not (value._is_non_tensor or value._is_tensorclass)
+        return classes._SubTensorDict(value, index) if tree else value[index]
+
     def _peek_path(self, path: tuple[str, ...]) -> Any:
         """`_peek_str` at a flat path."""
         if len(path) == 1:
@@ -80,7 +89,7 @@ class AccessMethods:
 
     def get_at(self, key: NestedKey, *args: Any, **kwargs: Any) -> Any:
         """`td.get(key)[index]`: arguments are `index`, then optionally `default`, by position or name; see `get`."""
-        index, default = _index_and_default(args, kwargs)
+        index, default = index_and_default(args, kwargs)
         value = self._get_path(key_path(key))
         return self._or_default(key, default) if value is None else value[index]
 
@@ -92,6 +101,10 @@ class AccessMethods:
         if value is None:
             raise missing_key(index, self._key_names())
         return value if isinstance(value, Tensor) else value._unwrap()
+
+    def __getitems__(self, indices: Any) -> Any:
+        """The elements at a list of positions, which `DataLoader` asks for; a batch that needs no collating."""
+        return self[list(indices)]
 
     def __contains__(self, key: NestedKey) -> bool:
         return self._peek_path(key_path(key)) is not None
@@ -373,7 +386,8 @@ class AccessMethods:
         return self
 
 
-def _index_and_default(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+def index_and_default(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """The index and the default of a call of `get_at`."""
     args = list(args)
     index = kwargs.pop("index") if "index" in kwargs else kwargs.pop("idx") if "idx" in kwargs else args.pop(0)
     default = kwargs.pop("default") if "default" in kwargs else args.pop(0) if args else NO_DEFAULT

@@ -54,6 +54,7 @@ def _write_back(result: Any, source: Any) -> None:
 
 
 _UNDO: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "to": lambda td, source, argument: _write_back(td, source),
     "lock_": lambda td, source, was_locked: was_locked or td.unlock_(),
     "unlock_": lambda td, source, was_locked: was_locked and td.lock_(),
     "to_module": lambda td, source, argument: td._swap_back(*argument),

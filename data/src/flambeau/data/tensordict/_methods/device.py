@@ -60,7 +60,7 @@ class DeviceMethods:
         if size is not None and size != result.batch_size:
             result = result.copy() if result is self and not request["inplace"] else result
             result.batch_size = size
-        return result
+        return result if result is self else result._remember("to", self)
 
     def _moved(self, device: torch.device | None, dtype: torch.dtype | None, request: dict[str, Any]) -> Any:
         if self._consolidated is not None and dtype is None and not request["inplace"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
+import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._tensorcollection import TensorCollection
@@ -40,8 +41,9 @@ def indexed_names(names: list[str | None], index: Any) -> list[str | None] | Non
         elif isinstance(part, Tensor):
             wide = part.ndim if not part.dtype.is_floating_point and part.dtype.itemsize == 1 else 1
             if not advanced:
-                kept = names[position] if part.ndim == 1 and wide == 1 else None
-                left.extend([kept] if wide != 1 or part.ndim == 1 else [None] * part.ndim)
+                # Upstream: all dimensions that an index of integers makes of one have its name.
+                plain = part.dtype not in (torch.bool, torch.uint8)
+                left.extend([names[position]] * (part.ndim if plain else 1) if plain or wide == 1 else [None])
             advanced = True
             position += wide
         else:

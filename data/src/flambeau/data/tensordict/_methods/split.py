@@ -58,8 +58,13 @@ class SplitMethods:
         """
         if chunks < 1:
             raise ValueError(f"chunk: {chunks} parts; ask for 1 or more.")
-        length = self.batch_size[self._dim(dim)]
-        return self.split(max(1, -(-length // chunks)), dim)
+        where, size = self._dim(dim), self.batch_size
+        length = max(1, -(-size[where] // chunks))
+        if not any(isinstance(value, Tensor) and value.is_nested for value in self._leaves()):
+            return self.split(length, dim)
+        sizes = _part_sizes(length, size[where])  # nested tensors can be chunked, and not split
+        parts = [torch.Size((*size[:where], one, *size[where + 1 :])) for one in sizes]
+        return self._cut(lambda value: value.chunk(chunks, where), parts, self._names_or_none())
 
     def tensor_split(self, indices_or_sections: Any, dim: int = 0) -> tuple[Self, ...]:
         """Parts along a batch dimension: as many as asked for, or cut before the given indices."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.index import indexed_size, normal_index
 from flambeau.data.tensordict._layout.keys import (
@@ -174,6 +175,19 @@ class StoredTensorDict(TensorDictBase):
                 data[key] = value if self._device is None else value.to(self._device)
         names = None if self._names is None else indexed_names(self._names, index)
         return make_td(data, indexed_size(self._batch_size, index), self._device, names)
+
+    def __getitems__(self, indices: Any) -> Any:
+        """The elements at a list of positions, read into a TensorDict, which workers of a `DataLoader` can send."""
+        return StoredTensorDict._index(self, list(indices))
+
+    def _get_at_str(self, key: str, index: Any) -> Any:
+        kind = self._kind(key)
+        if kind is None:
+            return None
+        if issubclass(kind, TensorCollection) and not kind._is_non_tensor:
+            return classes._SubTensorDict(self._child(key), index)
+        value = self._read(key, index)
+        return value if self._device is None else value.to(self._device)
 
     def _set_at_str(self, key: str, value: Any, index: Any) -> None:
         kind = self._kind(key)

@@ -225,21 +225,26 @@ class MemoryMappedTensor(Tensor):
         device: torch.device | None = None,
         filename: str | Path | None = None,
         existsok: bool = False,
+        **named: Any,
     ) -> Self:
         """New memory of a shape, in a file or shared; its elements are zero, which costs nothing.
 
         Args:
-            shape: sizes, as integers or as one sequence; an int64 tensor of sizes makes a nested tensor.
+            shape: sizes, as integers, as one sequence or by the name `shape`; an int64 tensor of sizes makes a nested
+                tensor.
             dtype: default `torch.get_default_dtype()`.
             device: None or "cpu".
             filename: the file to create; None for shared memory.
             existsok: replace a file that exists.
+            named: `shape`, and nothing else.
 
         Raises:
+            TypeError: no shape is given, or it is given twice.
             RuntimeError: the file exists.
             StorageFullError: there is no room for it.
         """
         _check_device(device)
+        shape = _shape_given(shape, named)
         dtype = dtype or torch.get_default_dtype()
         if len(shape) == 1 and isinstance(shape[0], Tensor):
             return cls.empty_nested(shape[0], dtype=dtype, filename=filename, existsok=existsok)
@@ -282,11 +287,12 @@ class MemoryMappedTensor(Tensor):
     @classmethod
     def ones(cls, *shape: Any, **options: Any) -> Self:
         """As `empty`, filled with ones."""
-        return cls.full(*shape, fill_value=1, **options)
+        return cls.full(*shape, fill_value=1, **{**options, "dtype": options.get("dtype") or torch.get_default_dtype()})
 
     @classmethod
     def full(cls, *shape: Any, fill_value: Any, **options: Any) -> Self:
         """As `empty`, filled with a value."""
+        shape = _shape_given(shape, {name: options.pop(name) for name in ("shape",) if name in options})
         if options.get("dtype") is None:
             options["dtype"] = torch.full((), fill_value).dtype
         made = cls.empty(*shape, **options)
@@ -462,3 +468,13 @@ def _free(path: str, existsok: bool) -> None:
 def _check_device(device: Any) -> None:
     if device is not None and torch.device(device).type != "cpu":
         raise ValueError(f"device is {device}; files are mapped into the CPU's memory: pass None or 'cpu'.")
+
+
+def _shape_given(shape: tuple[Any, ...], named: dict[str, Any]) -> Any:
+    """The shape of positional arguments or of the one by name."""
+    given = named.pop("shape", None)
+    if named:
+        raise TypeError(f"unknown arguments {sorted(named)}.")
+    if (given is None) == (not shape):
+        raise TypeError("give the shape as integers, as one sequence, or by the name `shape`.")
+    return shape if given is None else (given,)
