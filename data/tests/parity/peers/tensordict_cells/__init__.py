@@ -75,6 +75,8 @@ def all_cells() -> Iterator[Cell]:
     for table in ("functions", "transforms"):
         for area, programs in read_table(TABLES / f"{table}.txt").items():
             yield from cross(area, KINDS, programs, names=LENT)
+    for area, programs in read_table(TABLES / "compile.txt").items():
+        yield from cross(area, kinds("nested", "lazy", "locked", "tensorclass"), programs, names=LENT)
     inputs = {"call": {"classes": classes, **helpers.MODULE_INPUTS}}
     for table in ("construction", "modules", "classes"):
         for heading, programs in read_table(TABLES / f"{table}.txt").items():

@@ -68,8 +68,15 @@ def consolidated_file(path: Path) -> dict[str, Any]:
     return {"tensors": hashlib.sha256(content[:start]).hexdigest(), "structure": json.loads(content[start:-8])}
 
 
+def other_file(path: Path) -> Any:
+    """An archive or a consolidated file, which may have any name, or just bytes."""
+    if zipfile.is_zipfile(path):
+        return archive_entries(path)
+    return consolidated_file(path) if path.name == "file" else digest(path)
+
+
 FILES = {
-    "": lambda path: consolidated_file(path) if path.name == "file" else digest(path),
+    "": other_file,
     ".csv": lambda path: None,  # how a number is printed; read back instead
     ".jsonl": lambda path: None,
     ".h5": lambda path: None,  # times and paddings

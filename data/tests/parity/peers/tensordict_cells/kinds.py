@@ -168,6 +168,7 @@ def _params(library: Any, content: dict[str, Any]) -> Any:
 
 
 def _tensorclass(library: Any, content: dict[str, Any]) -> Any:
+    content = {**content, "n": _plain(library, content["n"])}
     return classes(library).Point(**content, batch_size=BATCH)
 
 
