@@ -29,6 +29,7 @@ from flambeau.core.datasets import (
 )
 from flambeau.core.errors import (
     DatasetMissingError,
+    DownloadError,
     DuplicateNameError,
     GatedError,
     HashMismatchError,
@@ -239,6 +240,14 @@ def test_without_a_root_a_registered_dataset_lives_in_the_cache(shelf: Shelf, tm
     assert root.is_relative_to(tmp_path / "home")
     assert root.parts[-2:] == ("doc", "cached")
     assert (root / "c").read_bytes() == b"c"
+
+
+def test_a_root_that_cannot_be_written_is_named_with_the_remedy(shelf: Shelf, tmp_path: Path) -> None:
+    tmp_path.joinpath("file").write_text("")
+    info = DatasetInfo("toy", files=({"url": shelf.put("a.bin", b"abc")},))  # type: ignore[arg-type]
+    for root in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(DownloadError, match=r"file.* cannot be written .*pass root="):
+            fetch_dataset(info, root)
 
 
 def test_a_wrong_md5_leaves_nothing_behind_and_names_both_digests(shelf: Shelf, tmp_path: Path) -> None:

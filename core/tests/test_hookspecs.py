@@ -407,3 +407,23 @@ def test_the_reference_lists_every_hook():
     declared = {name for name, value in vars(hookspecs).items() if hasattr(value, "flambeau_spec")}
     assert declared == set(hookspecs.__all__)
     assert "flambeau_no_such_hook" not in declared
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: MODELS.entries() and ("nothing" in MODELS),
+        load_hooks,
+        lambda: run_hook("flambeau_doctor"),
+    ],
+)
+def test_a_hook_that_does_not_import_is_warned_about_once_and_its_entries_go(site, ask):
+    manifest = {"hooks": "sick_plugin.hooks", "models": [{"name": "net", "target": "sick_plugin:net"}]}
+    site.add("sick", manifest, modules={"hooks.py": "import nowhere_at_all"})
+
+    with pytest.warns(PluginWarning, match="No module named 'nowhere_at_all'") as caught:
+        ask()
+        ask()
+
+    assert len(caught) == 1
+    assert "sick/net" not in MODELS

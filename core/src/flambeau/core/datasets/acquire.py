@@ -44,14 +44,21 @@ def fetch(info: DatasetInfo, root: Path, *, extract: bool, splits: Iterable[str]
     _check_placed_by_hand(info, list(zip(files, found, strict=True)), root)
     if all(item.state == "ok" for item in found):
         return
-    root.mkdir(parents=True, exist_ok=True)
-    with lock(Stamps(root, info.name).path, timeout_s=_LOCK_TIMEOUT_S):
-        stamps = Stamps(root, info.name)  # another process may have finished in the meantime
-        try:
-            for file in files:
-                _obtain(file, info, stamps, extract=extract)
-        finally:
-            stamps.save()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with lock(Stamps(root, info.name).path, timeout_s=_LOCK_TIMEOUT_S):
+            stamps = Stamps(root, info.name)  # another process may have finished in the meantime
+            try:
+                for file in files:
+                    _obtain(file, info, stamps, extract=extract)
+            finally:
+                stamps.save()
+    except OSError as error:
+        from flambeau.core.hub.cache import unwritable
+
+        if (refusal := unwritable(root, error)) is not None:
+            raise refusal from error
+        raise
 
 
 def require(info: DatasetInfo, root: Path, *, splits: Iterable[str] | None) -> None:

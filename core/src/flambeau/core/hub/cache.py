@@ -11,6 +11,7 @@ Beside a file `name` there may be
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -30,6 +31,7 @@ from flambeau.core.files import safe_name, write_atomic
 from flambeau.core.hub.addresses import FILE, check, local_path
 from flambeau.core.hub.temporary_files import in_progress, siblings
 
+_UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
 _CORRUPT_KEPT_S = 24 * 3600.0
 _FETCHED = ("files", "unpacked")
 _LEFTOVER = re.compile(r"\.(part|part\.json|corrupt-\d+|tmp)$")
@@ -106,11 +108,13 @@ def final_path(url: str, expected: Expected, filename: str | None, root: str | o
     return folder / (prefix + safe_name(url_name(url), most_bytes=200 - len(prefix)))
 
 
-def unwritable(final: Path, error: OSError) -> DownloadError:
-    """What to raise where the folder of a file cannot be made or written."""
+def unwritable(folder: Path, error: OSError) -> DownloadError | None:
+    """What to raise where a folder cannot be made or written; None for an error of another kind."""
+    if isinstance(error, DownloadError) or error.errno not in _UNWRITABLE:
+        return None
     return DownloadError(
-        f"{final.parent} cannot be written ({error.strerror or error}), so that {final.name} has no place. Set "
-        "FLAMBEAU_HOME to a folder that you may write to, or pass root=."
+        f"{folder} cannot be written ({error.strerror or error}). Set FLAMBEAU_HOME to a folder that you may write to, "
+        "or pass root=."
     )
 
 

@@ -22,7 +22,6 @@ _LONGEST_PAUSE_S = 30.0
 # A server that asks for more than this will not be waited for.
 _LONGEST_WAIT_S = 300.0
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-_UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 _NUMBER = r"[0-9]{1,18}"  # bytes; a number that no file reaches is none
 _CONTENT_RANGE = re.compile(rf"bytes (?:({_NUMBER})-{_NUMBER}|\*)/({_NUMBER}|\*)")
 
@@ -75,8 +74,8 @@ class Download:
             except OSError as error:
                 if error.errno in _DISK_FULL:
                     raise self._disk_full() from error
-                if error.errno in _UNWRITABLE and not isinstance(error, DownloadError):
-                    raise unwritable(self.final, error) from error
+                if (refusal := unwritable(self.final.parent, error)) is not None:
+                    raise refusal from error
                 raise
             finally:
                 if self._position == 0:

@@ -203,7 +203,9 @@ def _make_folder(final: Path) -> None:
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(final, error) from error
+        if (refusal := unwritable(final.parent, error)) is not None:
+            raise refusal from error
+        raise
 
 
 class _Turn:
