@@ -36,7 +36,7 @@ from flambeau.vision.ops.nms import _reference, _reference_batched
 triton_nms._on = lambda device: contextlib.nullcontext()  # the interpreter works on tensors of the CPU
 generator = torch.Generator().manual_seed(0)
 differ = []
-for count in (0, 1, 5, 64, 65, 200):
+for count in (0, 1, 5, 65):
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
         corner = torch.rand(count, 2, generator=generator) * 100
         boxes = torch.cat([corner, corner + torch.rand(count, 2, generator=generator) * 60], 1).to(dtype)
@@ -45,7 +45,7 @@ for count in (0, 1, 5, 64, 65, 200):
         if count > 3:
             boxes[3], scores[3] = boxes[0], scores[0]
             boxes[2, 1] = scores[1] = torch.nan
-        for threshold in (0.0, 0.3, 1.0):
+        for threshold in (0.0, 0.3):
             same = torch.equal(triton_nms.nms(boxes, scores, threshold), _reference(boxes, scores, threshold))
             batched = triton_nms.batched_nms(boxes, scores, classes, threshold)
             if not (same and torch.equal(batched, _reference_batched(boxes, scores, classes, threshold))):
@@ -54,7 +54,6 @@ print(json.dumps(differ))
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton, whose interpreter needs no GPU")
 def test_the_triton_kernel_gives_the_references_boxes():
     done = run("-c", COMPARE_TRITON, TRITON_INTERPRET="1")

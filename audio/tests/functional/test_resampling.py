@@ -199,7 +199,7 @@ from flambeau.audio.functional import _polyphase as plain, _polyphase_triton as 
 module = types.SimpleNamespace(device=lambda device: contextlib.nullcontext())
 torch.get_device_module = lambda device: module  # the interpreter works on tensors of the CPU
 differ = []
-for orig, new in ((3, 1), (160, 147), (1, 2), (7, 5)):
+for orig, new in ((3, 1), (160, 147), (1, 2)):
     sinc = resampling.sinc_of(orig, new, 6, 0.99, "sinc_interp_hann", None)
     for dtype in (torch.float32, torch.float64):
         for first, count, time in ((0, sinc.new, 40), (7, 20, 60)):
@@ -214,7 +214,6 @@ print(json.dumps(differ))
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton, whose interpreter needs no GPU")
 def test_the_triton_kernel_gives_the_references_sums():
     environment = {**os.environ, "TRITON_INTERPRET": "1"}

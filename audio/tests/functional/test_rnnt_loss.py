@@ -203,8 +203,8 @@ kernels._on = lambda device: contextlib.nullcontext()  # the interpreter works o
 differ = []
 for dtype in (torch.float32, torch.float64):
     for fused in (True, False):
-        for clamp, classes in ((-1.0, 5), (0.05, 1100)):
-            inputs = cases.batch(frames=4, classes=classes, dtype=dtype)
+        for clamp, classes in ((-1.0, 5), (0.05, 1100))[: 1 if dtype == torch.float64 else 2]:
+            inputs = cases.batch(frames=3, classes=classes, dtype=dtype)
             inside = _reference(*inputs, 0, fused, clamp)[2] > -float("inf")
             ours, theirs = kernels.rnnt_loss(*inputs, 0, fused, clamp), _reference(*inputs, 0, fused, clamp)
             for name, one, other in zip(("costs", "normalisers", "alphas"), ours, theirs):
@@ -218,7 +218,6 @@ print(json.dumps(differ))
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton, whose interpreter needs no GPU")
 def test_the_triton_kernels_give_the_references_numbers():
     done = subprocess.run(

@@ -41,7 +41,7 @@ from flambeau.vision.ops import _box_iou_rotated_triton, _deform_conv2d_triton
 from flambeau.vision.ops import _roi_pooling_triton
 from flambeau.vision.ops.box_iou_rotated import _reference as reference_iou
 
-for module in (_regions_triton, _deform_conv2d_triton, _box_iou_rotated_triton):
+for module in (_roi_pooling_triton, _deform_conv2d_triton, _box_iou_rotated_triton):
     module.on = lambda device: contextlib.nullcontext()  # the interpreter works on tensors of the CPU
 differ = []
 
@@ -58,8 +58,9 @@ for name, choices in pooling.POOLINGS.items():
     triton = importlib.import_module(f"flambeau.vision.ops._{name}_triton")
     plain = pooling.module(name)
     for number, kwargs in enumerate(choices):
-        for dtype, last in ((torch.float32, False), (torch.float64, True), (torch.float16, False)):
-            maps, boxes = pooling.inputs(dtype, last=last, channels=6, count=8)
+        cells = ((torch.float32, False), (torch.float64, True), (torch.float16, False))
+        for dtype, last in cells[: 1 if number else None]:
+            maps, boxes = pooling.inputs(dtype, last=last, channels=6, count=5)
             forward, (before, after) = pooling.arguments(name, kwargs)
             expected = several(plain._reference(maps, boxes, *forward))
             compare([name, number, str(dtype)], several(getattr(triton, name)(maps, boxes, *forward)), expected)
@@ -84,7 +85,16 @@ print(json.dumps(differ))
 """
 
 
-@pytest.mark.slow
+def test_every_triton_kernel_is_compared_here_or_with_nms():
+    from flambeau.vision import ops
+    from flambeau.vision.ops._library import LIBRARY
+
+    assert all(hasattr(ops, name) for name in ops.__all__)  # importing an operator registers it
+    found = {about["triton"].partition(":")[0] for about in LIBRARY.operators.values() if about["triton"]}
+    compared = ["box_iou_rotated", "deform_conv2d", "nms", "ps_roi_align", "ps_roi_pool", "roi_align", "roi_pool"]
+    assert sorted(found) == [f"flambeau.vision.ops._{name}_triton" for name in compared]
+
+
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton, whose interpreter needs no GPU")
 def test_the_triton_kernels_give_the_references_numbers():
     done = run("-c", COMPARE_TRITON, str(HERE), TRITON_INTERPRET="1")

@@ -110,7 +110,6 @@ print("agree")
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="needs Triton, whose interpreter needs no GPU")
 def test_the_triton_kernel_goes_through_a_frame_as_the_plain_version_does():
     done = subprocess.run(
