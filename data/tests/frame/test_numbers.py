@@ -291,3 +291,8 @@ def test_if_else_chooses_by_row_and_takes_single_values():
     assert chosen.dtype == dt.Float32(True)
     with pytest.raises(TypeError, match="boolean"):
         ta.if_else(ta.column([1]), 1, 2)
+
+
+@pytest.mark.parametrize("operate", [lambda c: c**2, lambda c: 2**c, lambda c: c // 2.0, lambda c: c % 2.0])
+def test_a_column_of_no_rows_and_a_constant_make_a_column_of_no_rows(operate):
+    assert list(operate(ta.column([], dt.float32))) == []

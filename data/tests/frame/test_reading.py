@@ -277,3 +277,15 @@ def test_a_cast_of_a_scanned_column_reads_nothing_until_it_is_computed(tmp_path)
     assert list(cast["b"]) == [1, 2]
     with pytest.raises(ValueError, match="1 values are missing, and int32 is not nullable"):
         list(cast["a"])
+
+
+def test_a_reader_as_a_datapipe_has_the_methods_of_datapipes(tmp_path):
+    pq.write_table(pa.table({"a": [1, 2, 3]}), tmp_path / "rows.parquet")
+    code = """
+import sys
+import flambeau.data.frame as ta
+print(list(ta.reader(sys.argv[1], 2).datapipe().map(len)))
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "rows.parquet")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.stdout == "[2, 1]\n", done.stderr

@@ -21,8 +21,8 @@ class _Batch:
 
     def __call__(self, columns: Sequence[pl.Series], return_dtype: Any = None) -> pl.Series:
         check_ending()
-        length = max(map(len, columns))
-        # A constant arrives as one row.
+        # A constant arrives as one row, also beside columns that have none.
+        length = min(map(len, columns), key=lambda rows: (rows == 1, rows))
         whole = [one if len(one) == length else one.new_from_index(0, length) for one in columns]
         return self.function(*whole)
 

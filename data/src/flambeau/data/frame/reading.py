@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -165,6 +166,7 @@ class FrameReader(BaseNode[Any]):
 
     def datapipe(self) -> FrameReaderDataPipe:
         """The same batches as a DataPipe, of this process."""
+        import_module("flambeau.data.datapipes.iter")  # gives DataPipes their methods
         return FrameReaderDataPipe(self.batches, self.rank, self.world_size)
 
 
