@@ -199,14 +199,35 @@ def test_an_error_comes_with_its_traceback_and_its_item_is_not_lost():
         for item in node:
             got.append(item)
     assert "fail_at_four" in str(caught.traceback[-1])
-    with pytest.raises(ValueError, match="four"):
-        next(node)
     state = node.state_dict()
     node.shutdown()
     again = ParallelMapper(numbers(8), double, 2)
     again.reset(state)
     assert got == [0, 1, 2, 3]
     assert list(again) == [8, 10, 12, 14]
+    again.shutdown()
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_a_mapper_goes_on_behind_an_item_that_failed(workers, in_order):
+    def fail_at_four(item):
+        if item == 4:
+            raise ValueError("four")
+        return item
+
+    node = ParallelMapper(numbers(8), fail_at_four, workers, in_order=in_order)
+    got = []
+    with pytest.raises(ValueError, match="four"):
+        for item in node:
+            got.append(item)
+    got.append(next(node))
+    again = ParallelMapper(numbers(8), fail_at_four, workers, in_order=in_order)
+    again.reset(node.state_dict())
+    rest = list(node)
+    assert sorted(got + rest) == [0, 1, 2, 3, 5, 6, 7]
+    assert sorted(again) == sorted(rest)
+    node.shutdown()
     again.shutdown()
 
 

@@ -132,6 +132,8 @@ class DataLoader2(Generic[T_co]):
     def __iter__(self) -> DataLoader2Iterator[T_co]:
         if self._terminated:
             raise RuntimeError("this DataLoader2 was shut down; make another one.")
+        if self.datapipe is None:
+            raise RuntimeError("this DataLoader2 has no pipeline: give it one, or a state by load_state_dict.")
         self._adapt()
         if self._in_pass:
             self._finish_pass()

@@ -16,7 +16,7 @@ from flambeau.data.nodes._intraop import OneCoreEach
 from flambeau.data.nodes.base_node import BaseNode
 from flambeau.data.nodes.snapshot_store import QueueSnapshotStore
 
-_ITEM, _ERROR, _END = range(3)
+_ITEM, _ERROR, _BROKEN, _END = range(4)
 
 
 class OwnedFunction:
@@ -57,6 +57,7 @@ class Pool:
         self._beyond: set[int] = set(state["beyond"])
         self._waiting: dict[int, tuple[int, Any]] = {}
         self._end: tuple[int, BaseException | None] | None = None
+        self._failed: int | None = None  # number of the item whose error was raised last
         for _ in range(ahead):
             self._tokens.put(True)
         cores = OneCoreEach(len(functions))
@@ -78,9 +79,13 @@ class Pool:
 
         Raises:
             StopIteration: the pass is over.
-            Exception: what the source or the function raised for this item. It counts as not given out: the state
-                still leads to it.
+            Exception: what the function raised for this item: the state leads to it until the next is asked for, and
+                is beyond it then. What the source raised is raised again and again.
         """
+        if self._failed is not None:  # nobody tried again
+            failed, self._failed = self._failed, None
+            self._given(failed)
+            self._tokens.put(True)
         while True:
             number, kind, value = self._next_result()
             if kind == _ITEM:
@@ -88,6 +93,9 @@ class Pool:
                 self._tokens.put(True)
                 return value
             if kind == _ERROR:
+                self._failed = number
+                raise value
+            if kind == _BROKEN:
                 self._waiting[number] = (kind, value)  # asked again, it says the same
                 raise value
             self._end = (number, None)
@@ -169,7 +177,7 @@ class _Reading:
             return self._number, _END, None
         except BaseException as error:
             self.stopped = True
-            return self._number, _ERROR, error
+            return self._number, _BROKEN, error
 
     def _count(self) -> int:
         self._number += 1

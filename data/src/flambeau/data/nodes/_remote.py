@@ -47,6 +47,7 @@ class RemoteFunction(OwnedFunction):
                     raise
                 how = self._how_it_ended()
                 if attempt:
+                    self._start()  # for the items that follow
                     raise WorkerDiedError(
                         f"A worker process {how} while it worked on an item, and so did the one that took its place. "
                         f"The item is not lost: the state leads to it. It was {_short(item)}."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -49,7 +48,7 @@ class MultiNodeWeightedSampler(Mixture[T]):
         self.epoch = 0
         self._started = False
         self._num_yielded = 0
-        self._names = list(self.source_nodes)
+        self._names = list(weights)
         self._probabilities = torch.tensor([float(weights[name]) for name in self._names], dtype=torch.float64)
         self._generator = torch.Generator()
         self._drawn_from = ""
@@ -111,8 +110,9 @@ class MultiNodeWeightedSampler(Mixture[T]):
 
 
 def _seed_of(seed: int, rank: int, world_size: int, epoch: int) -> int:
-    digest = hashlib.sha256(f"{seed}/{rank}/{world_size}/{epoch}".encode()).digest()
-    return int.from_bytes(digest[:8], "little") >> 1
+    """Upstream's, so that the turns are the same: of the numbers that follow a rank's seed, one for each epoch."""
+    generator = torch.Generator().manual_seed(seed * world_size + rank)
+    return int(torch.randint(0, 2**32 - 1, size=(epoch + 1,), generator=generator)[-1])
 
 
 def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
