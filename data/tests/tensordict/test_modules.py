@@ -177,3 +177,11 @@ def test_what_cannot_be_stacked_is_told():
 def test_a_state_dict_of_modules_holds_tensors_alone():
     params = TensorDict.from_modules(nn.Linear(2, 2), nn.Linear(2, 2), use_state_dict=True)
     assert type(params["weight"]) is torch.Tensor and params["weight"].shape == (2, 2, 2)
+
+
+def test_parameters_are_stacked_and_concatenated_to_a_plain_tensordict():
+    params = TensorDictParams(TensorDict(a=torch.ones(2), batch_size=[2]))
+    stacked, joined = torch.stack([params, params]), torch.cat([params, TensorDict(a=torch.zeros(1), batch_size=[1])])
+    assert type(stacked) is type(joined) is TensorDict and stacked["a"].shape == (2, 2)
+    joined["a"].sum().backward()
+    assert params["a"].grad.tolist() == [1, 1]

@@ -100,8 +100,8 @@ def test_results_are_of_the_class(operation):
 
 def test_comparisons_and_conversions_give_plain_tensordicts():
     state = make()
-    results = (state == state, state != state, state > 0, state.to_tensordict(), lazy_stack([state, state]))
-    assert [type(result) for result in results] == [TensorDict] * 4 + [LazyStackedTensorDict]
+    results = (state == state, state > 0, state.sum(), state.mean(0), state.to_tensordict(), lazy_stack([state, state]))
+    assert [type(result) for result in results] == [TensorDict] * 5 + [LazyStackedTensorDict]
     assert type(lazy_stack([state, state])[0]) is State
 
 

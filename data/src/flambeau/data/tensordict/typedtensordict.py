@@ -234,6 +234,9 @@ def _plain(td: Any) -> Any:
 
 
 # What holds no values of the declared entries stays a plain tensordict.
-_PLAIN = "__eq__ __ne__ __lt__ __le__ __gt__ __ge__ __and__ __or__ __xor__ all any _make_child"
+_PLAIN = """
+    __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __and__ __or__ __xor__ all any sum nansum mean nanmean prod std var amax
+    amin max min cummax cummin quantile _make_child
+"""
 
 add_forwards(TypedTensorDict, bare=frozenset(_PLAIN.split()), whole=frozenset())

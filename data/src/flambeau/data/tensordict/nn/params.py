@@ -149,6 +149,14 @@ class TensorDictParams(TensorDictBase, nn.Module):
     def _index(self, index: Any) -> Any:
         return self._param_td[index]
 
+    @classmethod
+    def _stack_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
+        return torch.stack([_plain(td) for td in tds], dim, out=out)
+
+    @classmethod
+    def _cat_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
+        return torch.cat([_plain(td) for td in tds], dim, out=out)
+
     def _changed(self, call: Callable[[], Any]) -> Self:
         """Run a change of the tensordict, then make parameters of what is new."""
         call()
@@ -389,6 +397,10 @@ class TensorDictParams(TensorDictBase, nn.Module):
     ) -> Any:
         """A TensorDict of the same batch size and device without entries."""
         return self._param_td.empty(recurse, batch_size=batch_size, device=device, names=names)
+
+
+def _plain(td: Any) -> Any:
+    return td._param_td if isinstance(td, TensorDictParams) else td
 
 
 def _cloned(leaf: Tensor) -> Tensor:
