@@ -3,7 +3,7 @@
 Beside a file `name` there may be
 
 - `name.ok`, its sidecar: size, time of change and SHA-256 of what was verified, so that nothing is hashed twice;
-- `name.<host>.<pid>.<random>.part` with a `.json`: a download in progress (see `partials`);
+- `name.<host>.<pid>.<random>.part` with a `.json`: a download in progress (see `partial_files`);
 - `name.corrupt-<time>`: a damaged copy that was set aside, kept for a day;
 - `name.lock`: the advisory lock.
 """
