@@ -569,3 +569,10 @@ def test_the_installed_distributions_are_looked_through_once_for_all_questions(s
         site.plugin(name, requires={"torch": ">=2", "pluggy": ">=1"})
     assert {plugin.state for plugin in site.discover().values()} == {"ok"}
     assert max(listed.count(folder) for folder in listed) <= 2
+
+
+def test_a_version_with_control_characters_is_told_as_text(site):
+    site.plugin("alpha", manifest="{", version="1.0\x1b[31m")
+    with pytest.warns(PluginWarning, match=r"flambeau-alpha 1\.0\\x1b\[31m") as caught:
+        site.discover()
+    assert str(caught[0].message).isprintable()
