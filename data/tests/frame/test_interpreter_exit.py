@@ -1,5 +1,6 @@
 """A process may end while threads compute frames that nobody waits for."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -75,3 +76,17 @@ def test_what_runs_at_exit_after_the_engine_said_goodbye_still_computes():
     """
     done = run(code)
     assert (done.returncode, done.stdout) == (0, "[2, 3]\n"), done.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_process_does_not_wait_for_the_queries_of_its_parent(file):
+    code = f"""{LOOP}
+    import os, warnings
+    warnings.simplefilter("ignore")
+    child = os.fork()
+    if not child:
+        sys.exit(7)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    done = run(code, file)
+    assert (done.returncode, done.stdout) == (0, "7\n"), done.stderr

@@ -27,6 +27,7 @@ _forked = False
 def _after_fork() -> None:
     global _forked
     _forked = True
+    _queries.forget()
 
 
 if hasattr(os, "register_at_fork"):
@@ -59,6 +60,11 @@ class _Queries:
         self.running = 0
         self.waiting = False  # the interpreter's end waits for the queries of other threads
         self.ended = False
+
+    def forget(self) -> None:
+        """Begin anew in a forked process: the queries under way are not there, nor is who held the lock."""
+        self.changed = threading.Condition()
+        self.running = 0
 
     def __enter__(self) -> None:
         with self.changed:
