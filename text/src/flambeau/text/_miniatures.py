@@ -15,7 +15,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 Items = dict[str, list[Any]]
 
@@ -40,7 +40,7 @@ def _classification(
     archive: str | None, inside: str, parts: int, splits: Sequence[str] = ("train", "test")
 ) -> Callable[[Path], Items]:
     def write(folder: Path) -> Items:
-        rows = {
+        rows: dict[str, list[tuple[Any, ...]]] = {
             split: [
                 (1 + number % 2, *(f'{split} {number}.{part} "{word}"\n, {word}' for part in range(parts)))
                 for number, word in enumerate(_WORDS)
@@ -272,7 +272,7 @@ def _tar(target: Path | io.BytesIO, files: Mapping[str, bytes]) -> None:
 
 def _csv(rows: Iterable[Sequence[Any]], *, delimiter: str = ",", quote_all: bool = False) -> bytes:
     out = io.StringIO(newline="")
-    quoting = csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 1] = csv.QUOTE_ALL if quote_all else csv.QUOTE_MINIMAL
     csv.writer(out, delimiter=delimiter, quoting=quoting, lineterminator="\n").writerows(rows)
     return out.getvalue().encode()
 

@@ -82,7 +82,7 @@ def _twin(value: Declared) -> Tensor:
         return plain(value)  # views made without gradients may not be changed in place later on: do not keep any
     if is_functorch_wrapped_tensor(value) or value.layout is not torch.strided:
         return plain(value)
-    twin: Tensor | None = _twins.get(value)  # type: ignore[no-untyped-call]
+    twin: Tensor | None = _twins.get(value)
     if twin is None or _properties(twin) != _properties(value):
         _twins[value] = twin = plain(value)
     return twin

@@ -33,7 +33,7 @@ def recompute(module: nn.Module) -> None:
                 setattr(owner, hook.name, getattr(owner, f"{hook.name}_orig").data)
             elif isinstance(hook, BasePruningMethod):
                 with torch.no_grad():
-                    setattr(owner, hook._tensor_name, hook.apply_mask(owner))  # type: ignore[no-untyped-call]
+                    setattr(owner, hook._tensor_name, hook.apply_mask(owner))
 
 
 def empty_names(module: nn.Module) -> list[str]:

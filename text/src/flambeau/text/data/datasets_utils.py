@@ -125,7 +125,8 @@ def _create_dataset_directory(dataset_name: str) -> Callable[[Callable[..., Any]
 
 def _root(root: Any) -> str:
     if root is not None:
-        return os.path.expanduser(os.fspath(root))  # noqa: PTH111  # upstream: a string
+        path: str = os.path.expanduser(os.fspath(root))  # noqa: PTH111  # upstream: a string
+        return path
     from flambeau import text
 
     return text._CACHE_DIR

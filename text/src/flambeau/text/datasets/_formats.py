@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Literal, Protocol
 
 from flambeau.data.datapipes.iter import IterDataPipe
 from flambeau.text.data.datasets_utils import iob_columns, squad_items, story_parts
@@ -23,8 +23,8 @@ from flambeau.text.datasets._lines import Span, line_spans, universal_lines
 _LONGEST_FIELD = 1 << 27
 
 
-class Format(Protocol):
-    """What a split's files hold."""
+class PlacedFormat(Protocol):
+    """What a split's files hold, as records that have places in them."""
 
     def stream(self, paths: IterDataPipe[Any]) -> IterDataPipe[Any]:
         """A pipe of items, from a pipe of the files' paths."""
@@ -106,7 +106,7 @@ class Rows:
     def _rows(self, lines: Iterable[str]) -> Iterator[list[str]]:
         if csv.field_size_limit() < _LONGEST_FIELD:
             csv.field_size_limit(_LONGEST_FIELD)
-        quoting = csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
+        quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
         return csv.reader(lines, delimiter=self.delimiter, quoting=quoting)
 
 
@@ -218,7 +218,9 @@ class Iob:
 
     def stream(self, paths: IterDataPipe[Any]) -> IterDataPipe[Any]:
         """A pipe of items."""
-        return paths.open_files(encoding="utf-8").readlines().read_iob(sep=self.separator)  # type: ignore[no-any-return]
+        lines: Any = paths.open_files(encoding="utf-8").readlines()
+        sentences: IterDataPipe[Any] = lines.read_iob(sep=self.separator)
+        return sentences
 
     def spans(self, paths: Sequence[Path]) -> Iterator[tuple[Span, ...]]:
         """The place of each sentence."""
@@ -249,7 +251,9 @@ class Squad:
 
     def stream(self, paths: IterDataPipe[Any]) -> IterDataPipe[Any]:
         """A pipe of items."""
-        return paths.open_files(encoding="utf-8").parse_json_files().read_squad()  # type: ignore[no-any-return]
+        documents: Any = paths.open_files(encoding="utf-8").parse_json_files()
+        questions: IterDataPipe[Any] = documents.read_squad()
+        return questions
 
     def table(self, paths: Sequence[Path]) -> Iterator[Any]:
         """The items; a JSON document has no places, so that the index holds them themselves."""
@@ -265,16 +269,22 @@ class StoryFiles:
 
     def stream(self, paths: IterDataPipe[Any]) -> IterDataPipe[Any]:
         """A pipe of items."""
-        return paths.open_files(mode="rb").parse_cnndm_data()  # type: ignore[no-any-return]
+        files: Any = paths.open_files(mode="rb")
+        stories: IterDataPipe[Any] = files.parse_cnndm_data()
+        return stories
 
     def read(self, path: Path) -> tuple[str, str]:
         """The item of one file."""
         return story_parts(path.read_bytes().splitlines(keepends=True))
 
 
+Format = PlacedFormat | Squad | StoryFiles
+
+
 def stripper(strip: str | None) -> Callable[[str], str]:
     """The function that takes off what `Lines` says."""
-    return {None: str, "newline": _without_newline, "space": str.strip}[strip]
+    strippers: dict[str | None, Callable[[str], str]] = {None: str, "newline": _without_newline, "space": str.strip}
+    return strippers[strip]
 
 
 def _without_newline(line: str) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flambeau.core.files import replace
-from flambeau.text.datasets._formats import Format, Squad, StoryFiles
+from flambeau.text.datasets._formats import Format, PlacedFormat, Squad, StoryFiles
 from flambeau.text.datasets._lines import Span
 
 _VERSION = 1
@@ -125,7 +125,7 @@ def _items(items: Iterable[Any]) -> Iterator[bytes]:
 class _Spans:
     """Items that are parsed where they lie."""
 
-    def __init__(self, form: Format, paths: list[Path], index: bytes | mmap.mmap) -> None:
+    def __init__(self, form: PlacedFormat, paths: list[Path], index: bytes | mmap.mmap) -> None:
         self._form = form
         self._spans: NDArray[np.int64] = np.empty((0, 1, 3), np.int64)
         if index:

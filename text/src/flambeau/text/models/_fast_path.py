@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -55,6 +56,7 @@ def fast_path_report(model: nn.Module, tokens: Tensor) -> FastPathReport:
         if callable(padding_plan):
             with torch.no_grad():
                 found = padding_plan(tokens)
-            real = len(found.places.rows) if found.places is not None else int(tokens.ne(part.padding_idx).sum())
+            padding_idx: Any = part.padding_idx
+            real = len(found.places.rows) if found.places is not None else int(tokens.ne(padding_idx).sum())
             return FastPathReport(found.places is not None, found.reason, tokens.numel(), real)
     raise TypeError(f"{type(model).__name__} has no encoder that skips padding; expected a RoBERTa or BERT model.")

@@ -120,8 +120,8 @@ def attend(
     mixed, start = [], 0
     for count, length in places.groups:
         block = slice(start, start + count * length)
-        parts = (x[block].unflatten(0, (count, length)) for x in (q, k, v))
-        mixed.append(_attend(*parts, heads, None, dropout).flatten(0, 1))
+        query, key, value = (x[block].unflatten(0, (count, length)) for x in (q, k, v))
+        mixed.append(_attend(query, key, value, heads, None, dropout).flatten(0, 1))
         start += count * length
     return torch.cat(mixed) if mixed else v[:0]
 

@@ -93,7 +93,7 @@ class LanguageIdentifier(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Score each language."""
-        return self.head(self.dropout(F.relu(self.hidden(self.means(tokens)))))
+        return self.head(self.dropout(F.relu(self.hidden(self.means(tokens)))))  # type: ignore[no-any-return]
 
     def means(self, tokens: Tensor) -> Tensor:
         """Mean vectors of the single characters, of the pairs, and so on: (N, orders * width)."""
@@ -104,7 +104,8 @@ class LanguageIdentifier(nn.Module):
         for order, table in enumerate(self.tables):
             last = following[:, order : order + length]
             hashes = ((hashes ^ last) * _FACTOR) & _POSITIVE
-            rows = (hashes ^ (hashes >> 15)) % table.num_embeddings
+            size: Any = table.num_embeddings
+            rows = (hashes ^ (hashes >> 15)) % size
             real = (last != PADDING).unsqueeze(2)
             count = real.sum(1).clamp(min=1)
             found.append(torch.where(real, table(rows), 0.0).sum(1) / count)

@@ -75,7 +75,7 @@ class BertEmbeddings(nn.Module):
         """Map tokens and segments (N, T) to (N, T, C)."""
         places = self.position_embeddings.weight[: tokens.shape[1]]
         types = self.token_type_embeddings.weight[0] if segments is None else self.token_type_embeddings(segments)
-        return self.dropout(self.LayerNorm(self.word_embeddings(tokens) + types + places))
+        return self.dropout(self.LayerNorm(self.word_embeddings(tokens) + types + places))  # type: ignore[no-any-return]
 
 
 class _Projections(nn.Module):
@@ -96,7 +96,7 @@ class _Residual(nn.Module):
         self.dropout = nn.Dropout(conf.dropout)
 
     def forward(self, x: Tensor, before: Tensor) -> Tensor:
-        return self.LayerNorm(before + self.dropout(self.dense(x)))
+        return self.LayerNorm(before + self.dropout(self.dense(x)))  # type: ignore[no-any-return]
 
 
 class BertAttention(nn.Module):
@@ -116,7 +116,7 @@ class BertAttention(nn.Module):
         """Map (N, T, C), or packed (M, C), to the same shape."""
         q, k, v = self.self.query(x), self.self.key(x), self.self.value(x)
         dropout = self.dropout if self.training else 0.0
-        return self.output(attend(q, k, v, self.num_heads, mask, places, dropout), x)
+        return self.output(attend(q, k, v, self.num_heads, mask, places, dropout), x)  # type: ignore[no-any-return]
 
 
 class _Dense(nn.Module):
@@ -142,7 +142,7 @@ class BertLayer(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None, places: Places | None) -> Tensor:
         """Map (N, T, C), or packed (M, C), to the same shape."""
         x = self.attention(x, mask, places)
-        return self.output(ACTIVATIONS[self.activation](self.intermediate.dense(x)), x)
+        return self.output(ACTIVATIONS[self.activation](self.intermediate.dense(x)), x)  # type: ignore[no-any-return]
 
 
 class _Layers(nn.Module):

@@ -129,7 +129,7 @@ class RobertaClassificationHead(nn.Module):
     def forward(self, features: Tensor) -> Tensor:
         """Map (N, T, C) to logits (N, num_classes)."""
         x = self.activation_fn(self.dense(self.dropout(features[:, 0, :])))
-        return self.out_proj(self.dropout(x))
+        return self.out_proj(self.dropout(x))  # type: ignore[no-any-return]
 
 
 class RobertaModel(nn.Module):

@@ -48,7 +48,7 @@ class PositionalEmbedding(nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Map tokens (N, T) to (N, T, embedding_dim)."""
-        return self.embedding(self.positions(input))
+        return self.embedding(self.positions(input))  # type: ignore[no-any-return]
 
 
 class SelfAttention(nn.Module):
@@ -86,7 +86,7 @@ class SelfAttention(nn.Module):
         """
         q, k, v = F.linear(x, self.in_proj_weight, self.in_proj_bias).chunk(3, -1)
         dropout = self.dropout if self.training else 0.0
-        return self.out_proj(attend(q, k, v, self.num_heads, mask, places, dropout))
+        return self.out_proj(attend(q, k, v, self.num_heads, mask, places, dropout))  # type: ignore[no-any-return]
 
 
 class EncoderLayer(nn.Module):
@@ -117,10 +117,10 @@ class EncoderLayer(nn.Module):
             x = x + self.dropout(self.self_attn(self.norm1(x), mask, places))
             return x + self._feed_forward(self.norm2(x))
         x = self.norm1(x + self.dropout(self.self_attn(x, mask, places)))
-        return self.norm2(x + self._feed_forward(x))
+        return self.norm2(x + self._feed_forward(x))  # type: ignore[no-any-return]
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        return self.dropout(self.linear2(self.dropout(F.gelu(self.linear1(x)))))
+        return self.dropout(self.linear2(self.dropout(F.gelu(self.linear1(x)))))  # type: ignore[no-any-return]
 
 
 class TransformerEncoderLayer(nn.Module):
@@ -155,7 +155,7 @@ class TransformerEncoderLayer(nn.Module):
             attn_mask: (T, T), True where a key is hidden, or floats that are added to the scores.
         """
         mask = attention_mask(~key_padding_mask, attn_mask, input.dtype)
-        return self.better_transformer(input.transpose(0, 1), mask).transpose(0, 1)
+        return self.better_transformer(input.transpose(0, 1), mask).transpose(0, 1)  # type: ignore[no-any-return]
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         rename_single_layer(state_dict, prefix)

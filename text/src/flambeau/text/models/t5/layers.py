@@ -126,7 +126,7 @@ class T5MultiheadAttention(nn.Module):
             nn.init.xavier_uniform_(weight)
 
     def _heads(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.linear(x, weight).unflatten(-1, (self.num_heads, self.qkv_dim)).transpose(1, 2)
+        return F.linear(x, weight).unflatten(-1, (self.num_heads, self.qkv_dim)).transpose(1, 2)  # type: ignore[no-any-return]
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values (N, heads, length, qkv_dim) of (N, length, embed_dim)."""
@@ -165,7 +165,7 @@ class T5MultiheadAttention(nn.Module):
         queries = torch.arange(key_length - query_length, key_length, device=device)[:, None]
         distance = torch.arange(key_length, device=device)[None, :] - queries
         buckets = self._relative_position_bucket(distance, not self.is_decoder, self.num_buckets, self.max_distance)
-        return self.relative_attention_bias(buckets).permute(2, 0, 1)[None]
+        return self.relative_attention_bias(buckets).permute(2, 0, 1)[None]  # type: ignore[no-any-return]
 
     @staticmethod
     def _relative_position_bucket(
@@ -284,7 +284,11 @@ class T5Layer(nn.Module):
         present: Any = (keys, values)
         cross_weights: Weights | None = None
         if self.is_decoder:
-            cross = (past[2], past[3]) if past is not None else self.cross_attn.project(memory)
+            if past is not None:
+                cross = past[2], past[3]
+            else:
+                assert memory is not None  # a decoder is given it with its first tokens
+                cross = self.cross_attn.project(memory)
             mixed, cross_weights = self.cross_attn(self.norm3(x), *cross, memory_bias)
             x = x + self.dropout(mixed)
             present = (keys, values, *cross)
@@ -295,4 +299,4 @@ class T5Layer(nn.Module):
             inner = self.activation(self.linear1_0(x)) * self.linear1_1(x)
         else:
             inner = self.activation(self.linear1(x))
-        return self.dropout(self.linear2(self.dropout(inner)))
+        return self.dropout(self.linear2(self.dropout(inner)))  # type: ignore[no-any-return]

@@ -84,7 +84,8 @@ class _Stack(nn.Module):
         past: Sequence[Any] | None = None,
     ) -> dict[str, Any]:
         before = past[0][0].shape[2] if past is not None else 0
-        positions = self.layers[0].self_attn.position_bias(x.shape[1], before + x.shape[1], x.device)
+        first: Any = self.layers[0]
+        positions = first.self_attn.position_bias(x.shape[1], before + x.shape[1], x.device)
         bias = positions if mask is None else positions + mask
         states, own, cross, present = [], [], [], []
         x = self.dropout(x)

@@ -70,8 +70,9 @@ class T5Transform(NotScripted, nn.Module):
             TypeError: the input is neither; upstream's type of error.
             IndexError: an id that the model has not.
         """
-        if isinstance(input, list) and all(isinstance(ids, list) for ids in input) and input:
-            return [self._decoded(ids) for ids in input]
+        given: Any = input  # of any type, for all that is known
+        if isinstance(given, list) and given and all(isinstance(ids, list) for ids in given):
+            return [self._decoded(ids) for ids in given]
         return self._decoded(input)
 
     def _decoded(self, ids: Any) -> str:
