@@ -17,6 +17,7 @@ from flambeau.data.tensordict import (
     NonTensorData,
     NonTensorStack,
     TensorDict,
+    _utils_options,
     is_non_tensor,
     set_capture_non_tensor_stack,
     set_list_to_stack,
@@ -184,3 +185,9 @@ def test_stacks_grow():
     with pytest.raises(AttributeError, match="differ"):
         _ = stack.data
     assert NonTensorStack("a", "a").data == "a"
+
+
+def test_an_undecided_variable_is_as_none(monkeypatch):
+    switch = _utils_options.Switch("CAPTURE_NONTENSOR_STACK", default=True)
+    monkeypatch.setenv("CAPTURE_NONTENSOR_STACK", "None")
+    assert switch.value is True

@@ -192,7 +192,13 @@ def two() -> ProbabilisticTensorDictSequential:
 def test_a_sequence_gives_its_distribution_and_runs_nothing_more():
     data = TensorDict(o=torch.ones(3))
     found, dist = policy().get_dist_params(data), policy().get_dist(data)
-    assert (type(dist), sorted(found.keys()), sorted(data.keys())) == (D.Normal, ["loc", "o", "scale"], ["o"])
+    assert (type(dist), sorted(found.keys()), sorted(data.keys())) == (
+        D.Normal,
+        ["loc", "o", "scale"],
+        ["loc", "o", "scale"],
+    )
+    out = TensorDict()
+    assert policy().get_dist_params(TensorDict(o=torch.ones(3)), out) is out and "loc" in set(out.keys())
     assert policy().default_interaction_type is InteractionType.DETERMINISTIC
     torch.testing.assert_close(policy().log_prob(data.set("a", torch.zeros(3))), torch.full((3,), -1.7370857))
 
@@ -240,3 +246,9 @@ def test_a_probabilistic_module_prints_what_it_builds():
         "    distribution_class=<class 'torch.distributions.normal.Normal'>,\n    distribution_kwargs={},\n"
         "    default_interaction_type=deterministic,\n    num_samples=(3,))"
     )
+
+
+def test_a_part_of_a_sequence_is_of_its_class_and_an_empty_one_is_refused():
+    assert type(policy().select_subsequence(out_keys=["loc"])) is ProbabilisticTensorDictSequential
+    with pytest.raises(ValueError, match="at least one module"):
+        ProbabilisticTensorDictSequential()

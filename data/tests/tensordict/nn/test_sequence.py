@@ -84,3 +84,9 @@ def test_outputs_are_selected_at_the_end():
 def test_a_sequence_compiles_as_one_graph():
     compiled = torch.compile(chain(), fullgraph=True, backend="eager")
     assert compiled(TensorDict(a=torch.ones(2), z=torch.ones(2)))["o"].tolist() == [4.0, 4.0]
+
+
+def test_a_list_of_modules_is_a_sequence():
+    modules = [TensorDictModule(torch.neg, ["a"], ["b"]), TensorDictModule(torch.abs, ["b"], ["c"])]
+    assert TensorDictSequential(modules)(TensorDict(a=torch.ones(1)))["c"] == 1
+    assert len(TensorDictSequential(modules)) == 2

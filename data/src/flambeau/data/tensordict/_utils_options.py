@@ -27,8 +27,9 @@ class Switch:
     def value(self) -> bool:
         """The setting."""
         if self._value is None:
-            text = os.environ.get(self.variable)
-            self._value = self.default if text is None else strtobool(text)
+            text = os.environ.get(self.variable, "None")
+            # Upstream, imported in the same process, writes "None" into the variable of an undecided switch.
+            self._value = self.default if text == "None" else strtobool(text)
         return self._value
 
     @value.setter

@@ -25,7 +25,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         inplace: see there.
 
     Raises:
-        ValueError: no module is probabilistic; from the methods that need one.
+        ValueError: there is no module; or none is probabilistic, from the methods that need one.
         TypeError: `return_composite` is False, and the last module is not probabilistic.
 
     Example:
@@ -50,6 +50,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
         selected_out_keys: list[Any] | None = None,
         inplace: bool | str | None = None,
     ) -> None:
+        if not modules:
+            raise ValueError("a ProbabilisticTensorDictSequential needs at least one module.")
         super().__init__(
             *modules, partial_tolerant=partial_tolerant, selected_out_keys=selected_out_keys, inplace=inplace
         )
@@ -129,8 +131,8 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     def get_dist_params(self, tensordict: Any, tensordict_out: Any = None, **kwargs: Any) -> Any:
         """The tensordict with the parameters of the distribution.
 
-        Modules before the last probabilistic one run; values that the input holds already stand for what earlier
-        distributions would give.
+        Modules before the last probabilistic one run, and write into the input where there is one distribution alone.
+        Of several, values that the input holds already stand for what earlier ones would give.
         """
         return self._distribution(tensordict, tensordict_out, kwargs)[1]
 
@@ -147,7 +149,9 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
 
     def _distribution(self, tensordict: Any, tensordict_out: Any, kwargs: dict[str, Any]) -> tuple[Any, Any]:
         last = self._last()
-        td = tensordict.copy()
+        # Upstream: the parameters of a lone distribution are written into the input, as running the modules would.
+        alone = tensordict_out is None and sum(map(_is_probabilistic, self._flat())) == 1
+        td = tensordict if alone else tensordict.copy()
         given = set(tensordict.keys(True, True))
         found: dict[Any, Any] = {}
         for module in self._flat():

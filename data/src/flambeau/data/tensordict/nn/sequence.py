@@ -24,7 +24,7 @@ class TensorDictSequential(TensorDictModule):
     `in_keys` are the entries that some module reads and none before it writes; `out_keys` all that are written.
 
     Args:
-        modules: modules with `in_keys` and `out_keys`, functions of a tensordict, or one dict of names and such.
+        modules: modules with `in_keys` and `out_keys`, and functions of a tensordict; or one list, or dict, of such.
         partial_tolerant: pass over modules whose entries are absent; each element of a lazy stack by itself.
         selected_out_keys: see `select_out_keys`.
         inplace: True or None leave it to the modules where results go, which is the input as a rule; False gives a new
@@ -48,6 +48,8 @@ class TensorDictSequential(TensorDictModule):
     ) -> None:
         if inplace not in (None, True, False, "empty"):
             raise ValueError(f"inplace is {inplace!r}, expected None, True, False or 'empty'.")
+        if len(modules) == 1 and isinstance(modules[0], (list, tuple)):
+            modules = tuple(modules[0])
         if len(modules) == 1 and isinstance(modules[0], dict):
             named = {name: _as_td_module(module) for name, module in modules[0].items()}
             container: Any = nn.ModuleDict(named)
@@ -104,7 +106,7 @@ class TensorDictSequential(TensorDictModule):
                 "No modules left after selection: none reads only "
                 f"{sorted(map(str, available))} and helps to write {sorted(map(str, wanted))}."
             )
-        return TensorDictSequential(*reversed(needed), partial_tolerant=self.partial_tolerant, inplace=self.inplace)
+        return type(self)(*reversed(needed), partial_tolerant=self.partial_tolerant, inplace=self.inplace)
 
     def _usable_part(self, available: set[Any]) -> TensorDictSequential | None:
         try:
