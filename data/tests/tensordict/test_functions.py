@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict import (
+    LazyStackedTensorDict,
     TensorDict,
     assert_close,
     dense_stack_tds,
@@ -28,6 +29,7 @@ from flambeau.data.tensordict.utils import (
     isin,
     print_directory_tree,
     remove_duplicates,
+    set_lazy_legacy,
     strtobool,
     timeit,
 )
@@ -139,3 +141,17 @@ def test_a_typed_tensordict_holds_what_is_declared():
 
         class Wrong(TypedTensorDict):
             keys: Tensor
+
+
+def test_in_legacy_mode_stacks_are_lazy():
+    tds = [TensorDict({"x": torch.ones(2)}, [2])] * 2
+    with set_lazy_legacy(True):
+        assert type(torch.stack(tds)) is LazyStackedTensorDict is type(TensorDict.stack(tds))
+    assert type(torch.stack(tds)) is TensorDict
+
+
+def test_parts_of_a_tensordict_are_put_together():
+    td = TensorDict({"x": torch.arange(4.0), "n": {"y": torch.ones(4)}}, [4])
+    parts = [td._get_sub_tensordict(index) for index in (slice(0, 2), [3, 0])]
+    assert torch.cat(parts)["x"].tolist() == [0, 1, 3, 0]
+    assert torch.stack(parts)["n", "y"].shape == (2, 2)

@@ -110,3 +110,23 @@ def test_a_block_ends_in_the_state_it_began_in(locked, operation):
     with getattr(source, operation)():
         assert source.is_locked is (operation == "lock_")
     assert source.is_locked is locked
+
+
+@pytest.mark.parametrize(
+    ("operation", "locked"),
+    [
+        (lambda td: td + 1, True),
+        (lambda td: td + td, True),
+        (lambda td: td.add(td, default="intersection"), True),
+        (lambda td: td.norm(), True),
+        (lambda td: td + torch.ones(3), False),
+        (lambda td: td.clamp(0, 1), False),
+        (lambda td: td.softmax(0), False),
+        (lambda td: td.bool().all(dim=0), False),
+        (lambda td: td.type(torch.float64), False),
+    ],
+)  # fmt: skip
+def test_arithmetic_on_a_locked_tensordict_gives_a_locked_one_but_for_some(operation, locked):
+    td = TensorDict({"x": torch.ones(3), "n": {"y": torch.ones(3)}}, [3]).lock_()
+    result = operation(td)
+    assert result.is_locked is result["n"].is_locked is locked

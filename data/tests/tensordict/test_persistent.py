@@ -179,3 +179,15 @@ def test_a_schema_makes_room_for_data_that_come_later(tmp_path):
     )
     stored[2] = TensorDict({"obs": torch.ones(2, dtype=torch.uint8), "next": {"reward": torch.tensor(0.5)}})
     assert stored["obs"].tolist() == [[0, 0], [0, 0], [1, 1], [0, 0], [0, 0]] and stored["next", "reward"][2] == 0.5
+
+
+def test_another_device_leaves_the_tensordict_as_it_was(stored):
+    elsewhere = stored.to("meta")
+    assert elsewhere["z"].device.type == "meta" and type(elsewhere) is PersistentTensorDict
+    assert stored.device is None and stored["z"].device.type == "cpu"
+
+
+def test_arithmetic_with_what_is_stored(stored):
+    floats = stored.select("z")
+    assert ((floats + stored.select("z"))["z"] == 2 * stored["z"]).all()
+    assert len(stored.chunk(2)) == 2

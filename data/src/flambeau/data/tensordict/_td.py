@@ -19,7 +19,6 @@ from flambeau.data.tensordict._methods.names import indexed_names, name_list
 from flambeau.data.tensordict._nestedkey import NestedKey
 from flambeau.data.tensordict._td_functions import *  # noqa: F403  upstream's path of these functions
 from flambeau.data.tensordict._tensorcollection import TensorCollection
-from flambeau.data.tensordict._torch_func import cat_tensordicts, stack_tensordicts
 from flambeau.data.tensordict._unbatched import UnbatchedTensor
 from flambeau.data.tensordict.base import TensorDictBase
 
@@ -241,19 +240,18 @@ class TensorDict(TensorDictBase):
 
     def get(self, key: NestedKey, default: Any = NO_DEFAULT, **kwargs: Any) -> Any:
         """The entry of a key as it is stored; see `TensorDictBase.get`."""
-        if type(key) is str:
-            value = self._tensordict.get(key)
-            if value is not None and not kwargs:
-                return value
-        elif type(key) is tuple and not kwargs:
-            value = self
-            for part in key:
-                if type(part) is not str or not isinstance(value, TensorDict):
-                    break
-                value = value._tensordict.get(part)
-            else:
-                if value is not None and key:
-                    return value
+        if not kwargs:
+            if type(key) is str:
+                value = self._tensordict.get(key)
+                return self._or_default(key, default) if value is None else value
+            if type(key) is tuple and key:
+                value = self
+                for part in key:
+                    if type(part) is not str or not isinstance(value, TensorDict):
+                        break
+                    value = value._tensordict.get(part)
+                else:
+                    return self._or_default(key, default) if value is None else value
         return super().get(key, default, **kwargs)
 
     def __getitem__(self, index: Any) -> Any:
@@ -354,16 +352,6 @@ class TensorDict(TensorDictBase):
         Upstream: unlocked by default, unlike the function `from_module`.
         """
         return super().from_module(module, as_module, lock, use_state_dict, filter_empty)
-
-    # --- combining
-
-    @classmethod
-    def _stack_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
-        return stack_tensordicts(tds, dim, out)
-
-    @classmethod
-    def _cat_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
-        return cat_tensordicts(tds, dim, out)
 
     # --- properties
 

@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 from torch.nn._reduction import legacy_get_string
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.alignment import aligned_leaves, broadcast_sides
 from flambeau.data.tensordict._layout.keys import listing
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._unbatched import UnbatchedTensor
+from flambeau.data.tensordict._utils_options import lazy_legacy
 
 T = TypeVar("T")
 
@@ -90,7 +92,10 @@ def _stack(tensors: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
     tensors = list(tensors)
     if not tensors:
         raise RuntimeError("stack: the list of tensordicts is empty.")
-    return _combiner(tensors)._stack_of(tensors, dim, out)
+    kind = _combiner(tensors)
+    if out is None and lazy_legacy() and kind._combine_rank <= classes.LazyStackedTensorDict._combine_rank:
+        return classes.LazyStackedTensorDict.lazy_stack(tensors, dim)
+    return kind._stack_of(tensors, dim, out)
 
 
 @implements_for_td(torch.cat)

@@ -48,7 +48,7 @@ from flambeau.data.tensordict._methods.update import UpdateMethods
 from flambeau.data.tensordict._methods.vmap import VmapMethods
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._tensorcollection import is_tensor_collection as is_tensor_collection
-from flambeau.data.tensordict._torch_func import call_torch_function
+from flambeau.data.tensordict._torch_func import call_torch_function, cat_tensordicts, stack_tensordicts
 
 T = TypeVar("T", bound="TensorDictBase")
 
@@ -108,6 +108,16 @@ class TensorDictBase(
     ) -> Any:
         """What an operation gives, around entries that fit and are given away: a TensorDict, unless a class differs."""
         return classes.make_td(entries, batch_size, device, names)
+
+    _combine_rank = 0  # of the classes that are combined, the one of the highest rank says what comes out
+
+    @classmethod
+    def _stack_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
+        return stack_tensordicts(tds, dim, out)
+
+    @classmethod
+    def _cat_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
+        return cat_tensordicts(tds, dim, out)
 
     def __iter__(self) -> Iterator[Any]:
         """Over the first batch dimension, not over the keys.

@@ -89,4 +89,6 @@ class ComparisonMethods:
             torch.Size((*size[:where], *size[where + 1 :])),
             None if names is None else [*names[:where], *names[where + 1 :]],
         )
+        if result.is_locked:
+            result.unlock_()
         return result._plain()

@@ -123,7 +123,7 @@ class DeviceMethods:
     def _cast(self, dtype: torch.dtype) -> Any:
         if dtype in _QUANTIZED:
             return self._pointwise([torch.quantize_per_tensor(leaf, 1.0, 0, dtype) for leaf in self._leaves()])
-        return self._pointwise([leaf.to(dtype) for leaf in self._leaves()])
+        return self._rebuild(iter([leaf.to(dtype) for leaf in self._leaves()]))
 
     def is_floating_point(self) -> bool:
         """Whether all tensors are of a floating point dtype."""

@@ -63,17 +63,20 @@ class PointwiseMethods:
 
     def _binary(self, name: str, fused: bool, other: Any, default: Any = None, **kwargs: Any) -> Any:
         if default is not None and isinstance(other, TensorCollection):
-            return with_default(self, other, default, lambda left, right: left._binary(name, fused, right, **kwargs))
+            result = with_default(self, other, default, lambda left, right: left._binary(name, fused, right, **kwargs))
+            return result.lock_() if self.is_locked else result
         me, other = broadcast_sides(self, other)
         if me is not self:
             return me._binary(name, fused, other, **kwargs)
         leaves, others = aligned_leaves(self, other)
         if fused:
-            return self._pointwise(run(name, leaves, others, **kwargs))
-        function = getattr(torch, name)
-        if isinstance(others, list):
-            return self._pointwise([function(leaf, item) for leaf, item in zip(leaves, others, strict=True)])
-        return self._pointwise([function(leaf, others) for leaf in leaves])
+            results = run(name, leaves, others, **kwargs)
+        else:
+            function = getattr(torch, name)
+            each = others if isinstance(others, list) else [others] * len(leaves)
+            results = [function(leaf, item) for leaf, item in zip(leaves, each, strict=True)]
+        # Upstream: a tensor over the batch gives a result that is not locked.
+        return self._rebuild(iter(results)) if isinstance(other, Tensor) and other.ndim else self._pointwise(results)
 
     def _binary_(self, name: str, fused: bool, other: Any, **kwargs: Any) -> Self:
         leaves, others = aligned_leaves(self, other)
@@ -127,6 +130,8 @@ class PointwiseMethods:
             raise TypeError("clamp: give min, max or both.")
         result = self if min is None else self.clamp_min(min)
         result = result if max is None else result.clamp_max(max)
+        if result.is_locked:
+            result.unlock_()  # upstream: unlike other arithmetic
         return result if out is None else out.update_(result)
 
     def lerp(self, end: Any, weight: Any) -> Self:
@@ -180,6 +185,8 @@ class PointwiseMethods:
         """
         leaves = run("norm", self._leaves(), **({} if dtype is None else {"dtype": dtype}))
         result = rekeyed(self._scalars(leaves), key_transform)
+        if self.is_locked:
+            result.lock_()
         return result if out is None else out.update(result)
 
     def _scalars(self, leaves: list[Tensor]) -> Any:

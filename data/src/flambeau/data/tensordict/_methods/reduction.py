@@ -248,7 +248,7 @@ class ReductionMethods:
     def softmax(self, dim: int, dtype: torch.dtype | None = None) -> Self:
         """`torch.softmax` of every tensor along a batch dimension."""
         dim = self._dim(dim)
-        return self._pointwise([torch.softmax(leaf, dim, dtype) for leaf in self._leaves()])
+        return self._rebuild(iter([torch.softmax(leaf, dim, dtype) for leaf in self._leaves()]))
 
     def logsumexp(self, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Any:
         """`torch.logsumexp` of every tensor over batch dimensions, all of them by default.

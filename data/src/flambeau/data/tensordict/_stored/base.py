@@ -315,12 +315,15 @@ class StoredTensorDict(TensorDictBase):
         return self.to_tensordict()
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """With a device alone this tensordict, whose entries are put there when read; else a `TensorDict`."""
+        """With a device alone another view of the same entries, which are put there when read; else a `TensorDict`."""
         probe = torch.empty(0)
         only_device = len(args) == 1 and not kwargs and isinstance(args[0], (str, torch.device))
         if only_device or set(kwargs) == {"device"}:
-            self._device = probe.to(*args, **kwargs).device
-            return self
+            passing = ("_lock_parents", "_cache", "_last_op", "_entered")
+            made = object.__new__(type(self))
+            made.__dict__.update({name: value for name, value in self.__dict__.items() if name not in passing})
+            made._device = probe.to(*args, **kwargs).device
+            return made._remember("to", self)
         return self.to_tensordict().to(*args, **kwargs)
 
     # --- what memory cannot do for what lies elsewhere
