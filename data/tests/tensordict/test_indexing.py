@@ -110,3 +110,10 @@ def test_the_stack_dimension_gives_the_stored_tensordicts():
     assert isinstance(lazy[:1], LazyStackedTensorDict)
     lazy[1]["y"] = torch.ones(1)
     assert "y" in tds[1]
+
+
+def test_a_tuple_inside_an_index_is_a_list_of_positions():
+    td = TensorDict({"x": torch.arange(6).reshape(3, 2)}, [3, 2])
+    assert td[((0, 1), (1, 0))]["x"].tolist() == [1, 2]
+    assert td[:, (1, 0)]["x"].tolist() == [[1, 0], [3, 2], [5, 4]]
+    assert td[(0, 2),]["x"].tolist() == [[0, 1], [4, 5]]

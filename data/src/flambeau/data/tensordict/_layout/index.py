@@ -49,10 +49,10 @@ def normal_index(index: Any, batch_dims: int) -> Any:
 
 
 def _array_part(part: Any) -> tuple[Any, int]:
-    """A list, range, array or tensor as a tensor, and how many dimensions it consumes."""
+    """A list, tuple, range, array or tensor as a tensor, and how many dimensions it consumes."""
     if isinstance(part, Tensor):
         return part, part.ndim if part.dtype in (torch.bool, torch.uint8) else 1
-    if isinstance(part, (list, range, np.ndarray)):
+    if isinstance(part, (list, tuple, range, np.ndarray)):
         tensor = torch.as_tensor(part if isinstance(part, np.ndarray) else list(part))
         if tensor.numel() == 0 and not isinstance(part, np.ndarray):
             tensor = tensor.long()
