@@ -19,9 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from flambeau.core.plugins import Plugin, discover, distributions, hooks, manager
 from flambeau.core.registry import by_kind
+
+# How long one example takes says more about what else the machine does.
+settings.register_profile("core", deadline=None)
+settings.load_profile("core")
 
 
 class Site:
