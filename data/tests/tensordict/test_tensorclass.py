@@ -448,3 +448,11 @@ def test_an_array_is_cast_to_what_it_was_given():
 def test_the_device_is_not_assigned():
     with pytest.raises(RuntimeError, match=r"to\('meta'\)"):
         make().device = "meta"
+
+
+def test_instances_with_defaults_are_made_in_a_compiled_graph():
+    def function(x):
+        return Sample(x + 1, batch_size=x.shape[:1]).image * 2
+
+    compiled = torch.compile(function, fullgraph=True, backend="eager")
+    assert compiled(torch.ones(3, 2)).tolist() == [[4, 4]] * 3

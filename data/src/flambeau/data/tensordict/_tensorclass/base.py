@@ -68,6 +68,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
     _is_template: ClassVar[bool] = True
     _options: ClassVar[Options] = Options()
     _field_names: ClassVar[tuple[str, ...]] = ()
+    _field_defaults: ClassVar[tuple[tuple[str, Any, Any], ...]] = ()
     _shadowed_arguments: ClassVar[tuple[str, ...]] = ()  # of the constructor, which fields of the same name hide
     _tensordict: Any
 
@@ -134,10 +135,10 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         """The value of each field."""
         if len(kwargs) == len(cls._field_names) and not args and kwargs.keys() == set(cls._field_names):
             return kwargs
-        fields = dataclasses.fields(cls)
-        if len(args) > len(fields):
-            raise TypeError(f"{cls.__name__} has {len(fields)} fields, but {len(args)} positional values were given.")
-        values = {field.name: value for field, value in zip(fields, args, strict=False)}
+        names = cls._field_names
+        if len(args) > len(names):
+            raise TypeError(f"{cls.__name__} has {len(names)} fields, but {len(args)} positional values were given.")
+        values = dict(zip(names, args, strict=False))
         for name, value in kwargs.items():
             if name not in cls._field_names:
                 raise cls._no_field(name)
@@ -145,15 +146,15 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
                 raise ValueError(f"{cls.__name__} got two values for {name!r}.")
             values[name] = value
         missing = []
-        for field in fields:
-            if field.name in values:
+        for name, default, factory in cls._field_defaults:
+            if name in values:
                 continue
-            if field.default is not dataclasses.MISSING:
-                values[field.name] = field.default
-            elif field.default_factory is not dataclasses.MISSING:
-                values[field.name] = field.default_factory()
+            if default is not dataclasses.MISSING:
+                values[name] = default
+            elif factory is not dataclasses.MISSING:
+                values[name] = factory()
             else:
-                missing.append(field.name)
+                missing.append(name)
         if missing:
             raise TypeError(f"{cls.__name__} is missing a value for {', '.join(map(repr, missing))}.")
         return values

@@ -97,6 +97,8 @@ def make_fields(cls: Any, root: type) -> None:
     dataclasses.dataclass(init=False, repr=False, eq=False, frozen=cls._options.frozen)(cls)
     fields = dataclasses.fields(cls)
     cls._field_names = tuple(field.name for field in fields)
+    # Kept apart, since torch.compile cannot look into the fields of a dataclass.
+    cls._field_defaults = tuple((field.name, field.default, field.default_factory) for field in fields)
     cls.__expected_keys__ = frozenset(cls._field_names)
     cls._shadowed_arguments = tuple(name for name in _ARGUMENTS if name in cls._field_names)
     for name in own:
