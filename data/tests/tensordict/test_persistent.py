@@ -191,3 +191,13 @@ def test_arithmetic_with_what_is_stored(stored):
     floats = stored.select("z")
     assert ((floats + stored.select("z"))["z"] == 2 * stored["z"]).all()
     assert len(stored.chunk(2)) == 2
+
+
+def test_a_file_of_another_program_has_the_batch_size_that_its_entries_share(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["a"] = torch.zeros(3, 2, 4).numpy()
+        file["n/b"] = torch.zeros(3, 2).numpy()
+    assert PersistentTensorDict.from_h5(tmp_path / "x.h5").batch_size == (3, 2)
+    assert PersistentTensorDict.from_h5(tmp_path / "x.h5", batch_size=[3]).batch_size == (3,)
+    assert PersistentTensorDict(filename=tmp_path / "x.h5").batch_size == ()

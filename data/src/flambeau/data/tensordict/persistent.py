@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -86,6 +87,7 @@ class PersistentTensorDict(StoredTensorDict):
         else:
             self._file, self._group = _open(backend, filename, mode)
         known = self._group.attributes()
+        self._says_size = _SIZE in known
         if batch_size is None:
             batch_size = json.loads(known.get(_SIZE, "[]"))
         self._batch_size = as_size(batch_size)
@@ -112,10 +114,20 @@ class PersistentTensorDict(StoredTensorDict):
 
     @classmethod
     def from_h5(cls, filename: Any, *, mode: str = "r", batch_size: Any = None) -> Self:
-        """Open an HDF5 file, or an open group of one."""
+        """Open an HDF5 file, or an open group of one.
+
+        Args:
+            filename: the file or group.
+            mode: of the file.
+            batch_size: by default what the file says; where it says nothing, the longest that all entries have.
+        """
+        opened: dict[str, Any] = {"group": filename}
         if isinstance(filename, (str, os.PathLike)):
-            return cls(filename=filename, mode=mode, batch_size=batch_size)
-        return cls(group=filename, batch_size=batch_size)
+            opened = {"filename": filename, "mode": mode}
+        made = cls(**opened, batch_size=batch_size)
+        if batch_size is None and not made._says_size:
+            made.batch_size = _common_size(made) or torch.Size(())
+        return made
 
     @classmethod
     def from_zarr(cls, filename: Any, *, mode: str = "r", batch_size: Any = None) -> Self:
@@ -376,6 +388,21 @@ def _mode_of(group: Any) -> str:
     if file is not None:
         return str(file.mode)
     return "r" if getattr(group, "read_only", False) else "r+"
+
+
+def _common_size(td: PersistentTensorDict) -> torch.Size | None:
+    """The longest run of leading dimensions that all tensors share, found without reading them; None without any."""
+    shared: torch.Size | None = None
+    for key in td._key_names():
+        kind = td._kind(key)
+        if kind is PersistentTensorDict:
+            size = _common_size(td._child(key))
+        else:
+            size = td._shape(key) if kind is Tensor else None
+        if size is not None:
+            pairs = zip(shared or size, size, strict=False) if shared is None or shared else ()
+            shared = torch.Size([one for one, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)])
+    return shared
 
 
 def _dtype_of(item: Any, attributes: dict[str, Any]) -> torch.dtype:
