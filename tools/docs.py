@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 from types import ModuleType
 
@@ -45,7 +46,10 @@ def _public_modules(package: str) -> list[str]:
     names = [package]
     for found in pkgutil.walk_packages(root.__path__, f"{package}."):
         parts = found.name.split(".")
-        if "cli" not in parts and not any(part.startswith("_") for part in parts):
+        # A library that programs are linked with lies beside the modules and is none.
+        spec = found.module_finder.find_spec(found.name, None)
+        native = spec is not None and isinstance(spec.loader, ExtensionFileLoader)
+        if "cli" not in parts and not native and not any(part.startswith("_") for part in parts):
             names.append(found.name)
     return sorted(names)
 

@@ -13,7 +13,7 @@ import flambeau.text
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(flambeau.text.__path__, "flambeau.text.")
-    if not module.name.endswith("._kernels")
+    if not module.name.endswith(".libflambeau_text")  # the native library is no module
 ]
 # Their models and vocabularies are fetched.
 FETCHING = {
