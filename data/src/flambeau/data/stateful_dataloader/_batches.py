@@ -44,7 +44,7 @@ class Failed:
         # An exception of a worker travels as torch sends it, with its traceback written down.
         info = get_worker_info()
         where = None if info is None else f"in DataLoader worker process {info.id}"
-        self._error = error if where is None else ExceptionWrapper(where=where)
+        self._error: Any = error if where is None else ExceptionWrapper(where=where)
 
     def raise_(self) -> NoReturn:
         """Raise it here."""

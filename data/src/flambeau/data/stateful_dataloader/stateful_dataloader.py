@@ -271,8 +271,8 @@ class _Iteration(Iterator[Any]):
             )
         progress: Any = loader._progress
         if loader._failed is not None:  # nobody tried again
-            loader._failed, failed = None, loader._failed
-            _account(progress, failed)
+            _account(progress, loader._failed)
+            loader._failed = None
         try:
             found = next(loader._engine)  # type: ignore[arg-type]
         except StopIteration:
