@@ -22,13 +22,13 @@ def run(*arguments, home):
 
 def test_the_tutorial_learns_a_small_set_and_goes_on_from_its_checkpoint(tmp_path):
     state = tmp_path / "state.pt"
-    first = run("--tiny", "--epochs", 2, "--checkpoint", state, home=tmp_path / "home")
+    first = run("--tiny", "--epochs", 3, "--checkpoint", state, home=tmp_path / "home")
     accuracies = [float(value) for value in re.findall(r"dev accuracy ([\d.]+), [\d,]+ tokens/s", first)]
-    assert len(accuracies) == 2
+    assert len(accuracies) == 3
     assert accuracies[-1] > 75
-    second = run("--tiny", "--epochs", 3, "--checkpoint", state, "--bf16", home=tmp_path / "home")
-    assert "going on after epoch 2" in second
-    assert re.findall(r"epoch (\d)", second.partition("\n")[2]) == ["3"]
+    second = run("--tiny", "--epochs", 4, "--checkpoint", state, "--bf16", home=tmp_path / "home")
+    assert "going on after epoch 3" in second
+    assert re.findall(r"epoch (\d)", second.partition("\n")[2]) == ["4"]
 
 
 class Context:
