@@ -103,6 +103,35 @@ def test_a_part_writes_to_the_whole_whatever_the_index(td):
     assert td["b", "new"].sum(-1).tolist() == [3, 0, 3, 0]
 
 
+@pytest.mark.parametrize("index", [slice(0, 2), [3, 0], torch.tensor([3, 0]), (torch.tensor([3, 0]), None)], ids=str)
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda part: part.add_(1),
+        lambda part: part.masked_fill_(torch.ones(part.batch_size, dtype=torch.bool), 5),
+        lambda part: part.fill_("a", 2),
+        lambda part: part.apply_(lambda value: value.mul_(2)),
+        lambda part: part.named_apply(lambda key, value: value.mul_(2), inplace=True),
+        lambda part: part.zero_(),
+        lambda part: part.set_at_("a", 0.0, 0),
+        lambda part: part.update_at_(part[0].clone().zero_(), 0),
+        lambda part: part.__setitem__(0, 0),
+        lambda part: part.__setitem__(0, part[1 % len(part)].clone().add_(1)),
+        lambda part: part[0].__setitem__(0, 0) if part[0].batch_dims else part[:1].__setitem__(0, 0),
+        lambda part: part["b"].__setitem__(0, 0),
+    ],
+)
+def test_what_is_done_in_place_to_a_part_reaches_the_whole(td, index, change):
+    td.apply_(lambda value: value.fill_(1))
+    expected = td.clone()
+    alone = expected[index].clone()
+    change(alone)
+    expected[index] = alone
+    change(td._get_sub_tensordict(index))
+    assert (td == expected).all()
+    assert not (expected == 1).all()
+
+
 def test_the_stack_dimension_gives_the_stored_tensordicts():
     tds = [TensorDict({"x": torch.zeros(size)}) for size in (2, 3)]
     lazy = lazy_stack(tds)

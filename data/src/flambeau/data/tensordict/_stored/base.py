@@ -6,7 +6,6 @@ In-place operations (`add_`, `zero_`, ...) are done on a copy in memory, which i
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
@@ -27,20 +26,11 @@ from flambeau.data.tensordict._layout.keys import (
 from flambeau.data.tensordict._layout.sizes import as_size
 from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._methods.names import indexed_names
+from flambeau.data.tensordict._methods.written_back import add_in_place_methods
 from flambeau.data.tensordict._nestedkey import NestedKey
 from flambeau.data.tensordict._td import make_td
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict.base import TensorDictBase
-
-# Methods whose name ends with an underscore that are no computation on tensors.
-_STRUCTURAL = frozenset(
-    [
-        *("auto_batch_size_", "auto_device_", "clear_device_", "copy_", "copy_at_", "del_", "fill_", "filter_empty_"),
-        *("load_", "load_memmap_", "lock_", "unlock_", "memmap_", "memmap_refresh_", "share_memory_", "pin_memory_"),
-        *("rename_", "rename_key_", "set_", "set_at_", "update_", "update_at_", "detach_", "requires_grad_"),
-    ]
-)
-
 
 # In place of an index, of which None is one.
 WHOLE = object()
@@ -95,6 +85,7 @@ class StoredTensorDict(TensorDictBase):
     - `_make_group(key)`: a new nested tensordict; `_remove(key)`: an entry or group.
     """
 
+    _shares_memory = False  # what is read is a copy
     _batch_size: torch.Size
     _device: torch.device | None = None
     _names: list[str | None] | None = None
@@ -375,24 +366,6 @@ def _normal(index: Any) -> Any:
 
 def _loaded(value: Any) -> Any:
     return value.to_tensordict() if isinstance(value, StoredTensorDict) else value
-
-
-def _in_memory(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(self: StoredTensorDict, *args: Any, **kwargs: Any) -> Any:
-        local = self.to_tensordict()
-        getattr(local, name)(*args, **kwargs)
-        return self._written_back(local)
-
-    return call
-
-
-def add_in_place_methods(cls: type[StoredTensorDict]) -> None:
-    """Give a class the in-place operations, computed in memory and written back."""
-    for name in dir(TensorDictBase):
-        if not name.endswith("_") or name.startswith("_") or name in _STRUCTURAL or name in vars(cls):
-            continue
-        setattr(cls, name, _in_memory(name, getattr(TensorDictBase, name)))
 
 
 add_in_place_methods(StoredTensorDict)

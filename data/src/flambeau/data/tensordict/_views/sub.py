@@ -7,10 +7,12 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.index import indexed_size, normal_index
 from flambeau.data.tensordict._layout.keys import missing_key
 from flambeau.data.tensordict._layout.pytree import register_tensordict
 from flambeau.data.tensordict._methods.names import indexed_names
+from flambeau.data.tensordict._methods.written_back import add_in_place_methods
 from flambeau.data.tensordict.base import TensorDictBase
 
 
@@ -30,6 +32,21 @@ class _SubTensorDict(TensorDictBase):
         if batch_size is not None and torch.Size(batch_size) != self._batch_size:
             raise RuntimeError(f"the index selects batch size {list(self._batch_size)}, not {list(batch_size)}.")
 
+    @property
+    def _shares_memory(self) -> bool:
+        """Whether the tensors that are read are views of the whole's; otherwise they are copies."""
+        index = self.idx if isinstance(self.idx, tuple) else (self.idx,)
+        if not all(part is None or part is Ellipsis or isinstance(part, (int, slice)) for part in index):
+            return False
+        source = self._source
+        return source._shares_memory if isinstance(source, _SubTensorDict) else isinstance(source, classes.TensorDict)
+
+    def _written_back(self, local: Any) -> Self:
+        for key, value in local._items():
+            if isinstance(value, Tensor) or not value._is_non_tensor:
+                self._source._set_at_str(key, value, self.idx)
+        return self
+
     def _items(self) -> Any:
         return [(key, self._get_str(key)) for key in self._source._key_names()]
 
@@ -42,6 +59,24 @@ class _SubTensorDict(TensorDictBase):
 
     def _set_str(self, key: str, value: Any, **options: Any) -> None:
         self._source._set_at_str(key, value, self.idx)
+
+    def _set_at_str(self, key: str, value: Any, index: Any) -> None:
+        if self._get_str(key) is None:
+            self._zeros_around(key, value, index)
+        part = self._get_str(key)
+        if self._shares_memory or isinstance(part, _SubTensorDict):
+            super()._set_at_str(key, value, index)
+            return
+        local = classes.make_td({key: part}, self._batch_size, self.device)
+        local._set_at_str(key, value, index)
+        self._source._set_at_str(key, local._get_str(key), self.idx)
+
+    def _apply_nest(self, call: Any, others: Any, prefix: tuple[str, ...] = ()) -> Any:
+        if not call.inplace or self._shares_memory:
+            return super()._apply_nest(call, others, prefix)
+        local = self.to_tensordict()
+        local._apply_nest(call, others, prefix)
+        return self._written_back(local)
 
     def _make_child(self, key: str, *, ignore_lock: bool = False) -> Any:
         self._source._make_child(key, ignore_lock=ignore_lock)
@@ -116,14 +151,6 @@ class _SubTensorDict(TensorDictBase):
         """A TensorDict with copies of the part's tensors."""
         return self.clone().contiguous(canonical=canonical)
 
-    def zero_(self) -> Self:
-        """Fill the part with zeros."""
-        for key, value in self._items():
-            if isinstance(value, Tensor):
-                self._source._set_at_str(key, torch.zeros_like(value), self.idx)
-            elif not value._is_non_tensor:
-                value.zero_()
-        return self
 
-
+add_in_place_methods(_SubTensorDict)
 register_tensordict(_SubTensorDict)
