@@ -295,7 +295,7 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
 
         A tensordict is cut up along the stack dimension, and each part merged where it belongs.
         """
-        options = {
+        options: dict[str, Any] = {
             "clone": clone, "inplace": inplace, "keys_to_update": keys_to_update, "non_blocking": non_blocking,
             "is_leaf": is_leaf, "update_batch_size": update_batch_size, "ignore_lock": ignore_lock,
         }  # fmt: skip
@@ -454,6 +454,7 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
             return me._compare(other, compare)
         if isinstance(other, Mapping):
             other = convert(other, self.batch_size, self.device)
+        parts: Sequence[Any]
         if isinstance(other, TensorCollection) or (isinstance(other, Tensor) and other.ndim > self.stack_dim):
             parts = other.unbind(self.stack_dim)
             if len(parts) != len(self.tensordicts):

@@ -34,7 +34,7 @@ def stack(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
     Raises:
         RuntimeError: keys or shapes differ; `lazy_stack` takes those.
     """
-    return torch.stack(input, dim, out=out)
+    return torch.stack(input, dim, out=out)  # type: ignore[arg-type]  # of tensordicts
 
 
 def cat(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
@@ -43,7 +43,7 @@ def cat(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:
     Raises:
         KeyError: keys differ.
     """
-    return torch.cat(input, dim, out=out)
+    return torch.cat(input, dim, out=out)  # type: ignore[arg-type]  # of tensordicts
 
 
 def lazy_stack(input: Sequence[Any], dim: int = 0, *, out: Any = None) -> Any:

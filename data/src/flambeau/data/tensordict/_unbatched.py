@@ -54,13 +54,13 @@ class UnbatchedTensor(Tensor):
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """As for tensors; results stay unbatched."""
-        result = super().__torch_function__(func, types, args, kwargs or {})
+        result = super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[no-untyped-call]  # torch's
         source = next((arg for arg in args if isinstance(arg, UnbatchedTensor)), None)
         if isinstance(result, UnbatchedTensor) and source is not None and result is not source:
             result._batch_size = source._batch_size
         return result
 
-    def __repr__(self, **kwargs: Any) -> str:
+    def __repr__(self, **kwargs: Any) -> str:  # type: ignore[override]  # torch leaves its own without types
         return f"{type(self).__name__}({self.as_subclass(Tensor)!r})"
 
 

@@ -93,6 +93,10 @@ class TensorDictBase(
         """The dimensions that all entries share. A concrete class says what they are."""
         raise AttributeError(f"{type(self).__name__} defines no batch_size.")
 
+    @batch_size.setter
+    def batch_size(self, new_size: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} sets no batch_size.")
+
     @property
     def device(self) -> torch.device | None:
         """Where all entries live; None where each may live anywhere. A concrete class says where."""

@@ -108,7 +108,7 @@ def pad_sequence(
         filled.append(_filled_up(td, tds, pad_dim, padding_value, torch.Size(batch)))
         if return_mask:
             masks.append(_filled_up(td, tds, pad_dim, None, torch.Size(batch)))
-    result = torch.stack(filled)
+    result: Any = torch.stack(filled)
     if return_mask:
         key = "masks" if return_mask is True else return_mask
         result._set_path(key_path(key), torch.stack(masks))

@@ -113,7 +113,9 @@ class PersistentTensorDict(StoredTensorDict):
     # --- making
 
     @classmethod
-    def from_h5(cls, filename: Any, *, mode: str = "r", batch_size: Any = None) -> Self:
+    def from_h5(  # type: ignore[override]  # here the file stays open
+        cls, filename: Any, *, mode: str = "r", batch_size: Any = None
+    ) -> Self:
         """Open an HDF5 file, or an open group of one.
 
         Args:
@@ -130,14 +132,16 @@ class PersistentTensorDict(StoredTensorDict):
         return made
 
     @classmethod
-    def from_zarr(cls, filename: Any, *, mode: str = "r", batch_size: Any = None) -> Self:
+    def from_zarr(  # type: ignore[override]  # as above
+        cls, filename: Any, *, mode: str = "r", batch_size: Any = None
+    ) -> Self:
         """Open a Zarr store, or an open group of one."""
         if type(filename).__module__.startswith("zarr.core.group"):
             return cls(group=filename, batch_size=batch_size, backend="zarr")
         return cls(filename=filename, mode=mode, batch_size=batch_size, backend="zarr")
 
     @classmethod
-    def from_dict(
+    def from_dict(  # type: ignore[override]  # into a file
         cls,
         input_dict: Any,
         filename: Any,

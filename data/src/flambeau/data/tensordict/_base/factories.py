@@ -245,7 +245,8 @@ def from_list(
         cls: the class whose method makes it; by default TensorDict.
         lazy_stack: lazy or dense; None makes it dense where keys and shapes agree.
     """
-    return (cls or _td()).from_list(
+    made_by: Any = cls or _td()
+    return made_by.from_list(
         input,
         auto_batch_size=auto_batch_size,
         batch_dims=batch_dims,

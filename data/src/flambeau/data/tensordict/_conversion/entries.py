@@ -51,7 +51,8 @@ def convert_sequence(value: Any, batch_size: torch.Size, device: torch.device | 
     if is_numeric_sequence(value):
         try:
             if _holds_tensors(value):
-                return torch.stack([convert(item, batch_size, device) for item in value])
+                parts: list[Any] = [convert(item, batch_size, device) for item in value]
+                return torch.stack(parts)
             return torch.as_tensor(value, device=device)
         except (ValueError, TypeError, RuntimeError):  # ragged: no tensor holds it
             pass

@@ -98,7 +98,7 @@ def from_tuple(obj: tuple[Any, ...], size: Size) -> Any:
 
 def from_list(items: Sequence[Any], size: Size, *, lazy: bool | None = None) -> Any:
     """A stack of a tensordict for each item: dense where they agree, or lazy."""
-    parts = [
+    parts: list[Any] = [
         item if isinstance(item, TensorCollection) else from_dict(item, Size(device=size.device)) for item in items
     ]
     if lazy is None:

@@ -52,9 +52,9 @@ def _entry(values: Any, separator: str | None, dtype: torch.dtype | None, device
     if values and all(isinstance(item, dict) and item.keys() == values[0].keys() and item for item in values):
         nested = {key: [item[key] for item in values] for key in values[0]}
         return td_of_columns(nested, len(values), separator=None, dtype=dtype, device=device)
-    tensor = _numbers(values)
-    if tensor is not None:
-        return tensor if dtype is None or tensor.dtype is torch.bool else tensor.to(dtype)
+    numbers = _numbers(values)
+    if numbers is not None:
+        return numbers if dtype is None or numbers.dtype is torch.bool else numbers.to(dtype)
     return classes.NonTensorStack._from_nested(list(values), None, 1)
 
 

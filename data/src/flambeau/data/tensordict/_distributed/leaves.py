@@ -62,11 +62,11 @@ def peer(rank: int | None, group_rank: int | None, group: Any, what: str) -> int
     Raises:
         ValueError: not exactly one of both is given.
     """
-    if (rank is None) == (group_rank is None):
-        raise ValueError(f"give the other process as `{what}` or as `group_{what}`, and not as both.")
-    if rank is not None:
+    if rank is not None and group_rank is None:
         return rank
-    return dist.get_global_rank(group or dist.group.WORLD, group_rank)
+    if group_rank is not None and rank is None:
+        return dist.get_global_rank(group or dist.group.WORLD, group_rank)  # type: ignore[arg-type]  # initialized
+    raise ValueError(f"give the other process as `{what}` or as `group_{what}`, and not as both.")
 
 
 def _sendable(tensor: Tensor) -> Tensor:

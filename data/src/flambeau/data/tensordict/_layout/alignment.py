@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._layout.keys import listing
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
 def aligned_leaves(td: Any, other: Any, *, always_list: bool = False) -> tuple[list[Any], Any]:
@@ -64,7 +64,7 @@ def broadcast_sides(td: Any, other: Any) -> tuple[Any, Any]:
     return td if size == common else td.expand(common), other if shape == common else other.expand(common)
 
 
-class AlignmentMethods:
+class AlignmentMethods(CollectionMethods):
     """Walks over two sides in step."""
 
     def _collect_like(self, other: Any, into: list[Any]) -> None:

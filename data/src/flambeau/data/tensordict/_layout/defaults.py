@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 from flambeau.data.tensordict._utils_options import Switch
 
@@ -18,7 +19,7 @@ class _BestAttemptInplace:
         return True
 
 
-NO_DEFAULT = _NoDefault.ZERO
+NO_DEFAULT: Any = _NoDefault.ZERO  # Any, for it stands in for arguments of every type
 BEST_ATTEMPT_INPLACE = _BestAttemptInplace()
 
 _get_defaults_to_none = Switch("TD_GET_DEFAULTS_TO_NONE", default=True)

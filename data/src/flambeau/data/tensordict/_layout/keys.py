@@ -122,7 +122,7 @@ def dotted(key: NestedKey) -> str:
     return key if isinstance(key, str) else ".".join(_unravel_key_to_tuple(key))
 
 
-class _TensorDictKeysView(AbstractSet):
+class _TensorDictKeysView(AbstractSet[Any]):
     """The keys of a tensordict: iterable, sized, with set operations; follows later changes."""
 
     __slots__ = ("include_nested", "is_leaf", "leaves_only", "sort", "tensordict")

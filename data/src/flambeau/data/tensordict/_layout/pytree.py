@@ -85,7 +85,7 @@ def _flatten_with_keys(td: Any) -> tuple[list[tuple[Any, Any]], Structure]:
     return [(pytree.MappingKey(key), value) for key, value in zip(structure.keys, values, strict=True)], structure
 
 
-def register_tensorclass(cls: type) -> None:
+def register_tensorclass(cls: type[TensorCollection]) -> None:
     """Make a tensorclass a pytree node around its tensordict."""
     if not cls._is_non_tensor:
         register_node(cls, lambda one: ([one._tensordict], None), lambda values, _: _wrapped(cls, values[0]))
@@ -103,7 +103,7 @@ def register_node(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[
     pytree.register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=with_keys)
 
 
-def _wrapped(cls: type, inner: Any) -> Any:
+def _wrapped(cls: type[TensorCollection], inner: Any) -> Any:
     made = cls.__new__(cls)
     object.__setattr__(made, "_tensordict", inner)
     return made

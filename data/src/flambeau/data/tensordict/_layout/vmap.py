@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch._C._functorch import is_batchedtensor, maybe_get_level
 from torch._functorch import vmap as torch_vmap
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]  # its stub forgets it
 from torch.utils import _pytree as pytree
 
 from flambeau.data.tensordict._tensorcollection import TensorCollection
@@ -29,7 +29,7 @@ def add_dim(value: Any, in_dim: int, level: int, size: torch.Size) -> Any:
         return value._within(size)
     if isinstance(value, UninitializedTensorMixin):
         return value
-    return torch_vmap._add_batch_dim(value, in_dim, level)
+    return torch_vmap._add_batch_dim(value, in_dim, level)  # type: ignore[attr-defined]  # torch imports it from C
 
 
 def remove_dim(value: Any, level: int, count: int, out_dim: int, size: torch.Size) -> Any:
@@ -40,7 +40,7 @@ def remove_dim(value: Any, level: int, count: int, out_dim: int, size: torch.Siz
         return value._within(size)
     # Torch repeats what was not mapped over, but along the first dimension alone; and it can trace no questions here.
     if out_dim == 0 or torch.compiler.is_compiling() or (is_batchedtensor(value) and maybe_get_level(value) == level):
-        return torch_vmap._remove_batch_dim(value, level, count, out_dim)
+        return torch_vmap._remove_batch_dim(value, level, count, out_dim)  # type: ignore[attr-defined]  # as above
     return value.unsqueeze(out_dim).expand(*value.shape[:out_dim], count, *value.shape[out_dim:])
 
 

@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._lazy_stack.members import StackMethods
 from flambeau.data.tensordict._lazy_stack.reading import padded
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._torch_func import stack_tensordicts
 
 
-class LazyCombining:
+class LazyCombining(StackMethods):
     """Class methods that stack, and the way back to a TensorDict."""
 
     # A lazy stack among TensorDicts makes the combination a lazy one.
@@ -21,7 +22,7 @@ class LazyCombining:
     _is_lazy_stack = True
 
     @classmethod
-    def lazy_stack(
+    def lazy_stack(  # type: ignore[override]  # upstream's names of the arguments
         cls,
         items: Sequence[Any],
         dim: int = 0,
@@ -63,7 +64,9 @@ class LazyCombining:
         return cls(*items, stack_dim=dim, device=device, stack_dim_name=stack_dim_name, strict_shape=strict_shape)
 
     @classmethod
-    def maybe_dense_stack(cls, items: Sequence[Any], dim: int = 0, out: Any = None, strict: bool = False) -> Any:
+    def maybe_dense_stack(  # type: ignore[override]  # here, too
+        cls, items: Sequence[Any], dim: int = 0, out: Any = None, strict: bool = False
+    ) -> Any:
         """A dense stack where keys and shapes agree, else a lazy one.
 
         Args:
@@ -131,7 +134,7 @@ class LazyCombining:
         """
         return self._dense().contiguous(canonical=canonical)
 
-    def densify(self, *, layout: torch.layout = torch.strided) -> Any:
+    def densify(self, *, layout: torch.layout = torch.strided) -> Any:  # type: ignore[override]  # upstream's
         """A TensorDict with the entries stacked; those of different shapes become nested tensors of this layout."""
         data = {}
         for key in self._key_names():

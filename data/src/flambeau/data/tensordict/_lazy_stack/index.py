@@ -9,6 +9,7 @@ from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.index import indexed_size, normal_index
+from flambeau.data.tensordict._lazy_stack.members import StackMethods
 from flambeau.data.tensordict._methods.access import AccessMethods
 from flambeau.data.tensordict._td import make_td
 from flambeau.data.tensordict._tensorcollection import TensorCollection
@@ -78,7 +79,7 @@ def _kept(part: Any) -> int:
     return 0
 
 
-class LazyIndexing:
+class LazyIndexing(StackMethods):
     """`stack[index]`, read and written."""
 
     def _index(self, index: Any) -> Any:
@@ -175,12 +176,11 @@ class LazyIndexing:
     def _set_index(self, index: Any, value: Any) -> None:
         index = normal_index(index, len(self.batch_size))
         parts = take_apart(index, self.stack_dim, len(self.batch_size))
-        simple = parts is not None and (not isinstance(parts.chosen, Tensor) or parts.chosen.ndim == 1)
         if parts is not None and type(parts.chosen) is int:
             _assign(self._element(parts.chosen), _trimmed(parts.rest), value)
             return
         value = self._value_for(index, value)
-        if not simple:
+        if parts is None or (isinstance(parts.chosen, Tensor) and parts.chosen.ndim != 1):
             self._set_jointly(index, value)
             return
         tds = self._chosen(parts.chosen)

@@ -12,6 +12,7 @@ from torch import Tensor
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.keys import dotted, key_path, missing_key
 from flambeau.data.tensordict._layout.printing import entry_text, listing_of
+from flambeau.data.tensordict._lazy_stack.members import StackMethods
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._unbatched import UnbatchedTensor
 
@@ -21,7 +22,7 @@ _HOW = (
 )
 
 
-class LazyReading:
+class LazyReading(StackMethods):
     """What a lazy stack shows of its tensordicts."""
 
     def _key_names(self) -> Any:
@@ -232,5 +233,7 @@ def padded(values: list[Tensor], dim: int, fill: Any, side: str) -> Tensor:
     out = values[0].new_full((len(values), *largest), fill)
     for place, value in enumerate(values):
         starts = [(big - small if side == "left" else 0) for big, small in zip(largest, value.shape, strict=True)]
-        out[(place, *[slice(start, start + size) for start, size in zip(starts, value.shape, strict=True)])] = value
+        spans = [slice(start, start + size) for start, size in zip(starts, value.shape, strict=True)]
+        where: tuple[Any, ...] = (place, *spans)
+        out[where] = value
     return out.movedim(0, dim)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from flambeau.data.tensordict._lazy_stack.members import StackMethods
 from flambeau.data.tensordict._methods.pointwise import PointwiseMethods
 from flambeau.data.tensordict._methods.reduction import ReductionMethods
 
 
-class LazyReducing:
+class LazyReducing(StackMethods):
     """sum, mean, max, norm and the like; they raise RuntimeError where entries have different shapes."""
 
 

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._layout import classes
+from flambeau.data.tensordict._lazy_stack.members import StackMethods
 from flambeau.data.tensordict._methods.shape import infer_size
 from flambeau.data.tensordict._methods.split import _part_sizes
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
-class LazyShape:
+class LazyShape(StackMethods):
     """Shape operations that keep tensordicts apart."""
 
     def _below(self, dim: int) -> int:

@@ -7,7 +7,7 @@ A class of tensordicts brings six primitives, all of them on plain strings, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 import torch
@@ -26,10 +26,10 @@ from flambeau.data.tensordict._layout.keys import (
 )
 from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._nestedkey import NestedKey
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
-class AccessMethods:
+class AccessMethods(CollectionMethods):
     """Entries by key and by index."""
 
     # --- reading
@@ -152,7 +152,7 @@ class AccessMethods:
         is_leaf: Callable[[type], bool] | None = None,
         *,
         sort: bool = False,
-    ) -> Iterator[tuple[NestedKey, Any]]:
+    ) -> Iterable[tuple[NestedKey, Any]]:
         """Pairs of key and entry; the arguments are those of `keys`."""
         return walk(self, include_nested, leaves_only, is_leaf, sort)
 
@@ -163,7 +163,7 @@ class AccessMethods:
         is_leaf: Callable[[type], bool] | None = None,
         *,
         sort: bool = False,
-    ) -> Iterator[Any]:
+    ) -> Iterable[Any]:
         """The entries; the arguments are those of `keys`."""
         return (value for _, value in self.items(include_nested, leaves_only, is_leaf, sort=sort))
 
@@ -388,7 +388,7 @@ class AccessMethods:
 
 def index_and_default(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
     """The index and the default of a call of `get_at`."""
-    args = list(args)
-    index = kwargs.pop("index") if "index" in kwargs else kwargs.pop("idx") if "idx" in kwargs else args.pop(0)
-    default = kwargs.pop("default") if "default" in kwargs else args.pop(0) if args else NO_DEFAULT
+    left = list(args)
+    index = kwargs.pop("index") if "index" in kwargs else kwargs.pop("idx") if "idx" in kwargs else left.pop(0)
+    default = kwargs.pop("default") if "default" in kwargs else left.pop(0) if left else NO_DEFAULT
     return index, default

@@ -11,7 +11,7 @@ from torch import Tensor
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.keys import missing_key
 from flambeau.data.tensordict._layout.non_tensor import refit
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
 class ApplyCall(NamedTuple):
@@ -32,7 +32,7 @@ class ApplyCall(NamedTuple):
     is_leaf: Callable[[type], bool] | None = None
 
 
-class ApplyMethods:
+class ApplyMethods(CollectionMethods):
     """`apply` and its relatives."""
 
     def apply(

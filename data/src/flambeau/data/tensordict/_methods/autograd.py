@@ -8,10 +8,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
-class AutogradMethods:
+class AutogradMethods(CollectionMethods):
     """requires_grad, grad, detach, data, backward."""
 
     @property

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.alignment import broadcast_sides, comparable, mismatch, names_of, spread_over
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
-class ComparisonMethods:
+class ComparisonMethods(CollectionMethods):
     """`==`, `<` and the like give a tensordict of bools; `all` and `any` sum them up."""
 
     def _compare(self, other: Any, compare: Callable[[Any, Any], Any]) -> Any:

@@ -10,11 +10,13 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Self
 
+from flambeau.data.tensordict._tensorcollection import CollectionMethods
+
 # Operations that must be undone even when the block raised.
 _ALWAYS = frozenset({"lock_", "unlock_", "to_module"})
 
 
-class ContextMethods:
+class ContextMethods(CollectionMethods):
     """`with` over a tensordict."""
 
     _last_op: tuple[str, Any, Any] | None = None
@@ -58,7 +60,9 @@ _UNDO: dict[str, Callable[[Any, Any, Any], Any]] = {
     "lock_": lambda td, source, was_locked: was_locked or td.unlock_(),
     "unlock_": lambda td, source, was_locked: was_locked and td.lock_(),
     "to_module": lambda td, source, argument: td._swap_back(*argument),
-    "reshape": lambda td, source, argument: source is None or _write_back(td.reshape(source.batch_size), source),
+    "reshape": lambda td, source, argument: (
+        None if source is None else _write_back(td.reshape(source.batch_size), source)
+    ),
     "permute": lambda td, source, argument: _write_back(td.permute(argument), source),
     "flatten_keys": lambda td, source, argument: _write_back(td.unflatten_keys(argument), source),
     "unflatten_keys": lambda td, source, argument: _write_back(td.flatten_keys(argument), source),

@@ -16,11 +16,12 @@ from flambeau.data.tensordict._conversion.mds import to_mds
 from flambeau.data.tensordict._conversion.structures import Size
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._nestedkey import NestedKey
+from flambeau.data.tensordict._tensorcollection import CollectionMethods
 
 # Readers of CSV and JSON are imported where they are used: `_tables`.
 
 
-class ConversionMethods:
+class ConversionMethods(CollectionMethods):
     """Other forms of the same data.
 
     Those that make a tensordict share arguments: `auto_batch_size` finds the longest batch size that all entries have,

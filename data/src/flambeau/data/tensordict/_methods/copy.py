@@ -9,10 +9,10 @@ import torch
 
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.foreach import fusible
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
-class CopyMethods:
+class CopyMethods(CollectionMethods):
     """Copying, and rebuilding from a list of tensors."""
 
     def _collect(self, leaves: list[Any]) -> None:

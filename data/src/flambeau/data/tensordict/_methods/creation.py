@@ -11,10 +11,10 @@ from torch import Tensor
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.non_tensor import resized
 from flambeau.data.tensordict._layout.sizes import as_device
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
-class NewMethods:
+class NewMethods(CollectionMethods):
     """`new_zeros` and its relatives: the sizes given are batch sizes."""
 
     def _new(self, make: Callable[..., Tensor], size: Any, device: Any, empty_lazy: bool, options: Any) -> Any:

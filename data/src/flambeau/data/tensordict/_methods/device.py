@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._layout.sizes import as_device, as_size
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 # name of the method -> dtype
 _CASTS = {
@@ -23,7 +23,7 @@ _CASTS = {
 _QUANTIZED = frozenset({torch.qint32, torch.qint8, torch.quint4x2, torch.quint8})
 
 
-class DeviceMethods:
+class DeviceMethods(CollectionMethods):
     """Moving and casting."""
 
     @property
@@ -74,7 +74,7 @@ class DeviceMethods:
             if non_blocking is None:
                 wait = device.type != "cuda" and any(leaf.is_cuda for leaf in leaves)
                 wait = wait or (device.type == "cuda" and any(leaf.device.type == "cpu" for leaf in leaves))
-        options = {"non_blocking": wait or bool(non_blocking)}
+        options: dict[str, Any] = {"non_blocking": wait or bool(non_blocking)}
         if dtype is not None:
             options["dtype"] = dtype
         if device is not None:

@@ -6,10 +6,12 @@ from typing import Any, Self
 
 import torch
 
+from flambeau.data.tensordict._tensorcollection import CollectionMethods
+
 # torch.distributed takes long to import; `_distributed` is imported where it is used.
 
 
-class DistributedMethods:
+class DistributedMethods(CollectionMethods):
     """Tensordicts between processes, through `torch.distributed`; the process group is initialised by the caller."""
 
     def send(

@@ -11,10 +11,10 @@ from torch import Tensor
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.keys import key_path
 from flambeau.data.tensordict._layout.non_tensor import resized
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
-class FormMethods:
+class FormMethods(CollectionMethods):
     """densify, to_lazystack, to_padded_tensor, as_tensor, attrs."""
 
     def as_tensor(self) -> Self:

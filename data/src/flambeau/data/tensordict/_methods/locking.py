@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +33,7 @@ def lock_blocked(func: F) -> F:
     return guarded  # type: ignore[return-value]
 
 
-class LockMethods:
+class LockMethods(CollectionMethods):
     """Locking and unlocking."""
 
     _is_locked: bool = False

@@ -12,9 +12,10 @@ from typing import Any, Self
 import torch
 
 from flambeau.core.progress import progress
+from flambeau.data.tensordict._tensorcollection import CollectionMethods
 
 
-class MapMethods:
+class MapMethods(CollectionMethods):
     """Work in parallel processes."""
 
     def map(
@@ -80,7 +81,8 @@ class MapMethods:
             return out
         if not results:
             return None
-        return torch.stack(results, where) if sizes is None else torch.cat(results, where)
+        combined: Any = torch.stack(results, where) if sizes is None else torch.cat(results, where)
+        return combined
 
     def map_iter(
         self,

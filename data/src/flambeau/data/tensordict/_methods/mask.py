@@ -10,11 +10,11 @@ from torch import Tensor
 
 from flambeau.data.tensordict._layout.keys import listing
 from flambeau.data.tensordict._layout.non_tensor import choose
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 from flambeau.data.tensordict.functional import pad
 
 
-class MaskMethods:
+class MaskMethods(CollectionMethods):
     """gather, masked_select, masked_fill, where, pad."""
 
     def gather(self, dim: int, index: Tensor, out: Any = None, *, inplace: bool = False) -> Self:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from flambeau.data.tensordict._layout.keys import key_path
 from flambeau.data.tensordict._nestedkey import NestedKey
+from flambeau.data.tensordict._tensorcollection import CollectionMethods
 
 if TYPE_CHECKING:
     from flambeau.data.tensordict.memmap import MemoryMappedTensor
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 # Threads, zip files and records take long to import; `memmap` is imported where it is used.
 
 
-class MemmapMethods:
+class MemmapMethods(CollectionMethods):
     """Tensors in files."""
 
     _saved: Any = None  # a memmap.saved.Saved, of a tensordict whose tensors lie in files or shared memory

@@ -14,12 +14,12 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, is_l
 
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.keys import listing
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 _NO_SIZE = torch.Size(())
 
 
-class ModuleMethods:
+class ModuleMethods(CollectionMethods):
     """`from_module`, `from_modules`, `to_module`."""
 
     @classmethod
@@ -164,7 +164,7 @@ class ModuleMethods:
                 else:
                     before[key] = value._swap(child, inplace, non_blocking, memo)
                 continue
-            places = parameters if key in parameters else buffers if key in buffers else None
+            places: Any = parameters if key in parameters else buffers if key in buffers else None
             if places is None:
                 self._undo(module, before, key)
             old = places[key]
@@ -182,7 +182,8 @@ class ModuleMethods:
         """Put back what was exchanged so far, and raise."""
         for name, value in before.items():
             if isinstance(value, Tensor):
-                (module._parameters if name in module._parameters else module._buffers)[name] = value
+                places: Any = module._parameters if name in module._parameters else module._buffers
+                places[name] = value
             elif isinstance(module._modules.get(name), TensorCollection):
                 module._modules[name] = value
             else:
@@ -235,7 +236,7 @@ class _BatchedUninitializedParameter(UninitializedParameter):
 
     @classmethod
     def of(cls, leaf: Any, count: int) -> Any:
-        kind = cls if isinstance(leaf, nn.Parameter) else _BatchedUninitializedBuffer
+        kind: Any = cls if isinstance(leaf, nn.Parameter) else _BatchedUninitializedBuffer
         options = {"requires_grad": leaf.requires_grad} if kind is cls else {}
         made = kind(device=leaf.device, dtype=leaf.dtype, **options)
         made.batch_size = torch.Size([count])

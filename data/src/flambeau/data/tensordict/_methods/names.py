@@ -8,7 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
 def name_list(names: Sequence[str | None], ndim: int) -> list[str | None] | None:
@@ -31,7 +31,8 @@ def name_list(names: Sequence[str | None], ndim: int) -> list[str | None] | None
 def indexed_names(names: list[str | None], index: Any) -> list[str | None] | None:
     """The names that a normal index leaves."""
     parts = index if type(index) is tuple else (index,)
-    left, position, advanced = [], 0, False
+    left: list[str | None] = []
+    position, advanced = 0, False
     for part in parts:
         if part is None or type(part) is bool:
             left.append(None)
@@ -52,7 +53,7 @@ def indexed_names(names: list[str | None], index: Any) -> list[str | None] | Non
     return left if any(name is not None for name in left) else None
 
 
-class NamesMethods:
+class NamesMethods(CollectionMethods):
     """Names of batch dimensions, as `torch.Tensor` has them."""
 
     @property
@@ -116,8 +117,8 @@ class NamesMethods:
         if names and rename_map:
             raise ValueError("give all names in order, or a map of old to new names, not both.")
         if names:
-            names = names[0] if len(names) == 1 and (names[0] is None or isinstance(names[0], (list, tuple))) else names
-            self.names = names
+            whole = len(names) == 1 and (names[0] is None or isinstance(names[0], (list, tuple)))
+            self.names = names[0] if whole else names
             return self
         new = self.names
         for old, name in rename_map.items():

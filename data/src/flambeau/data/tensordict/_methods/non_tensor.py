@@ -8,10 +8,10 @@ from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.keys import key_path, missing_key
 from flambeau.data.tensordict._nestedkey import NestedKey
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
-class NonTensorMethods:
+class NonTensorMethods(CollectionMethods):
     """Entries that are no tensors."""
 
     def set_non_tensor(self, key: NestedKey, value: Any) -> Self:

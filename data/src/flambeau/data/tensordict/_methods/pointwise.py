@@ -14,7 +14,7 @@ from torch import Tensor
 
 from flambeau.data.tensordict._layout.alignment import aligned_leaves, broadcast_sides, with_default
 from flambeau.data.tensordict._layout.foreach import fusible
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 _UNARY = (
     "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma",
@@ -51,7 +51,7 @@ def run(name: str, leaves: list[Tensor], *others: Any, **kwargs: Any) -> list[Te
     ]
 
 
-class PointwiseMethods:
+class PointwiseMethods(CollectionMethods):
     """Arithmetic. Non-tensor data take no part and stay."""
 
     def _pointwise(self, leaves: list[Tensor]) -> Any:

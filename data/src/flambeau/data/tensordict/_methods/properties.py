@@ -9,10 +9,10 @@ import torch
 
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.printing import describe, entry_text, listing_of
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
-class PropertyMethods:
+class PropertyMethods(CollectionMethods):
     """What a tensordict says about itself."""
 
     @property
@@ -156,7 +156,7 @@ def _bytes(leaf: torch.Tensor) -> int:
     if leaf.is_nested and leaf.layout is torch.strided:
         return sum(_bytes(part) for part in leaf.unbind(0))
     if leaf.is_nested:
-        return _bytes(leaf.values()) + _bytes(leaf.offsets())
+        return _bytes(leaf.values()) + _bytes(leaf.offsets())  # type: ignore[attr-defined]  # of jagged tensors
     return leaf.numel() * leaf.element_size()
 
 

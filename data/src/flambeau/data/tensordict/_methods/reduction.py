@@ -15,10 +15,11 @@ from torch import Tensor
 
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._methods.pointwise import rekeyed
+from flambeau.data.tensordict._tensorcollection import CollectionMethods
 from flambeau.data.tensordict._unbatched import batched
 
 
-class ReductionMethods:
+class ReductionMethods(CollectionMethods):
     """Reductions. Non-tensor data take no part and stay."""
 
     def _reduce(

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._methods.locking import LOCKED
+from flambeau.data.tensordict._tensorcollection import CollectionMethods
 from flambeau.data.tensordict._unbatched import UnbatchedTensor
 
 Names = list[str | None] | None
 
 
-class ShapeMethods:
+class ShapeMethods(CollectionMethods):
     """Reshaping, reordering and repeating batch dimensions."""
 
     def _each(self, function: Callable[[Any], Any], batch_size: torch.Size, names: Names = None) -> Any:

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._layout import classes
+from flambeau.data.tensordict._tensorcollection import CollectionMethods
 from flambeau.data.tensordict._unbatched import UnbatchedTensor
 
 
-class SplitMethods:
+class SplitMethods(CollectionMethods):
     """unbind, split, chunk, tensor_split; stack and cat."""
 
     def unbind(self, dim: int = 0) -> tuple[Self, ...]:

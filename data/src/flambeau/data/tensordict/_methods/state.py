@@ -16,11 +16,12 @@ from torch import Tensor
 
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.keys import listing
+from flambeau.data.tensordict._tensorcollection import CollectionMethods
 
 _OLD_NOTES = {"__batch_size": "batch_size", "__device": "device"}
 
 
-class StateMethods:
+class StateMethods(CollectionMethods):
     """`state_dict` and `load_state_dict`."""
 
     def state_dict(
@@ -81,7 +82,7 @@ class StateMethods:
             elif target is not None or not strict:
                 self._set_path(target or (tuple(name.split(".")) if from_flatten else path), value)
         for path, said in notes.items():
-            level = self._get_path(path) if path else self
+            level: Any = self._get_path(path) if path else self
             size = said.get("batch_size")
             if "_is_non_tensor" in said.get("_non_tensor", ()):
                 value = classes.NonTensorData(said["_non_tensor"]["data"], batch_size=size)
@@ -98,14 +99,14 @@ def note(state_dict: Any, prefix: str, level: Any) -> None:
     if not isinstance(state_dict, OrderedDict):  # a plain dict takes no attributes
         return
     if not hasattr(state_dict, "_metadata"):
-        state_dict._metadata = OrderedDict()
+        state_dict._metadata = OrderedDict()  # type: ignore[attr-defined]  # as modules do
     said: dict[str, Any] = {"batch_size": level.batch_size, "device": level.device}
     if type(level).__name__ in ("NonTensorData", "MetaData"):
         said |= {
             "_type": type(level).__name__,
             "_non_tensor": {"data": level.data, "_is_non_tensor": True, "_metadata": None},
         }
-    state_dict._metadata[prefix[:-1]] = said
+    state_dict._metadata[prefix[:-1]] = said  # type: ignore[attr-defined]
 
 
 def _tensor_paths(td: Any, prefix: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

@@ -12,10 +12,10 @@ from flambeau.data.tensordict._layout.keys import key_path, missing_key
 from flambeau.data.tensordict._layout.sizes import as_device, as_size
 from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._nestedkey import NestedKey
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
-class StructureMethods:
+class StructureMethods(CollectionMethods):
     """Choosing and rearranging keys."""
 
     def empty(
@@ -107,11 +107,11 @@ class StructureMethods:
                 below.append(path[1:])
         kept = {}
         for key, value in self._items():
-            below = dropped.get(key, ())
-            if below is None:
+            apart = dropped.get(key, [])
+            if apart is None:
                 continue
-            nested = below and isinstance(value, TensorCollection) and not value._is_non_tensor
-            kept[key] = value.exclude(*below, inplace=inplace) if nested else value
+            nested = apart and isinstance(value, TensorCollection) and not value._is_non_tensor
+            kept[key] = value.exclude(*apart, inplace=inplace) if nested else value
         return self._with_entries(kept, inplace)
 
     def _with_entries(self, kept: dict[str, Any], inplace: bool) -> Any:

@@ -11,10 +11,10 @@ from flambeau.data.tensordict._layout.index import normal_index
 from flambeau.data.tensordict._layout.keys import key_path, missing_key
 from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._nestedkey import NestedKey
-from flambeau.data.tensordict._tensorcollection import TensorCollection
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
-class UpdateMethods:
+class UpdateMethods(CollectionMethods):
     """`update` and its relatives."""
 
     def update(
@@ -47,9 +47,16 @@ class UpdateMethods:
             RuntimeError: locked, or a shape does not fit.
         """
         if kwargs and input_dict_or_td is not None:
-            chosen = {"keys_to_update": keys_to_update, "is_leaf": is_leaf, "update_batch_size": update_batch_size}
-            how = {"clone": clone, "inplace": inplace, "non_blocking": non_blocking, "ignore_lock": ignore_lock}
-            self.update(input_dict_or_td, **how, **chosen)
+            self.update(
+                input_dict_or_td,
+                clone=clone,
+                inplace=inplace,
+                non_blocking=non_blocking,
+                keys_to_update=keys_to_update,
+                is_leaf=is_leaf,
+                update_batch_size=update_batch_size,
+                ignore_lock=ignore_lock,
+            )
             input_dict_or_td = None
         source = kwargs if input_dict_or_td is None else input_dict_or_td
         if source is self:
@@ -167,6 +174,7 @@ class UpdateMethods:
 
 def _entries(source: Any, keys_to_update: Sequence[NestedKey] | None) -> list[tuple[tuple[str, ...], Any]]:
     """Pairs of flat path and value; with a choice of keys, those and what lies below them."""
+    pairs: list[tuple[tuple[str, ...], Any]]
     if isinstance(source, TensorCollection):
         pairs = [((key,), value) for key, value in source._items()]
     elif isinstance(source, Mapping):

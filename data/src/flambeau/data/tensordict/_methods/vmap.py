@@ -8,9 +8,10 @@ import torch
 
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.vmap import add_dim, remove_dim
+from flambeau.data.tensordict._tensorcollection import CollectionMethods
 
 
-class VmapMethods:
+class VmapMethods(CollectionMethods):
     """Taking a batch dimension out of sight, and bringing it back."""
 
     def _add_batch_dim(self, *, in_dim: int, vmap_level: int) -> Any:

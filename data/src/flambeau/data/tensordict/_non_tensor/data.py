@@ -43,6 +43,11 @@ class NonTensorDataBase(TensorClass):
     _field_names: ClassVar[tuple[str, ...]] = ("data",)
     _combine_rank: ClassVar[int] = 20
     _is_locked = False
+    _value: Any
+    _metadata: dict[str, Any] | None
+    _size: torch.Size
+    _where: torch.device | None
+    _dim_names: list[str | None] | None
     _saved: Any = None  # a memmap.saved.Saved, where the value is saved in a folder that follows its changes
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -133,7 +138,9 @@ class NonTensorDataBase(TensorClass):
             value = [value] * size
         return value
 
-    def to_dict(self, *, retain_none: bool = True, convert_tensors: Any = False, tolist_first: bool = False) -> Any:
+    def to_dict(  # type: ignore[override]  # upstream's arguments
+        self, *, retain_none: bool = True, convert_tensors: Any = False, tolist_first: bool = False
+    ) -> Any:
         """The value."""
         return self._value
 
@@ -174,7 +181,7 @@ class NonTensorDataBase(TensorClass):
         return self._size
 
     @batch_size.setter
-    def batch_size(self, size: Sequence[int]) -> None:
+    def batch_size(self, size: Any) -> None:
         self.__dict__["_size"] = torch.Size(size)
 
     @property
@@ -182,7 +189,7 @@ class NonTensorDataBase(TensorClass):
         """The batch size."""
         return self._size
 
-    @property
+    @property  # type: ignore[misc]  # nothing is moved
     def device(self) -> torch.device | None:
         """What the tensordict around has."""
         return self._where
@@ -419,7 +426,8 @@ class MetaData(NonTensorDataBase):
         known = _META_DATA_OF.get((cls, item))
         if known is None:
             name = f"{cls.__name__}[{getattr(item, '__name__', item)}]"
-            known = type(cls)(name, (cls,), {"__module__": cls.__module__})
+            make: Any = type(cls)
+            known = make(name, (cls,), {"__module__": cls.__module__})
             _META_DATA_OF[cls, item] = known
         return known
 

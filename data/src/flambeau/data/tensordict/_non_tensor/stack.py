@@ -51,6 +51,8 @@ class NonTensorStack(TensorClass):
     _combine_rank: ClassVar[int] = 30
     _saved: Any = None  # a memmap.saved.Saved, where the values are saved in a folder that follows their changes
     _owner: Any = None  # lazy stack and key of the entry that these values were put together for
+    _values: list[Any]
+    _dim: int
     _tensordict: Any
 
     def __init__(self, *args: Any, stack_dim: int = 0, **kwargs: Any) -> None:
@@ -58,7 +60,8 @@ class NonTensorStack(TensorClass):
             args = tuple(args[0])
         wrappers = [item if getattr(item, "_is_non_tensor", False) else NonTensorData(item) for item in args]
         if not wrappers:
-            values, inner = [], _positions_td(torch.zeros(0, dtype=torch.int64))
+            values: list[Any] = []
+            inner = _positions_td(torch.zeros(0, dtype=torch.int64))
         else:
             values, inner = _combined(torch.stack, wrappers, stack_dim)
         own = self.__dict__
@@ -159,7 +162,7 @@ class NonTensorStack(TensorClass):
     def _unwrap(self) -> Any:
         return self.tolist(as_linked_list=True)
 
-    def to_dict(
+    def to_dict(  # type: ignore[override]  # upstream's arguments
         self,
         *,
         retain_none: bool = True,
@@ -448,7 +451,7 @@ _leave_arithmetic_out()
 add_order(NonTensorStack)
 
 
-class LinkedList(list):
+class LinkedList(list[Any]):
     """The values of a `NonTensorStack` as a list; assigning to an item writes to the stack.
 
     Args:

@@ -30,7 +30,7 @@ class Group(Protocol):
     def make_group(self, name: str) -> Group:
         """A new group."""
 
-    def make_array(self, name: str, data: np.ndarray, attributes: dict[str, Any], options: dict[str, Any]) -> None:
+    def make_array(self, name: str, data: Any, attributes: dict[str, Any], options: dict[str, Any]) -> None:
         """A new array, or text where the array is 0-dimensional and of text."""
 
     def remove(self, name: str) -> None:

@@ -7,7 +7,7 @@ In-place operations (`add_`, `zero_`, ...) are done on a copy in memory, which i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor
@@ -89,6 +89,15 @@ class StoredTensorDict(TensorDictBase):
     _batch_size: torch.Size
     _device: torch.device | None = None
     _names: list[str | None] | None = None
+
+    if TYPE_CHECKING:
+
+        def _kind(self, key: str) -> Any: ...  # a class or None
+        def _child(self, key: str) -> Any: ...
+        def _read(self, key: str, index: Any) -> Any: ...
+        def _write(self, key: str, value: Any, index: Any) -> None: ...
+        def _make_group(self, key: str) -> Any: ...
+        def _remove(self, key: str) -> None: ...
 
     # --- what the families of methods are written on
 
@@ -319,7 +328,9 @@ class StoredTensorDict(TensorDictBase):
 
     # --- what memory cannot do for what lies elsewhere
 
-    def memmap_(self, prefix: Any = None, copy_existing: bool = False, num_threads: int = 0) -> Any:
+    def memmap_(  # type: ignore[override]  # it only says what to do instead
+        self, prefix: Any = None, copy_existing: bool = False, num_threads: int = 0
+    ) -> Any:
         """Not possible: entries stay where they are. `memmap` makes a memory-mapped copy."""
         raise RuntimeError(f"a {type(self).__name__} cannot be memory-mapped in place; use memmap(prefix) for a copy.")
 

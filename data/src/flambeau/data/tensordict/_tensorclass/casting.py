@@ -36,11 +36,12 @@ def cast_to_annotation(value: Any, kind: Any, batch_size: torch.Size, device: to
     if issubclass(kind, np.ndarray):
         return _bare(np.asarray(value), batch_size, device)  # the class called with a number makes an array of garbage
     if not isinstance(value, kind):
-        value = kind(value.item() if isinstance(value, Tensor) and value.numel() == 1 else value)
+        make: Any = kind
+        value = make(value.item() if isinstance(value, Tensor) and value.numel() == 1 else value)
     return _bare(value, batch_size, device)
 
 
-def _collection(value: Any, kind: type, batch_size: torch.Size, device: torch.device | None) -> Any:
+def _collection(value: Any, kind: Any, batch_size: torch.Size, device: torch.device | None) -> Any:
     if isinstance(value, kind):
         return value
     if is_non_tensor(kind):
@@ -48,9 +49,9 @@ def _collection(value: Any, kind: type, batch_size: torch.Size, device: torch.de
     if dataclasses.is_dataclass(value) and not isinstance(value, TensorCollection):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if is_tensorclass(kind) and isinstance(value, dict):
-        return kind(**value, batch_size=batch_size, device=device)  # type: ignore[call-arg]
+        return kind(**value, batch_size=batch_size, device=device)
     inner = classes.TensorDict(value, batch_size=batch_size, device=device) if isinstance(value, dict) else value
-    return kind.from_tensordict(inner) if is_tensorclass(kind) else inner  # type: ignore[attr-defined]
+    return kind.from_tensordict(inner) if is_tensorclass(kind) else inner
 
 
 _KEPT = (numbers.Number, np.generic, np.ndarray, dict, tuple)

@@ -146,11 +146,8 @@ def from_dataclass(
     return made
 
 
-def _class_of(source: type, options: dict[str, bool]) -> type:
-    fields = [
-        (field.name, field.type, field)
-        for field in dataclasses.fields(source)  # type: ignore[arg-type]
-    ]
+def _class_of(source: Any, options: dict[str, bool]) -> type:
+    fields = [(field.name, field.type, field) for field in dataclasses.fields(source)]
     namespace: dict[str, Any] = {"__annotations__": {name: kind for name, kind, _ in fields}}
     for name, _, field in fields:
         if field.default is not dataclasses.MISSING:

@@ -133,20 +133,21 @@ def check_tensor_only(cls: Any) -> None:
             raise TypeError(f"{cls.__name__} is tensor_only, but field {name!r} is annotated {kind!r}.")
 
 
-def _signature(cls: type) -> inspect.Signature:
+def _signature(cls: Any) -> inspect.Signature:
     parameters = []
     keyword_only = False
+    field: dataclasses.Field[Any]
     for field in dataclasses.fields(cls):
         default: Any = inspect.Parameter.empty
         if field.default is not dataclasses.MISSING:
             default = field.default
         elif field.default_factory is not dataclasses.MISSING:
             default = None
-        keyword_only = keyword_only or field.kw_only
+        keyword_only = keyword_only or bool(field.kw_only)
         kind = inspect.Parameter.KEYWORD_ONLY if keyword_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
         parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
     for name in _ARGUMENTS[:3]:
-        if name in cls._field_names:  # type: ignore[attr-defined]
+        if name in cls._field_names:
             continue
         parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None))
     return inspect.Signature(parameters)

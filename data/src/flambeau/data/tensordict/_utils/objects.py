@@ -13,7 +13,7 @@ from torch._C._functorch import is_batchedtensor as is_batchedtensor
 T = TypeVar("T", bound="Any")
 
 
-class KeyDependentDefaultDict(collections.defaultdict):
+class KeyDependentDefaultDict(collections.defaultdict[Any, Any]):
     """A dict that makes the value of a missing key by calling a function with the key."""
 
     def __init__(self, fun: Callable[[Any], Any]) -> None:

@@ -56,13 +56,13 @@ class _VmappedStack(TensorDictBase):
             td._del_str(key)
 
     def _index(self, index: Any) -> Any:
-        return self._each(lambda td: td[index])
+        return self._each_of(lambda td: td[index])
 
-    def _each(self, function: Any) -> _VmappedStack:
+    def _each_of(self, function: Any) -> _VmappedStack:
         """A function of each tensordict, where it does not matter that their entries are mapped over."""
         return _VmappedStack([function(td) for td in self.tensordicts], self._level)
 
-    @property
+    @property  # type: ignore[misc]  # that of the tensordicts, which are not asked to change it
     def batch_size(self) -> torch.Size:
         """The batch size of the tensordicts, -1 where they differ."""
         sizes = [td.batch_size for td in self.tensordicts]
@@ -76,25 +76,25 @@ class _VmappedStack(TensorDictBase):
     def _names_or_none(self) -> Any:
         return self.tensordicts[0]._names_or_none()
 
-    @property
+    @property  # type: ignore[misc]  # that of the tensordicts, too
     def is_locked(self) -> bool:
         """Whether the tensordicts are locked."""
         return self.tensordicts[0].is_locked
 
     def clone(self, recurse: bool = True, **kwargs: Any) -> Any:
         """A copy; see `TensorDictBase.clone`."""
-        return self._each(lambda td: td.clone(recurse, **kwargs))
+        return self._each_of(lambda td: td.clone(recurse, **kwargs))
 
     @classmethod
     def _stack_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
-        return cls._combined(torch.stack, tds, dim, out)
+        return cls._combination(torch.stack, tds, dim, out)
 
     @classmethod
     def _cat_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
-        return cls._combined(torch.cat, tds, dim, out)
+        return cls._combination(torch.cat, tds, dim, out)
 
     @classmethod
-    def _combined(cls, combine: Any, tds: list[Any], dim: int, out: Any) -> Any:
+    def _combination(cls, combine: Any, tds: list[Any], dim: int, out: Any) -> Any:
         """Position by position where all are mapped over alike, otherwise of what each shows."""
         first = tds[0]
         if out is None and all(isinstance(td, cls) and td._level == first._level for td in tds):
@@ -116,7 +116,7 @@ def _define(name: str) -> None:
     original = getattr(TensorDictBase, name)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return self._each(lambda td: getattr(td, name)(*args, **kwargs))
+        return self._each_of(lambda td: getattr(td, name)(*args, **kwargs))
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"_VmappedStack.{name}", original.__doc__
     setattr(_VmappedStack, name, method)

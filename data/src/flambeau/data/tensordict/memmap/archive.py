@@ -143,8 +143,9 @@ class ArchiveSource:
         except zipfile.BadZipFile as error:
             raise LayoutError(f"{path} is no archive ({error}); restore it, or save the TensorDict again.") from error
         nbytes = Path(path).stat().st_size
-        self.storage = torch.UntypedStorage.from_file(path, mode == "r+", nbytes)
-        self.memory = torch.empty(0, dtype=torch.uint8).set_(self.storage)
+        storage: Any = torch.UntypedStorage.from_file(path, mode == "r+", nbytes)
+        self.storage = storage
+        self.memory = torch.empty(0, dtype=torch.uint8).set_(storage)
 
     def has(self, path: str) -> bool:
         """Whether there is such an entry."""
@@ -184,7 +185,7 @@ class ArchiveSource:
         if info.compress_type == zipfile.ZIP_STORED:
             start = data_offset(self.memory, info, self.name)
             if start % dtype.itemsize == 0:
-                return torch.empty(0, dtype=dtype).set_(self.storage, start // dtype.itemsize, shape)
+                return torch.empty(0, dtype=dtype).set_(self.storage, start // dtype.itemsize, shape)  # type: ignore[call-overload]  # torch lacks it
             if self.mode != "r+":
                 return self.memory[start : start + nbytes].clone().view(dtype).view(shape)
         if self.mode == "r+":
@@ -348,5 +349,6 @@ def refresh_archive_checksums(archive_path: str | Path) -> Path:
 def _crc(data: Tensor) -> bytes:
     value = 0
     for start in range(0, len(data), CHUNK_BYTES):
-        value = zlib.crc32(data[start : start + CHUNK_BYTES].numpy(), value)
+        piece: Any = data[start : start + CHUNK_BYTES].numpy()
+        value = zlib.crc32(piece, value)
     return struct.pack("<L", value)

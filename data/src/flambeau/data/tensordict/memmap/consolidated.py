@@ -227,7 +227,7 @@ def _leaves(value: Any) -> Iterator[Tensor]:
                 yield from _leaves(item)
 
 
-def _plain_parts(tensor: Tensor) -> list[Tensor]:
+def _plain_parts(tensor: Any) -> list[Tensor]:
     if not tensor.is_nested:
         return [tensor]
     if tensor.layout is torch.jagged:
@@ -411,13 +411,14 @@ class _Maker:
     def collection(self, structure: Structure) -> Any:
         """The collection that a structure describes."""
         try:
-            return {
+            makers: dict[str, Any] = {
                 "TensorDict": self._tensordict,
                 "TensorClass": self._tensorclass,
                 "LazyStackedTensorDict": self._lazy_stack,
                 "NonTensorStack": self._stack,
                 "NonTensorData": lambda one: self._value(one.plain["non_tensors"]["data"]),
-            }[structure.plain["cls"]](structure)
+            }
+            return makers[structure.plain["cls"]](structure)
         except (KeyError, TypeError) as error:
             if isinstance(error, LayoutError):
                 raise
@@ -477,7 +478,7 @@ class _Maker:
         cls = classes.NonTensorData
         if len(entry) > 3:
             data = pickles.loads(bytes.fromhex(data), where=self.where, allow_pickle=self.allow_pickle)
-            cls = classes.MetaData if entry[3] == "MetaData" else classes.NonTensorData  # type: ignore[assignment]
+            cls = classes.MetaData if entry[3] == "MetaData" else classes.NonTensorData
         return cls(data, batch_size=torch.Size(size), device=device)
 
     def _tensorclass(self, structure: Structure) -> Any:
@@ -538,7 +539,9 @@ def _from_file(path: str, into: Any, allow_pickle: bool | None = None) -> Any:
     except ValueError as error:
         raise LayoutError(f"{path} is damaged ({error}); restore it, or consolidate again.") from error
     end = size - _TAIL.size - length
-    storage = torch.UntypedStorage.from_file(path, os.access(path, os.W_OK), end) if end else torch.UntypedStorage(0)
+    storage: Any = (
+        torch.UntypedStorage.from_file(path, os.access(path, os.W_OK), end) if end else torch.UntypedStorage(0)
+    )
     memory = torch.empty(0, dtype=torch.uint8).set_(storage)
     made = _Maker(memory, path, allow_pickle).collection(structure)
     if into is not None:

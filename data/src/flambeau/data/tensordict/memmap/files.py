@@ -10,7 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
@@ -119,7 +119,8 @@ def map_file(path: str, nbytes: int, mode: Mode) -> tuple[torch.UntypedStorage, 
     readonly = mode == "r" or (mode == "r+" and not shared)
     if nbytes == 0:
         return torch.UntypedStorage(0), readonly
-    return torch.UntypedStorage.from_file(path, shared, nbytes), readonly
+    storage: Any = torch.UntypedStorage.from_file(path, shared, nbytes)
+    return storage, readonly
 
 
 def _writable(path: str, status: os.stat_result) -> bool:

@@ -200,7 +200,8 @@ class Reader:
         tensor = self.source.tensor(path, dtype, torch.Size([nested.numel(sizes)]), sizes)
         if not jagged:
             return tensor
-        flat = tensor._nested.flat if isinstance(tensor, MemoryMappedTensor) else tensor.values()
+        parts = tensor._nested if isinstance(tensor, MemoryMappedTensor) else None
+        flat = tensor.values() if parts is None else parts.flat
         return nested.to_jagged(flat, sizes)
 
     def _lazy_stack(self, folder: str, meta: dict[str, Any], where: str) -> Any:

@@ -50,7 +50,7 @@ def put_together(flat: Tensor, sizes: Tensor) -> Tensor:
     for column in range(sizes.shape[1] - 2, -1, -1):
         strides[:, column] = strides[:, column + 1] * sizes[:, column + 1]
     lengths = sizes.prod(-1)
-    offsets = lengths.cumsum(0) - lengths + flat.storage_offset()  # they are counted from the storage's beginning
+    offsets: Any = lengths.cumsum(0) - lengths + flat.storage_offset()  # they are counted from the storage's beginning
     return torch._nested_view_from_buffer(flat, sizes, strides, offsets)
 
 
@@ -73,7 +73,7 @@ def from_memory(
     readonly: bool = False,
 ) -> Any:
     """A nested memory-mapped tensor over mapped memory."""
-    flat = torch.empty(0, dtype=dtype).set_(storage, 0, (numel(sizes),))
+    flat = torch.empty(0, dtype=dtype).set_(storage, 0, (numel(sizes),))  # type: ignore[call-overload]  # torch lacks this form
     made: Any = put_together(flat, sizes).as_subclass(cls)
     made._filename, made._handler, made._readonly, made._nested = filename, handler, readonly, Jagged(flat, sizes)
     return made

@@ -6,6 +6,7 @@ thread holds more than one descriptor or one chunk's copy.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -91,13 +92,13 @@ def _tasks(leaves: Sequence[Leaf], fsync: bool) -> Iterable[tuple[int, Callable[
             for offset, piece in pieces:
                 yield (
                     piece.nbytes,
-                    lambda leaf=leaf, offset=offset, piece=piece: _write_piece(leaf, offset, piece, fsync),
+                    functools.partial(_write_piece, leaf, offset, piece, fsync),
                 )
             continue
         bundle.append(leaf)
         size += leaf.nbytes
         if size >= _BUNDLE_BYTES or len(bundle) == 64:
-            yield size, lambda bundle=bundle: _write_bundle(bundle, fsync)
+            yield size, functools.partial(_write_bundle, bundle, fsync)
             bundle, size = [], 0
     if bundle:
         yield size, lambda: _write_bundle(bundle, fsync)
@@ -170,7 +171,8 @@ def raw_bytes(tensor: Tensor) -> memoryview:
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
     if type(plain) is not Tensor:
         plain = plain.as_subclass(Tensor)
-    return memoryview(plain.reshape(-1).view(torch.uint8).numpy())
+    raw: Any = plain.reshape(-1).view(torch.uint8).numpy()
+    return memoryview(raw)
 
 
 def pwrite_all(descriptor: int, data: memoryview, offset: int) -> None:

@@ -160,7 +160,8 @@ def _share(value: Any, options: SaveOptions, inplace: bool) -> Any:
         offset = offsets.get(path, 0) // dtype.itemsize
         if sizes is None:
             return MemoryMappedTensor._over(handle.storage, dtype, shape, offset=offset, handler=handle)
-        flat = torch.empty(0, dtype=dtype).set_(handle.storage, offset, (nested.numel(sizes),))
+        count = nested.numel(sizes)
+        flat = torch.empty(0, dtype=dtype).set_(handle.storage, offset, (count,))  # type: ignore[call-overload]  # torch lacks this form
         return nested.put_together(flat, sizes)
 
     return mark(attach(value, "", True, opened, inplace=inplace), None).lock_()

@@ -30,6 +30,7 @@ class SharedHandle:
     def __init__(self, nbytes: int) -> None:
         self.nbytes = nbytes
         self._storage: torch.UntypedStorage | None = None
+        self._finalizer: weakref.finalize[..., Any]
         if hasattr(os, "memfd_create"):
             self.descriptor, self.path = os.memfd_create("tensordict", os.MFD_CLOEXEC), None
             self._finalizer = weakref.finalize(self, os.close, self.descriptor)
@@ -45,7 +46,9 @@ class SharedHandle:
         """The memory, mapped."""
         if self._storage is None:
             path = self.path or f"/proc/self/fd/{self.descriptor}"
-            self._storage = torch.UntypedStorage.from_file(path, True, self.nbytes)
+            storage: Any = torch.UntypedStorage.from_file(path, True, self.nbytes)
+            self._storage = storage
+            return storage
         return self._storage
 
     def __reduce__(self) -> Any:

@@ -119,7 +119,8 @@ class MemoryMappedTensor(Tensor):
         if path is not None and not existsok and Path(path).exists():
             raise RuntimeError(f"{path} exists; pass existsok=True to replace it, or choose another name.")
         if input.is_nested:
-            return nested.from_nested(cls, input, path, sizes=shape, copy_data=copy_data)
+            sizes: Any = shape
+            return nested.from_nested(cls, input, path, sizes=sizes, copy_data=copy_data)
         data = input.detach()
         size = torch.Size(data.shape if shape is None else shape)
         nbytes = size.numel() * data.element_size()
@@ -161,7 +162,7 @@ class MemoryMappedTensor(Tensor):
         path = _absolute(filename)
         if isinstance(shape, Tensor):
             return nested.from_file(cls, path, dtype, shape, mode)
-        made = cls._mapped(path, dtype, torch.Size(shape), mode)
+        made: Any = cls._mapped(path, dtype, torch.Size(shape), mode)
         return made if index is None else made[index]
 
     @classmethod
@@ -171,7 +172,7 @@ class MemoryMappedTensor(Tensor):
         """Map shared memory by its handle, as another process got it."""
         if isinstance(shape, Tensor):
             return nested.from_memory(cls, handler.storage, dtype, shape, handler=handler)
-        made = cls._over(handler.storage, dtype, torch.Size(shape), handler=handler)
+        made: Any = cls._over(handler.storage, dtype, torch.Size(shape), handler=handler)
         return made if index is None else made[index]
 
     @classmethod
@@ -179,7 +180,7 @@ class MemoryMappedTensor(Tensor):
         cls,
         storage: torch.UntypedStorage,
         *,
-        shape: torch.Size | None = None,
+        shape: Sequence[int] | Tensor | None = None,
         dtype: torch.dtype | None = None,
         device: torch.device | None = None,
         index: Any = None,
@@ -207,14 +208,13 @@ class MemoryMappedTensor(Tensor):
         path = None if filename is None else _absolute(filename)
         if isinstance(shape, Tensor):
             return nested.from_memory(cls, storage, dtype, shape, filename=path, handler=handler)
-        if shape is None:
-            shape = torch.Size([storage.nbytes() // dtype.itemsize])
-        if shape.numel() * dtype.itemsize > storage.nbytes():
+        size = torch.Size([storage.nbytes() // dtype.itemsize] if shape is None else shape)
+        if size.numel() * dtype.itemsize > storage.nbytes():
             raise RuntimeError(
-                f"the storage has {storage.nbytes():,} bytes; shape {tuple(shape)} of {dtype} needs "
-                f"{shape.numel() * dtype.itemsize:,}."
+                f"the storage has {storage.nbytes():,} bytes; shape {tuple(size)} of {dtype} needs "
+                f"{size.numel() * dtype.itemsize:,}."
             )
-        made = cls._over(storage, dtype, torch.Size(shape), filename=path, handler=handler)
+        made: Any = cls._over(storage, dtype, size, filename=path, handler=handler)
         return made if index is None else made[index]
 
     @classmethod
@@ -366,7 +366,7 @@ class MemoryMappedTensor(Tensor):
         readonly: bool = False,
     ) -> Self:
         """A tensor at an offset, in elements, of mapped memory."""
-        plain = torch.empty(0, dtype=dtype).set_(storage, offset, shape)
+        plain = torch.empty(0, dtype=dtype).set_(storage, offset, shape)  # type: ignore[call-overload]  # torch lacks it
         made: Any = plain.as_subclass(MemoryMappedTensor._read_only_class if readonly else cls)
         made._filename, made._handler, made._readonly, made._nested = filename, handler, readonly, None
         return made
@@ -409,7 +409,7 @@ class MemoryMappedTensor(Tensor):
     def split(self, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
         """Views of this memory, cut along a dimension."""
         with DisableTorchFunctionSubclass():
-            return tuple(self._like(part) for part in super().split(split_size, dim))
+            return tuple(self._like(part) for part in super().split(split_size, dim))  # type: ignore[no-untyped-call]  # torch's
 
     def chunk(self, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         """Views of this memory, cut along a dimension into a number of parts."""
@@ -427,9 +427,9 @@ class MemoryMappedTensor(Tensor):
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         return self.clone()
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]  # torch's has no types
         with DisableTorchFunctionSubclass():
-            text = super().__repr__(tensor_contents=tensor_contents)
+            text = super().__repr__(tensor_contents=tensor_contents)  # type: ignore[no-untyped-call, call-arg]  # torch's
         return text if text.startswith("MemoryMappedTensor(") else f"MemoryMappedTensor({text})"
 
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from flambeau.data.tensordict._layout.keys import unravel_key
+from flambeau.data.tensordict._layout.keys import _unravel_key_to_tuple
 from flambeau.data.tensordict._tensorcollection import is_tensor_collection
 from flambeau.data.tensordict.functional import make_tensordict
 
@@ -95,7 +95,7 @@ class dispatch:
         """A tensordict of what was given, and the arguments left over; takes the names it knows out of `kwargs`."""
         keys = self.get_source(func, owner)
         values: dict[Any, Any] = dict(zip(keys, args, strict=False))
-        names = [key if isinstance(key, str) else self.separator.join(unravel_key(key)) for key in keys]
+        names = [key if isinstance(key, str) else self.separator.join(_unravel_key_to_tuple(key)) for key in keys]
         if len(set(names)) != len(names):
             raise RuntimeError(
                 f"the keys {keys} have no distinct names when joined by {self.separator!r}: {names}; call with a "

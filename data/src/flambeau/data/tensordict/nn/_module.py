@@ -174,7 +174,7 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
         self.td_module = td_module
         self.in_keys = td_module.in_keys
 
-    @property
+    @property  # type: ignore[misc]
     def out_keys(self) -> list[Any]:
         """Those of the module inside, or what was selected here."""
         selection = self.__dict__.get("_selection")

@@ -99,7 +99,7 @@ class ProbabilisticTensorDictSequential(TensorDictSequential):
     @property
     def default_interaction_type(self) -> InteractionType:
         """Of the last probabilistic module."""
-        return self._last().default_interaction_type  # type: ignore[no-any-return]
+        return self._last().default_interaction_type
 
     @property
     def num_samples(self) -> tuple[int, ...]:

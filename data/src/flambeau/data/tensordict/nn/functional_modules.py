@@ -57,7 +57,8 @@ def repopulate_module(model: nn.Module, tensordict: Any) -> nn.Module:
         else:
             repopulate_module(model.get_submodule(key), value)
     if is_functional(model):
-        model.__class__ = type(model)._plain
+        kind: Any = type(model)
+        model.__class__ = kind._plain
     return model
 
 

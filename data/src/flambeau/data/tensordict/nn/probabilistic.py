@@ -191,7 +191,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
             ) from error
         if self.cache_dist:
             self._dist = dist
-        return dist  # type: ignore[no-any-return]
+        return dist
 
     def _composite_kwargs(self) -> dict[str, Any]:
         kwargs = self.distribution_kwargs

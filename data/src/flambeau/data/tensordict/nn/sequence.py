@@ -59,6 +59,7 @@ class TensorDictSequential(TensorDictModule):
             container = nn.ModuleList(members)
         reads, writes = keys_of(members)
         super().__init__(container, reads, writes)
+        self.module: Any  # the container
         self.partial_tolerant = partial_tolerant
         self.inplace = inplace  # type: ignore[assignment]
         if selected_out_keys is not None:

@@ -36,7 +36,7 @@ class TensorClassModuleBase(nn.Module, ABC, Generic[InputClass, OutputClass]):
 
     def __call__(self, x: InputClass) -> OutputClass:
         """Run `forward` with its hooks."""
-        return super().__call__(x)  # type: ignore[no-any-return]
+        return super().__call__(x)
 
     def as_td_module(self) -> TensorClassModuleWrapper:
         """This module, reading and writing the fields in a tensordict.

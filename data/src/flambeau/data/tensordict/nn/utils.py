@@ -133,7 +133,7 @@ class set_skip_existing(_DecoratorContextManager):
         """A fresh one with the same arguments."""
         return type(self)(self.mode, self.in_key_attr, self.out_key_attr)
 
-    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, func: Callable[..., Any]) -> Any:
         """Decorate a module's `forward(self, tensordict, ...)`."""
 
         @functools.wraps(func)

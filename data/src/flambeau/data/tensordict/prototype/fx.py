@@ -36,7 +36,7 @@ class TDGraphModule(nn.Module):
         """The Python code of the graph."""
         return self.graph_module.code
 
-    @dispatch(auto_batch_size=False)
+    @dispatch(auto_batch_size=False)  # type: ignore[untyped-decorator]  # it is Any: with or without arguments
     def forward(self, tensordict: Any, *, tensordict_out: Any = None) -> Any:
         """Run the graph, and write its results.
 

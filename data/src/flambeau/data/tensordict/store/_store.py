@@ -76,7 +76,8 @@ class TensorDictStore(StoredTensorDict):
         self._connection = Connection.open(
             prefix, td_id or str(uuid.uuid4()), client, {**where, "db": db, **redis_kwargs}
         )
-        self._backend, self._path, self._cache_metadata = backend, (), cache_metadata
+        self._path: tuple[str, ...] = ()
+        self._backend, self._cache_metadata = backend, cache_metadata
         self._metas: dict[str, dict[str, str]] = {}
         known = self._connection.get_json("__batch_size__")
         if must_exist and known is None:
@@ -162,7 +163,7 @@ class TensorDictStore(StoredTensorDict):
         return made
 
     @classmethod
-    def from_dict(
+    def from_dict(  # type: ignore[override]  # of a server, which the base knows nothing of
         cls,
         input_dict: Any,
         *,
@@ -306,7 +307,8 @@ class TensorDictStore(StoredTensorDict):
             self._write_part(key, full, value, index)
             return
         if isinstance(value, Tensor):
-            meta, data = self._tensor_meta(value.shape, value.dtype), to_bytes(value)
+            meta: dict[str, str] = self._tensor_meta(value.shape, value.dtype)
+            data: Any = to_bytes(value)
         else:
             meta, data = _value_meta(value)
         self._connection.put(full, meta, {"": data})

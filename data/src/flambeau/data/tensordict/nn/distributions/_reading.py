@@ -38,12 +38,12 @@ def median_of(distribution: Any) -> Tensor:
         NotImplementedError: there is neither.
     """
     try:
-        return distribution.median  # type: ignore[no-any-return]
+        return distribution.median
     except (AttributeError, NotImplementedError):
         pass
     try:
         half = torch.full_like(distribution.mean, 0.5)
-        return distribution.icdf(half)  # type: ignore[no-any-return]
+        return distribution.icdf(half)
     except (AttributeError, NotImplementedError):
         raise NotImplementedError(
             f"{type(distribution).__name__} has no median; choose another interaction type, such as MEAN or MODE."

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Number
 
 import torch
 from torch import Tensor, nn
 from torch import distributions as D
+from torch.types import Number
 
 from flambeau.data.tensordict.nn.utils import mappings
 
@@ -27,7 +27,7 @@ class NormalParamExtractor(nn.Module):
         (torch.Size([2, 2]), 1.0)
     """
 
-    def __init__(self, scale_mapping: str = "biased_softplus_1.0", scale_lb: Number = 1e-4) -> None:  # type: ignore[assignment]
+    def __init__(self, scale_mapping: str = "biased_softplus_1.0", scale_lb: Number = 1e-4) -> None:
         super().__init__()
         self.scale_mapping = mappings(scale_mapping)
         self.scale_lb = scale_lb
@@ -56,7 +56,7 @@ class AddStateIndependentNormalScale(nn.Module):
         scale_shape: torch.Size | int | tuple[int, ...] | None = None,
         *,
         scale_mapping: str = "exp",
-        scale_lb: Number = 1e-4,  # type: ignore[assignment]
+        scale_lb: Number = 1e-4,
         device: torch.device | None = None,
         make_param: bool = True,
         init_value: float = 0.0,
@@ -66,10 +66,7 @@ class AddStateIndependentNormalScale(nn.Module):
         self.scale_lb, self.scale_shape = scale_lb, torch.Size(shape)
         self.scale_mapping = mappings(scale_mapping)
         value = torch.full(shape, init_value, device=device)
-        if make_param:
-            self.state_independent_scale = nn.Parameter(value)
-        else:
-            self.state_independent_scale = nn.Buffer(value)  # type: ignore[assignment]
+        self.state_independent_scale = nn.Parameter(value) if make_param else nn.Buffer(value)
 
     def forward(self, loc: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
         """Map (..., *scale_shape) and others to the location, the scale of the same shape, and the others.

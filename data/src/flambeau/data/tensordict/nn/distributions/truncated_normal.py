@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from numbers import Number
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor
 from torch import distributions as D
 from torch.distributions import constraints
 from torch.distributions.utils import broadcast_all
+from torch.types import Number
 
 _SQRT_2PI = math.sqrt(2 * math.pi)
 _SQRT_HALF = math.sqrt(0.5)
@@ -77,7 +77,7 @@ class TruncatedStandardNormal(D.Distribution):
         return 1 - self._bend - self._slope**2
 
     @property
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Tensor:  # type: ignore[override]
         """In nats; a property, as upstream has it."""
         return math.log(_SQRT_2PI) + 0.5 + self._log_mass - 0.5 * self._bend
 
@@ -122,7 +122,7 @@ class TruncatedNormal(TruncatedStandardNormal):
         validate_args: as for every distribution.
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}  # type: ignore[dict-item]
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     has_rsample = True
 
     def __init__(
@@ -168,7 +168,7 @@ class TruncatedNormal(TruncatedStandardNormal):
         return (1 - self._bend - self._slope**2) * self.scale**2
 
     @property
-    def entropy(self) -> Tensor:
+    def entropy(self) -> Tensor:  # type: ignore[override]  # upstream: a property
         """In nats."""
         return TruncatedStandardNormal.entropy.fget(self) + self._log_scale  # type: ignore[attr-defined]
 
@@ -189,5 +189,6 @@ class TruncatedNormal(TruncatedStandardNormal):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The same for a larger batch."""
-        parts = (part.expand(torch.Size(batch_shape)) for part in (self.loc, self.scale, self.low, self.high))
-        return TruncatedNormal(*parts, self._validate_args)
+        size = torch.Size(batch_shape)
+        loc, scale, low, high = (part.expand(size) for part in (self.loc, self.scale, self.low, self.high))
+        return TruncatedNormal(loc, scale, low, high, self._validate_args)
