@@ -146,3 +146,11 @@ def test_a_tuple_inside_an_index_is_a_list_of_positions():
     assert td[((0, 1), (1, 0))]["x"].tolist() == [1, 2]
     assert td[:, (1, 0)]["x"].tolist() == [[1, 0], [3, 2], [5, 4]]
     assert td[(0, 2),]["x"].tolist() == [[0, 1], [4, 5]]
+
+
+@pytest.mark.parametrize("index", [..., slice(None), (), (slice(None), ...)], ids=str)
+def test_an_index_that_leaves_all_as_it_is_gives_the_tensordict_itself(index):
+    td = TensorDict(a=torch.zeros(2, 3), batch_size=[2, 3])
+    assert td[index] is td and td[0][...] is not td
+    scalar = TensorDict(a=torch.zeros(2))
+    assert scalar[index] is scalar

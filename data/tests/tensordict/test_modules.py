@@ -185,3 +185,21 @@ def test_parameters_are_stacked_and_concatenated_to_a_plain_tensordict():
     assert type(stacked) is type(joined) is TensorDict and stacked["a"].shape == (2, 2)
     joined["a"].sum().backward()
     assert params["a"].grad.tolist() == [1, 1]
+
+
+def test_parts_of_parameters_are_written_without_a_trace():
+    params = TensorDictParams(TensorDict({"a": torch.zeros(2, 3), "n": {"b": torch.zeros(2)}}, [2]))
+    held = params["a"], params["n", "b"]
+    params.update_at_(TensorDict({"a": torch.ones(3), "n": {"b": torch.ones(())}}), 0)
+    params.set_at_(("n", "b"), 2.0, 1)
+    params.set_("n", params["n"].detach() + 1)
+    params.clamp_max_(2.5)
+    params.clamp_min_(params.data * 0 + 0.5)
+    assert params["a"] is held[0] and params["n", "b"] is held[1]
+    assert params["a"].tolist() == [[1.0] * 3, [0.5] * 3] and params["n", "b"].tolist() == [2.0, 2.5]
+    assert params["a"].requires_grad and params["a"].grad_fn is None
+
+
+def test_the_full_index_gives_the_parameters_themselves():
+    params = TensorDictParams(TensorDict(a=torch.zeros(2, 3), batch_size=[2]))
+    assert params[...] is params and params[:] is params

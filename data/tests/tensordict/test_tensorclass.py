@@ -303,7 +303,7 @@ def test_a_field_may_be_called_data():
     packet = Packet(torch.zeros(3), batch_size=[3])
     packet.data = torch.ones(3)
     assert packet[1:].data.tolist() == [1, 1] and (packet + 1).data.tolist() == [2, 2, 2]
-    assert packet.detach().to_dict().keys() == {"data"}
+    assert packet.detach().to_dict(retain_none=False).keys() == {"data"}
 
 
 def test_shadowing_fields_hide_arguments_of_the_constructor():
@@ -389,7 +389,7 @@ def test_tensorclasses_are_pickled_copied_and_converted(tmp_path):
     sample = make()
     for again in (pickle.loads(pickle.dumps(sample)), copy.deepcopy(sample)):
         assert type(again) is Sample and (again == sample).all() and again.label == "x"
-    assert sample.to_dict().keys() == {"image", "label"} and type(sample.to_tensordict()) is TensorDict
+    assert sample.to_dict().keys() == {"image", "label", "weight"} and type(sample.to_tensordict()) is TensorDict
     assert type(Sample.from_tensordict(TensorDict({"image": torch.zeros(1)}))) is Sample
     with pytest.raises(ValueError, match="'q' are no fields"):
         Sample.from_tensordict(TensorDict({"q": torch.zeros(1)}))
@@ -456,3 +456,28 @@ def test_instances_with_defaults_are_made_in_a_compiled_graph():
 
     compiled = torch.compile(function, fullgraph=True, backend="eager")
     assert compiled(torch.ones(3, 2)).tolist() == [[4, 4]] * 3
+
+
+def test_fields_without_a_value_are_none_in_dictionaries():
+    one = Sample(torch.ones(2, 3), batch_size=[2])
+    assert list(one.to_dict()) == ["image", "label", "weight"] and one.to_dict()["weight"] is None
+    assert "weight" not in one.to_dict(retain_none=False) and "weight" not in one.to_tensordict()
+    assert one.to_tensordict(retain_none=True)["weight"] is None
+
+
+def test_parts_and_other_forms_keep_the_class():
+    one = Sample(torch.ones(2, 3), batch_size=[2])
+    chosen, rest = one.split_keys(["image"])
+    assert type(chosen) is Sample and chosen.label is None and type(rest) is Sample and rest.label == "?"
+    assert type(one.to_lazystack()) is Sample and one.to_lazystack()[1].label == "?"
+    assert type(one.data_ptr()) is TensorDict and one.data_ptr()["image"] == one.image.data_ptr()
+
+
+def test_the_full_index_copies_nothing():
+    one = Sample(torch.ones(2, 3), batch_size=[2])
+    assert one[...]._tensordict is one._tensordict and one[:]._tensordict is one._tensordict
+
+
+def test_a_tensordict_is_wrapped_under_the_private_name_too():
+    one = Sample(torch.ones(2, 3), batch_size=[2])
+    assert Sample._from_tensordict(one._tensordict).image is one.image

@@ -186,3 +186,23 @@ def test_memory_mapped_ones_are_read_back_in_the_class(tmp_path):
     make().memmap(tmp_path)
     loaded = State.load_memmap(tmp_path)
     assert type(loaded) is State and loaded.x.sum() == 15
+
+
+def test_the_batch_size_can_be_assigned():
+    state = make()
+    state.batch_size = []
+    assert state.batch_size == () and type(state) is State
+    with pytest.raises(RuntimeError, match="batch"):
+        state.batch_size = [4]
+
+
+def test_the_full_index_gives_the_instance_itself():
+    state = make()
+    assert state[...] is state and state[:] is state
+
+
+def test_parts_and_other_forms_keep_the_class():
+    state = make()
+    assert [type(part) for part in state.split_keys(["x"])] == [State, State]
+    assert all(type(part) is State for part in state.to_lazystack().tensordicts)
+    assert type(state.to_pytree()) is State

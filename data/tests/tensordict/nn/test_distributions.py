@@ -176,3 +176,18 @@ def test_distribution_functions_are_inverse():
     dist = CompositeDistribution(params, {"x": D.Normal})
     below = dist.cdf(TensorDict({"x": torch.tensor([-1.0, 0.0, 1.0])}, [3]))
     torch.testing.assert_close(dist.icdf(below)["x_icdf"], torch.tensor([-1.0, 0.0, 1.0]))
+
+
+def test_one_hot_vectors_look_up_one_uniform_number_in_each_row():
+    probabilities = torch.tensor([[0.1, 0.9], [0.5, 0.5]])
+    torch.manual_seed(0)
+    drawn = rand_one_hot(probabilities, do_softmax=False)
+    torch.manual_seed(0)
+    assert drawn.argmax(-1).tolist() == (torch.rand(2) >= probabilities[:, 0]).long().tolist()
+
+
+def test_log_probabilities_keep_the_order_of_nested_samples():
+    normal, choice = {"loc": torch.zeros(3), "scale": torch.ones(3)}, {"probs": torch.ones(3, 2)}
+    params = TensorDict({"x": normal, "n": {"y": choice}}, [3])
+    dist = CompositeDistribution(params, distribution_map={"x": D.Normal, ("n", "y"): D.Categorical})
+    assert list(dist.log_prob(dist.sample()).keys()) == ["n", "x_log_prob"]

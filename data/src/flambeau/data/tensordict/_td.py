@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import torch
@@ -10,9 +10,9 @@ from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
-from flambeau.data.tensordict._layout.index import indexed_size, normal_index
+from flambeau.data.tensordict._layout.index import indexed_size, is_full, normal_index
 from flambeau.data.tensordict._layout.keys import _unravel_key_to_tuple, key_path, missing_key
-from flambeau.data.tensordict._layout.pytree import register_tensordict
+from flambeau.data.tensordict._layout.pytree import put_together, register_tensordict
 from flambeau.data.tensordict._layout.sizes import as_device, as_size, leading_shape
 from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._methods.names import indexed_names, name_list
@@ -55,7 +55,7 @@ class TensorDict(TensorDictBase):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        register_tensordict(cls)  # what is made of its pytree is a TensorDict
+        register_tensordict(cls, unflatten=cls._put_together)
 
     def __init__(
         self,
@@ -74,7 +74,8 @@ class TensorDict(TensorDictBase):
         elif not isinstance(source, (Mapping, TensorCollection)):
             raise ValueError(f"a TensorDict is made of a mapping, but this is a {type(source).__name__}.")
         size = as_size(batch_size)
-        self._tensordict = entries = {}
+        entries: dict[str, Any] = {}
+        self._tensordict = entries
         self._batch_size = size
         if device is not None:
             self._device = device = as_device(device)
@@ -127,6 +128,12 @@ class TensorDict(TensorDictBase):
         if names is not None:
             td._names = names
         return td
+
+    @classmethod
+    def _put_together(cls, values: Any, structure: Any) -> Any:
+        """One of the same class from its pytree, whose constructor is not called."""
+        td = put_together(values, structure)
+        return cls._result(td._tensordict, td._batch_size, td._device, td._names)
 
     def _plain(self) -> TensorDict:
         if type(self) is TensorDict:
@@ -278,7 +285,7 @@ class TensorDict(TensorDictBase):
             self._set_str(key, item, inplace=inplace, non_blocking=non_blocking)
             return self
         path = key_path(key)
-        holder = self
+        holder: Any = self
         for part in path[:-1]:
             holder = holder._tensordict.get(part)
             if type(holder) is not TensorDict:  # absent, or of another kind
@@ -300,7 +307,7 @@ class TensorDict(TensorDictBase):
         is_leaf: Callable[[type], bool] | None = None,
         *,
         sort: bool = False,
-    ) -> Iterator[tuple[NestedKey, Any]]:
+    ) -> Iterable[tuple[NestedKey, Any]]:
         """Pairs of key and entry; the arguments are those of `keys`."""
         if not (include_nested or leaves_only or sort):
             return self._tensordict.items()
@@ -313,7 +320,7 @@ class TensorDict(TensorDictBase):
         is_leaf: Callable[[type], bool] | None = None,
         *,
         sort: bool = False,
-    ) -> Iterator[Any]:
+    ) -> Iterable[Any]:
         """The entries; the arguments are those of `keys`."""
         if not (include_nested or leaves_only or sort):
             return self._tensordict.values()
@@ -322,6 +329,8 @@ class TensorDict(TensorDictBase):
     def _index(self, index: Any) -> TensorDict:
         size = self._batch_size
         kind = type(index)
+        if kind is not int and is_full(index):
+            return self
         if not size and not (index is None or index is Ellipsis or kind is tuple):
             raise RuntimeError(f"a tensordict without batch dimensions cannot be indexed, here with {index!r}.")
         if kind is int:

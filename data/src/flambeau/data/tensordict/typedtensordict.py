@@ -188,7 +188,13 @@ class TypedTensorDict(TensorDictBase):
     def __getitem__(self, index: Any) -> Any:
         result = self._tensordict[index]
         is_key = isinstance(index, str) or (isinstance(index, tuple) and bool(index) and isinstance(index[0], str))
-        return result if is_key else self._wrapped(result)
+        if is_key:
+            return result
+        return self if result is self._tensordict else self._wrapped(result)
+
+    def to_lazystack(self, dim: int = 0) -> Any:
+        """A lazy stack of the elements along a batch dimension, which are of this class."""
+        return TensorDictBase.to_lazystack(self, dim)
 
     def __iter__(self) -> Any:
         return map(self._wrapped, iter(self._tensordict))

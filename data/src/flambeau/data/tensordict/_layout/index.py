@@ -9,6 +9,13 @@ import torch
 from torch import Tensor
 
 
+def is_full(index: Any) -> bool:
+    """Whether an index leaves everything as it is: `...`, `:`, and tuples of them, empty ones included."""
+    if isinstance(index, tuple):
+        return all(map(is_full, index))
+    return index is Ellipsis or (isinstance(index, slice) and index == slice(None))
+
+
 def normal_index(index: Any, batch_dims: int) -> Any:
     """An index that every leaf takes as it is: ellipsis spelled out, lists, ranges and arrays as tensors.
 

@@ -70,13 +70,15 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
     _field_names: ClassVar[tuple[str, ...]] = ()
     _field_defaults: ClassVar[tuple[tuple[str, Any, Any], ...]] = ()
     _shadowed_arguments: ClassVar[tuple[str, ...]] = ()  # of the constructor, which fields of the same name hide
+    _resolved: ClassVar[dict[str, Any]]  # the types of the fields, once they were asked for
     _tensordict: Any
 
     @classmethod
     def _subscripted(cls, options: str | tuple[str, ...]) -> type:
         names = options if isinstance(options, tuple) else (options,)
         chosen = cls._options.with_changes(**{str(name): True for name in names})
-        return type(cls)(cls.__name__, (cls,), {"_options": chosen, "_is_template": True, "__module__": cls.__module__})
+        make: Any = type(cls)
+        return make(cls.__name__, (cls,), {"_options": chosen, "_is_template": True, "__module__": cls.__module__})
 
     def __init_subclass__(
         cls,
@@ -198,7 +200,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
                 elsewhere = {name: kind for name, kind in TENSORCLASS_NAMES.items() if name not in there}
                 known = typing.get_type_hints(cls, localns=elsewhere)
             except (NameError, TypeError):
-                known = {field.name: field.type for field in dataclasses.fields(cls)}
+                known = {field.name: field.type for field in dataclasses.fields(cls)}  # type: ignore[arg-type]  # as below
             cls._resolved = known
         return known
 
@@ -211,7 +213,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
     @classmethod
     def fields(cls) -> tuple[dataclasses.Field[Any], ...]:
         """The fields, as `dataclasses.fields` gives them."""
-        return dataclasses.fields(cls)
+        return dataclasses.fields(cls)  # type: ignore[arg-type]  # `make_fields` makes it a dataclass
 
     # --- around a tensordict
 
@@ -243,6 +245,8 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
             made._set_field(name, value)
         return made
 
+    _from_tensordict = from_tensordict  # of upstream's private names the one that other libraries call
+
     @classmethod
     def _from_saved(cls, tensordict: Any, absent: dict[str, Any]) -> Self:
         return cls.from_tensordict(tensordict, {key: value for key, value in absent.items() if value is not None})
@@ -252,6 +256,16 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         if not isinstance(result, TensorDictBase) or cls._is_template:
             return result
         return cls.from_tensordict(result)
+
+    def to_dict(self, *, retain_none: bool = True, **kwargs: Any) -> Any:
+        """The fields as a dict, see `TensorDictBase.to_dict`; those without a value only with `retain_none`."""
+        made: dict[str, Any] = self._tensordict.to_dict(retain_none=retain_none, **kwargs)
+        return made | self._absent_fields() if retain_none else made
+
+    def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
+        """A TensorDict with copies of the fields; those without a value are None in it only with `retain_none`."""
+        td = self._tensordict.to_tensordict(retain_none=retain_none)
+        return td.update(self._absent_fields()) if retain_none else td
 
     def state_dict(
         self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True

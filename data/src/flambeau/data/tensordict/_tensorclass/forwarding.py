@@ -16,8 +16,8 @@ from flambeau.data.tensordict.base import TensorDictBase
 # Methods whose result is an entry, or another structure, and stays what it is.
 _BARE_NAMES = """
 get get_at get_item_shape pop popitem setdefault items keys values sorted_keys entry_class to_tensordict to_dict tolist
-numpy state_dict get_nestedtensor get_non_tensor non_tensor_items to_namedtuple to_pytree to_struct_array to_module
-to_lazystack cat_from_tensordict stack_from_tensordict split_keys _items _key_names _get_str _get_path _leaves
+numpy state_dict get_nestedtensor get_non_tensor non_tensor_items to_namedtuple to_struct_array to_module data_ptr
+cat_from_tensordict stack_from_tensordict _items _key_names _get_str _get_path _leaves
 _peek_str _peek_path _collections _names_or_none _dim
 """
 
@@ -92,7 +92,9 @@ def _property(name: str, original: property) -> property:
         setattr(self._tensordict, name, value)
 
     read.__doc__ = original.__doc__
-    return property(read, write if original.fset is not None else None)
+    # Some setters are the concrete classes'.
+    can_write = original.fset is not None or getattr(TensorDict, name).fset is not None
+    return property(read, write if can_write else None)
 
 
 def _method(name: str, original: Callable[..., Any], is_bare: bool) -> Callable[..., Any]:

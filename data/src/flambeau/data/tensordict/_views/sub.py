@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._layout import classes
-from flambeau.data.tensordict._layout.index import indexed_size, normal_index
+from flambeau.data.tensordict._layout.index import indexed_size, is_full, normal_index
 from flambeau.data.tensordict._layout.keys import missing_key
 from flambeau.data.tensordict._layout.pytree import register_tensordict
 from flambeau.data.tensordict._methods.names import indexed_names
@@ -86,6 +86,8 @@ class _SubTensorDict(TensorDictBase):
         self._source._del_str(key)
 
     def _index(self, index: Any) -> Any:
+        if is_full(index):
+            return self
         return _SubTensorDict(self, index)
 
     @property
@@ -111,7 +113,7 @@ class _SubTensorDict(TensorDictBase):
         names = self._source._names_or_none()
         return None if names is None else indexed_names(names, self.idx)
 
-    @property
+    @property  # type: ignore[misc]  # the whole alone is locked
     def is_locked(self) -> bool:
         """Whether the whole is locked."""
         return self._source.is_locked

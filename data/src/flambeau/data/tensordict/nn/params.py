@@ -29,7 +29,7 @@ def implements_for_tdparam(torch_function: Callable[..., Any]) -> Callable[[Call
     return register
 
 
-class TensorDictParams(TensorDictBase, nn.Module):
+class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # apply, cuda, type and zero_grad of the first
     """A tensordict that optimizers, `state_dict` and `module.to` see as a module.
 
     Floating point tensors become `nn.Parameter`s, others buffers; their names are the keys joined by dots. Results of
@@ -54,6 +54,7 @@ class TensorDictParams(TensorDictBase, nn.Module):
         self, parameters: Any = None, *, no_convert: bool | str = False, lock: bool = False, **kwargs: Any
     ) -> None:
         nn.Module.__init__(self)
+        self._param_td: Any
         source = kwargs if parameters is None else parameters
         if isinstance(source, TensorDictParams):
             source = source._param_td
@@ -87,6 +88,7 @@ class TensorDictParams(TensorDictBase, nn.Module):
         """Make what the module lists equal what the tensordict holds."""
         self._parameters.clear()
         self._buffers.clear()
+        path: Any
         for path, leaf in self._param_td.items(True, True):
             name = path if isinstance(path, str) else ".".join(path)
             (self._parameters if isinstance(leaf, nn.Parameter) else self._buffers)[name] = leaf
@@ -129,6 +131,10 @@ class TensorDictParams(TensorDictBase, nn.Module):
         if options.get("inplace") and isinstance(target, Tensor):
             target.data.copy_(value, non_blocking=options.get("non_blocking", False))
             return
+        if options.get("inplace") and isinstance(target, TensorCollection) and isinstance(value, TensorCollection):
+            detached: Any = target
+            detached.data.update_(value.detach(), non_blocking=options.get("non_blocking", False))
+            return
         self._param_td._set_path(path, self._converted(value), **options)
         self._convert_leaves(self._param_td)
         self._register()
@@ -147,7 +153,8 @@ class TensorDictParams(TensorDictBase, nn.Module):
         self._register()
 
     def _index(self, index: Any) -> Any:
-        return self._param_td[index]
+        result = self._param_td[index]
+        return self if result is self._param_td else result
 
     @classmethod
     def _stack_of(cls, tds: list[Any], dim: int, out: Any) -> Any:
@@ -229,10 +236,29 @@ class TensorDictParams(TensorDictBase, nn.Module):
 
     def update_(self, input_dict_or_td: Any = None, clone: bool = False, **kwargs: Any) -> Self:
         """Write values into the parameters, without a trace in the autograd graph."""
-        source = input_dict_or_td
-        if isinstance(source, TensorCollection):
-            source = source.detach()
-        self._param_td.data.update_(source, clone, **kwargs)
+        self._param_td.data.update_(_detached(input_dict_or_td), clone, **kwargs)
+        return self
+
+    def update_at_(self, input_dict_or_td: Any, idx: Any, clone: bool = False, **kwargs: Any) -> Self:
+        """Write a part of the parameters, without a trace in the autograd graph."""
+        self._param_td.data.update_at_(_detached(input_dict_or_td), idx, clone, **kwargs)
+        return self
+
+    def set_at_(self, key: Any, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
+        """Write a part of an entry, without a trace in the autograd graph."""
+        if isinstance(self._param_td.get(key), Tensor):
+            self._param_td.data.set_at_(key, value, index, non_blocking=non_blocking)
+            return self
+        return super().set_at_(key, value, index, non_blocking=non_blocking)
+
+    def clamp_max_(self, other: Any) -> Self:
+        """Lower what is above a number, or above another tensordict's values."""
+        self._param_td.data.clamp_max_(_detached(other))
+        return self
+
+    def clamp_min_(self, other: Any) -> Self:
+        """Raise what is below a number, or below another tensordict's values."""
+        self._param_td.data.clamp_min_(_detached(other))
         return self
 
     def rename_key_(self, old_key: Any, new_key: Any, safe: bool = False) -> Self:
@@ -356,7 +382,7 @@ class TensorDictParams(TensorDictBase, nn.Module):
         error_msgs: list[str],
     ) -> None:
         assign = local_metadata.get("assign_to_params_buffers", False)
-        mine = {**self._parameters, **self._buffers}
+        mine: dict[str, Any] = {**self._parameters, **self._buffers}
         for name, leaf in mine.items():
             value = state_dict.get(prefix + name)
             if value is None:
@@ -401,6 +427,10 @@ class TensorDictParams(TensorDictBase, nn.Module):
 
 def _plain(td: Any) -> Any:
     return td._param_td if isinstance(td, TensorDictParams) else td
+
+
+def _detached(value: Any) -> Any:
+    return value.detach() if isinstance(value, (Tensor, TensorCollection)) else value
 
 
 def _cloned(leaf: Tensor) -> Tensor:

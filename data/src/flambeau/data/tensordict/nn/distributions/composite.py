@@ -180,7 +180,7 @@ class CompositeDistribution(D.Distribution, Mapping):  # type: ignore[type-arg]
         """
         if composite_lp_aggregate():
             return self._total(self._log_probs(sample), sample.batch_dims)
-        return self._named(self._log_probs(sample), "log_prob", None, sample.batch_size)
+        return self._named(self._log_probs(sample), "log_prob", None, sample.empty(recurse=True)).filter_empty_()
 
     def log_prob_composite(self, sample: Any, *, include_sum: bool | None = None) -> Any:
         """The log-probabilities under `<key>_log_prob`, and with `include_sum` their sum under `log_prob_key`.
@@ -190,7 +190,8 @@ class CompositeDistribution(D.Distribution, Mapping):  # type: ignore[type-arg]
             include_sum: follows `set_composite_lp_aggregate` if not given; then the samples come along, as upstream.
         """
         include, parts = self._includes(include_sum), self._log_probs(sample)
-        named = self._named(parts, "log_prob", self.log_prob_key if include else None, sample.batch_size)
+        total = self.log_prob_key if include else None
+        named = self._named(parts, "log_prob", total, sample.empty(recurse=True)).filter_empty_()
         return sample.copy().update(named) if include_sum is None and include else named
 
     def entropy(
@@ -210,7 +211,7 @@ class CompositeDistribution(D.Distribution, Mapping):  # type: ignore[type-arg]
     def entropy_composite(self, samples_mc: int = 1, *, include_sum: bool | None = None) -> Any:
         """The entropies under `<key>_entropy`, and with `include_sum` their sum under `entropy_key`."""
         key = self.entropy_key if self._includes(include_sum) else None
-        return self._named(self._entropies(samples_mc), "entropy", key, self.batch_shape)
+        return self._named(self._entropies(samples_mc), "entropy", key, TensorDict(batch_size=self.batch_shape))
 
     def cdf(self, sample: Any) -> Any:
         """The samples, and under `<key>_cdf` how likely less is."""
@@ -241,11 +242,11 @@ class CompositeDistribution(D.Distribution, Mapping):  # type: ignore[type-arg]
         flat = [part.flatten(dims).sum(-1) if part.dim() > dims else part for part in parts.values()]
         return torch.stack(flat).sum(0)
 
-    def _named(self, parts: dict[Any, Tensor], suffix: str, total: Any, size: torch.Size) -> Any:
-        named = TensorDict(batch_size=size)
+    def _named(self, parts: dict[Any, Tensor], suffix: str, total: Any, named: Any) -> Any:
+        """`named`, which gives the order of what is nested, with the parts and their sum."""
         for key, part in parts.items():
             named.set(_suffixed(key, suffix), part)
-        return named if total is None else named.set(total, self._total(parts, len(size)))
+        return named if total is None else named.set(total, self._total(parts, named.batch_dims))
 
     def _beside(self, sample: Any, name: str, value: Callable[[Any], Tensor]) -> Any:
         result = sample.copy()
@@ -261,7 +262,7 @@ def _suffixed(key: Any, suffix: str) -> Any:
 def _entropy(distribution: D.Distribution, samples: int) -> Tensor:
     try:
         found: Any = distribution.entropy
-        return found() if callable(found) else found  # type: ignore[no-any-return]
+        return found() if callable(found) else found
     except NotImplementedError:
         draw = distribution.rsample if distribution.has_rsample else distribution.sample
         return -distribution.log_prob(draw(torch.Size((samples,)))).mean(0)

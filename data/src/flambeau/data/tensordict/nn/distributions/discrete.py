@@ -24,8 +24,10 @@ def rand_one_hot(values: Tensor, do_softmax: bool = True) -> Tensor:
         (..., K), int64, with one 1 in each row.
     """
     probabilities = values.softmax(-1) if do_softmax else values
-    draws = torch.multinomial(probabilities.reshape(-1, probabilities.shape[-1]), 1)
-    return F.one_hot(draws.reshape(probabilities.shape[:-1]), probabilities.shape[-1])
+    classes = probabilities.shape[-1]
+    # One uniform number in each row, looked up in the cumulated probabilities; their sum may be rounded below 1.
+    passed = probabilities.cumsum(-1) <= torch.rand_like(probabilities[..., :1])
+    return F.one_hot(passed.sum(-1).clamp(max=classes - 1), classes)
 
 
 class OneHotCategorical(D.Categorical):
@@ -50,7 +52,8 @@ class OneHotCategorical(D.Categorical):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Of one-hot vectors (..., K) -> (...)."""
-        return super().log_prob(value.to(torch.uint8 if value.dtype == torch.bool else value.dtype).argmax(-1))
+        chosen = value.to(torch.uint8 if value.dtype == torch.bool else value.dtype).argmax(-1)
+        return super().log_prob(chosen)  # type: ignore[no-untyped-call]  # torch's
 
     @property
     def mode(self) -> Tensor:
@@ -64,7 +67,8 @@ class OneHotCategorical(D.Categorical):
 
     def sample(self, sample_shape: torch.Size | Sequence[int] | None = None) -> Tensor:
         """Draw (*sample_shape, ..., K), int64."""
-        return F.one_hot(super().sample(torch.Size(sample_shape or ())), self.logits.shape[-1])
+        drawn = super().sample(torch.Size(sample_shape or ()))  # type: ignore[no-untyped-call]  # torch's
+        return F.one_hot(drawn, self.logits.shape[-1])
 
     def rsample(self, sample_shape: torch.Size | Sequence[int] | None = None) -> Tensor:
         """Draw (*sample_shape, ..., K) floats, one-hot in value, with the gradient of the probabilities."""
