@@ -134,3 +134,17 @@ def test_maps_over_a_lazy_stack_are_stacked_and_concatenated():
     assert result.batch_size == torch.Size([2, 2, 3]) and torch.equal(result["a"][:, 0], source["a"])
     mixed = torch.vmap(lambda one, other: torch.cat([one, other]))(source, make())
     assert torch.equal(mixed["b", "c"], torch.cat([source["b", "c"]] * 2, 1))
+
+
+def test_methods_that_go_entry_by_entry_are_mapped_over_a_lazy_stack():
+    source = stacked()
+    assert torch.equal(torch.vmap(lambda one: one.flip(0)["a"])(source), source["a"].flip(1))
+    assert torch.equal(torch.vmap(lambda one: one.narrow(0, 1, 2)["b", "c"])(source), source["b", "c"][:, 1:])
+
+
+def test_entries_are_combined_in_a_map_over_a_lazy_stack():
+    def pair(one):
+        return one.select("a").set("d", one["a"] + 1).stack_tensors("a", "d", out_key="e", dim=1)["e"]
+
+    a = stacked()["a"]
+    assert torch.equal(torch.vmap(pair)(stacked()), torch.stack([a, a + 1], 2))
