@@ -193,11 +193,11 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check types, strictly: every package but data's, which are not whole yet, and a page of typical user code."""
+    """Check types, strictly: every package, the example plugin, and a page of typical user code for each."""
     session.install("mypy", "types-tqdm")
     _install_suite(session)
     packages = [f"flambeau.{name}" for name in PACKAGES if (PACKAGES[name] / "src" / "flambeau" / name).is_dir()]
-    packages.remove("flambeau.data")
+    packages.append("flambeau_plugin_example")
     session.run("mypy", *(word for package in packages for word in ("-p", package)))
     session.run("mypy", *(str(path) for path in sorted(ROOT.glob("*/tests/typing/*.py"))))
 

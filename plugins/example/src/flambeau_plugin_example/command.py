@@ -20,11 +20,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     from flambeau_plugin_example.datasets import Spirals
     from flambeau_plugin_example.models import spiral_net
+    from flambeau_plugin_example.weights import SpiralNet_Weights
 
     dataset = Spirals(arguments.split)
     points, labels = dataset.points[: arguments.count], dataset.labels[: arguments.count]
     with torch.inference_mode():
-        answers = spiral_net(weights="DEFAULT").eval()(points).argmax(-1)
+        answers = spiral_net(weights=SpiralNet_Weights.DEFAULT).eval()(points).argmax(-1)
     right = int((answers == labels).sum())
     print(f"{right} of {len(points)} points of the {arguments.split} split are right")
     return 0
