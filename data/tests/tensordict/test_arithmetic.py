@@ -126,6 +126,7 @@ def test_reductions_along_a_batch_dimension(numbers, name, options):
     assert result.batch_size == result["x"].shape
 
 
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions_of_whole_tensors_of_features_and_of_everything(numbers, name):
     function = REDUCTIONS[name]
@@ -134,6 +135,21 @@ def test_reductions_of_whole_tensors_of_features_and_of_everything(numbers, name
     torch.testing.assert_close(getattr(numbers, name)(dim="feature")["y", "z"], function(numbers["y", "z"], -1))
     everything = torch.cat([numbers["x"].flatten(), numbers["y", "z"].flatten()])
     torch.testing.assert_close(getattr(numbers, name)(reduce=True), function(everything))
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+def test_an_entry_without_features_has_one_number_to_reduce_at_each_position():
+    td = TensorDict({"x": torch.tensor([1.0, 2.0])}, [2])
+    assert td.sum(dim="feature")["x"].tolist() == td.mean(dim="feature")["x"].tolist() == [1, 2]
+    assert td.std(dim="feature")["x"].isnan().all() and td.var(dim="feature")["x"].isnan().all()
+    assert td.std(dim="feature", correction=0)["x"].tolist() == [0, 0]
+
+
+def test_a_lazy_stack_is_reduced_to_one_tensor_from_all_that_it_holds():
+    stack = lazy_stack([TensorDict(a=torch.ones(2)), TensorDict(a=torch.full((3,), 2.0), only=torch.tensor(5.0))])
+    assert stack.sum(reduce=True) == 13 and stack.prod(reduce=True) == 40
+    torch.testing.assert_close(stack.mean(reduce=True), torch.tensor(13 / 6))
+    torch.testing.assert_close(stack.std(reduce=True), torch.tensor([1.0, 1, 2, 2, 2, 5]).std())
 
 
 def test_extrema_come_with_their_places(numbers):

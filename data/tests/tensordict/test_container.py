@@ -88,6 +88,26 @@ def test_a_batch_size_can_shrink_and_grow_as_far_as_the_entries_agree(td):
         td.batch_size = [4, 3, 2]
 
 
+def test_auto_batch_size_leaves_nested_sizes_that_are_long_enough():
+    def sizes(*args, **options):
+        nested = TensorDict({"c": torch.zeros(3, 2, 5)}, [3, 2])
+        td = TensorDict({"a": torch.zeros(3, 2, 4), "n": nested}, [3]).auto_batch_size_(*args, **options)
+        return td.batch_size, nested.batch_size
+
+    assert sizes(1, keep_compliant_size=True) == ((3,), (3, 2))
+    assert sizes(1) == ((3,), (3,))
+    assert sizes(keep_compliant_size=True) == ((3, 2), (3, 2, 5)) == sizes()
+
+
+def test_items_and_values_give_a_nested_one_before_its_entries_and_keys_after_them():
+    td = TensorDict(a=torch.zeros(2), n={"c": torch.zeros(2), "m": {"d": torch.zeros(2)}})
+    for one in (td, lazy_stack([td, td.clone()])):
+        order = ["a", "n", ("n", "c"), ("n", "m"), ("n", "m", "d")]
+        assert [key for key, _ in one.items(True)] == order
+        assert [isinstance(value, torch.Tensor) for value in one.values(True)] == [True, False, True, False, True]
+        assert list(one.keys(True)) == ["a", ("n", "c"), ("n", "m", "d"), ("n", "m"), "n"]
+
+
 def test_auto_batch_size_is_what_all_entries_share():
     td = TensorDict({"a": torch.zeros(3, 4, 5), "b": torch.zeros(3, 4)}).auto_batch_size_()
     assert td.batch_size == torch.Size([3, 4])

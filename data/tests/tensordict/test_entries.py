@@ -137,6 +137,22 @@ def test_update_at_takes_tensordicts_alone(td):
         td.update_at_({"a": 1}, 0)
 
 
+def test_keys_below_an_entry_narrow_what_is_selected_of_it():
+    td = TensorDict(n={"c": torch.zeros(2), "m": {"d": torch.ones(2)}}, a=torch.zeros(2))
+    assert set(td.select("n", ("n", "c")).keys(True)) == {"n", ("n", "c")}
+    assert set(td.select(("n", "c"), "n").keys(True)) == {"n", ("n", "c")}
+    assert set(td.select("n", ("n", "m"), ("n", "m", "d")).keys(True, True)) == {("n", "m", "d")}
+
+
+def test_select_keeps_the_way_to_an_absent_key_where_it_is_not_strict():
+    td = TensorDict(n={"c": torch.zeros(2), "m": {"d": torch.ones(2)}}, a=torch.zeros(2))
+    assert list(td.select(("n", "x"), strict=False).keys(True)) == ["n"]
+    assert set(td.select(("n", "m", "x"), ("n", "x", "y"), strict=False).keys(True)) == {"n", ("n", "m")}
+    assert td.select(("q", "x"), ("a", "x"), strict=False).is_empty()
+    with pytest.raises(KeyError, match="'n', 'x'"):
+        td.select(("n", "x"))
+
+
 def test_select_and_exclude_divide_the_entries(td):
     kept, rest = td.select("a", ("b", "c")), td.exclude("a", ("b", "c"))
     assert list(kept.keys(True, True)) == ["a", ("b", "c")]

@@ -103,18 +103,39 @@ def walk(
     is_leaf: Callable[[type], bool] | None,
     sort: bool,
 ) -> Iterator[tuple[NestedKey, Any]]:
-    """The entries of a collection, those of a nested one before itself, as `keys`, `values` and `items` order them."""
+    """The entries of a collection, a nested one before those below it, as `values` and `items` order them."""
     if sort:
         yield from sorted(walk(td, include_nested, leaves_only, is_leaf, False), key=lambda pair: dotted(pair[0]))
         return
     for key, value in td._items():
         is_collection = isinstance(value, TensorCollection)
         leaf = not is_collection if is_leaf is None else is_leaf(type(value))
+        if leaf or not leaves_only:
+            yield key, value
         if include_nested and is_collection and not (leaf and leaves_only) and not value._is_non_tensor:
             for below, item in value.items(True, leaves_only, is_leaf):
                 yield ((key, *below) if type(below) is tuple else (key, below)), item
+
+
+def walk_keys(
+    td: Any,
+    include_nested: bool,
+    leaves_only: bool,
+    is_leaf: Callable[[type], bool] | None,
+    sort: bool,
+) -> Iterator[NestedKey]:
+    """The keys of a collection, those of a nested one before its own, unlike those of `walk`: as upstream has it."""
+    if sort:
+        yield from sorted(walk_keys(td, include_nested, leaves_only, is_leaf, False), key=dotted)
+        return
+    for key, value in td._items():
+        is_collection = isinstance(value, TensorCollection)
+        leaf = not is_collection if is_leaf is None else is_leaf(type(value))
+        if include_nested and is_collection and not (leaf and leaves_only) and not value._is_non_tensor:
+            for below in value.keys(True, leaves_only, is_leaf):
+                yield (key, *below) if type(below) is tuple else (key, below)
         if leaf or not leaves_only:
-            yield key, value
+            yield key
 
 
 def dotted(key: NestedKey) -> str:

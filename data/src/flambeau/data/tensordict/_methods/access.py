@@ -23,6 +23,7 @@ from flambeau.data.tensordict._layout.keys import (
     key_path,
     missing_key,
     walk,
+    walk_keys,
 )
 from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._nestedkey import NestedKey
@@ -143,7 +144,7 @@ class AccessMethods(CollectionMethods):
         return _TensorDictKeysView(self, include_nested, leaves_only, is_leaf, sort)
 
     def _walk_keys(self, include_nested: bool, leaves_only: bool, is_leaf: Any, sort: bool) -> Iterator[NestedKey]:
-        return (key for key, _ in walk(self, include_nested, leaves_only, is_leaf, sort))
+        return walk_keys(self, include_nested, leaves_only, is_leaf, sort)
 
     def items(
         self,

@@ -122,15 +122,15 @@ class PropertyMethods(CollectionMethods):
 
         Args:
             batch_dims: at most so many.
-            keep_compliant_size: leave a nested batch size that begins with its parent's as it is.
+            keep_compliant_size: leave nested batch sizes of `batch_dims` dimensions or more as they are.
         """
         shared: tuple[int, ...] | None = None
         for _, value in self._items():
             if isinstance(value, TensorCollection):
                 if value._is_non_tensor:
                     continue
-                if not (keep_compliant_size and value.batch_size[: len(self.batch_size)] == self.batch_size):
-                    value.auto_batch_size_(batch_dims, keep_compliant_size)
+                if not (keep_compliant_size and batch_dims is not None and value.batch_dims >= batch_dims):
+                    value.auto_batch_size_(batch_dims)
             shape = value.shape
             shared = tuple(shape) if shared is None else _common(shared, shape)
         size = torch.Size((shared or ())[: len(shared or ()) if batch_dims is None else batch_dims])

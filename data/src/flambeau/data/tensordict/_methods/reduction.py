@@ -35,10 +35,7 @@ class ReductionMethods(CollectionMethods):
                 flat = [leaf.flatten(ndim) if leaf.ndim > ndim else leaf.unsqueeze(-1) for leaf in self._leaves()]
                 joined = torch.cat(flat, -1)
                 return function(joined, (-1,), False)
-            return self._fast_apply(
-                lambda leaf: function(leaf, tuple(range(ndim, leaf.ndim)), False) if leaf.ndim > ndim else leaf.clone(),
-                filter_empty=False,
-            )
+            return self._fast_apply(lambda leaf: _over_features(function, leaf, ndim), filter_empty=False)
         whole = dim is NO_DEFAULT or dim is None
         dims = tuple(range(ndim)) if whole else self._dims(dim)
         if reduce:
@@ -262,6 +259,12 @@ class ReductionMethods(CollectionMethods):
         dims = tuple(range(len(self.batch_size))) if dim is None else self._dims(dim)
         result = self._reduced_batch(lambda leaf, dims, keep: torch.logsumexp(leaf, dims, keep), dims, keepdim)
         return result if out is None else out.update(result, inplace=True)
+
+
+def _over_features(function: Any, leaf: Tensor, ndim: int) -> Tensor:
+    """A reduction of all dimensions after the batch's; where there is none, of the one number at each position."""
+    leaf = leaf if leaf.ndim > ndim else leaf.unsqueeze(-1)
+    return function(leaf, tuple(range(ndim, leaf.ndim)), False)
 
 
 def _over(function: Any, leaf: Tensor, dims: tuple[int, ...] | None, keep: bool, *, dtype: Any) -> Tensor:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import torch
+from torch import Tensor
 
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.keys import key_path, missing_key
@@ -63,9 +64,9 @@ class StructureMethods(CollectionMethods):
         """Keep these entries alone, in their order here.
 
         Args:
-            keys: of entries, nested or not.
+            keys: of entries, nested or not. Beside keys below it, that of a nested tensordict asks for nothing more.
             inplace: remove the others from this tensordict.
-            strict: raise where a key is absent.
+            strict: raise where a key is absent; otherwise what is there of the path to it is kept, empty.
             as_tensordict: give a TensorDict where this is a tensorclass.
 
         Raises:
@@ -80,14 +81,13 @@ class StructureMethods(CollectionMethods):
             if value is None or (len(path) > 1 and self._get_path(path) is None):
                 if strict:
                     raise missing_key(key, self._key_names())
-                continue
-            if len(path) == 1:
-                parts.pop(name, None)
-            elif name not in kept or name in parts:
+                if value is None or isinstance(value, Tensor) or value._is_non_tensor:
+                    continue
+            if len(path) > 1:
                 parts.setdefault(name, []).append(path[1:])
             kept[name] = value
         for name, below in parts.items():
-            kept[name] = kept[name].select(*below, inplace=inplace)
+            kept[name] = kept[name].select(*below, inplace=inplace, strict=strict)
         return self._with_entries(kept, inplace)
 
     def exclude(self, *keys: NestedKey, inplace: bool = False) -> Self:
