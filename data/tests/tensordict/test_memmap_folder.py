@@ -8,8 +8,10 @@ import enum
 import json
 import os
 import pickle
+import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -291,6 +293,16 @@ def test_a_folder_does_not_import_modules(tmp_path):
     meta = json.loads((tmp_path / "meta.json").read_text())
     (tmp_path / "meta.json").write_text(json.dumps({**meta, "_type": "<class 'antigravity.Sample'>"}))
     with pytest.raises(LayoutError, match="Import antigravity first"):
+        TensorDict.load_memmap(tmp_path)
+
+
+def test_a_folder_of_a_class_that_another_library_made_says_so(tmp_path, monkeypatch):
+    Sample(torch.ones(2)).memmap(tmp_path)
+    meta = json.loads((tmp_path / "meta.json").read_text())
+    (tmp_path / "meta.json").write_text(json.dumps({**meta, "_type": "<class 'elsewhere.Sample'>"}))
+    other = type("Sample", (), {"_is_tensorclass": True, "__module__": "elsewhere"})
+    monkeypatch.setitem(sys.modules, "elsewhere", SimpleNamespace(Sample=other))
+    with pytest.raises(LayoutError, match=r"elsewhere\.Sample, which is no tensorclass of this library"):
         TensorDict.load_memmap(tmp_path)
 
 

@@ -481,3 +481,24 @@ def test_the_full_index_copies_nothing():
 def test_a_tensordict_is_wrapped_under_the_private_name_too():
     one = Sample(torch.ones(2, 3), batch_size=[2])
     assert Sample._from_tensordict(one._tensordict).image is one.image
+
+
+def test_what_is_no_field_is_refused_by_every_way_of_setting():
+    one = Sample(torch.ones(2, 3), batch_size=[2])
+    with pytest.raises(ValueError, match="'colour' are no fields of Sample"):
+        one.update({"colour": torch.ones(2)})
+    with pytest.raises(ValueError, match="'colour' are no fields of Sample"):
+        one.update(colour=torch.ones(2))
+    with pytest.raises(TypeError, match="3 of type int is no key"):
+        one.set(3, torch.ones(2))
+    assert list(one.keys()) == ["image", "label"]
+    assert one.update(Sample(torch.zeros(2, 3), "new", batch_size=[2])) is one
+    assert one.label == "new" and one.image.sum() == 0
+
+
+def test_selected_fields_are_an_instance_or_a_tensordict():
+    one = Sample(torch.ones(2, 3), batch_size=[2])
+    assert type(one.select("image")) is Sample and one.select("image").label is None
+    plain = one.select("image", as_tensordict=True)
+    assert type(plain) is TensorDict and list(plain.keys()) == ["image"]
+    assert one.select("image", inplace=True) is one and one.label is None

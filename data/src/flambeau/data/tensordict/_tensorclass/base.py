@@ -7,13 +7,14 @@ import inspect
 import sys
 import textwrap
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout.keys import key_path
 from flambeau.data.tensordict._layout.printing import entry_text
 from flambeau.data.tensordict._layout.pytree import register_tensorclass
 from flambeau.data.tensordict._td import TensorDict
@@ -28,6 +29,8 @@ from flambeau.data.tensordict.base import TensorDictBase
 T = TypeVar("T")
 
 _JOIN = ",\n"
+
+_UPDATE_OPTIONS = {"non_blocking", "keys_to_update", "is_leaf", "update_batch_size", "ignore_lock"}
 
 
 class TensorClassMeta(type):
@@ -233,17 +236,20 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         if not isinstance(tensordict, TensorDictBase):
             raise RuntimeError(f"expected a tensordict, got a {type(tensordict).__name__}; from_dict takes a dict.")
         if safe:
-            unknown = [key for key in list(tensordict.keys()) if key not in cls._field_names]
-            if unknown:
-                raise ValueError(
-                    f"keys {', '.join(map(repr, unknown))} are no fields of {cls.__name__}; its fields are "
-                    f"{', '.join(map(repr, cls._field_names))}."
-                )
+            cls._check_keys(tensordict.keys())
         made = cls.__new__(cls)
         object.__setattr__(made, "_tensordict", tensordict)
         for name, value in (non_tensordict or {}).items():
             made._set_field(name, value)
         return made
+
+    @classmethod
+    def _check_keys(cls, keys: Iterable[str]) -> None:
+        if unknown := [key for key in keys if key not in cls._field_names]:
+            raise ValueError(
+                f"keys {', '.join(map(repr, unknown))} are no fields of {cls.__name__}; its fields are "
+                f"{', '.join(map(repr, cls._field_names))}."
+            )
 
     _from_tensordict = from_tensordict  # of upstream's private names the one that other libraries call
 
@@ -366,7 +372,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
             AttributeError: there is no such field.
             RuntimeError: the instance is locked.
         """
-        name = key if isinstance(key, str) else key[0]
+        name = key_path(key)[0]
         if name not in self._field_names:
             raise self._no_field(name)
         if isinstance(key, str) and not inplace and not isinstance(value, Tensor):
@@ -374,6 +380,29 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         else:
             self._tensordict.set(key, value, inplace=inplace, non_blocking=non_blocking)
         return self
+
+    def update(self, input_dict_or_td: Any = None, clone: bool = False, inplace: bool = False, **kwargs: Any) -> Self:
+        """Set fields from a mapping or another instance; see `TensorDictBase.update`.
+
+        Raises:
+            ValueError: keys that are no fields.
+        """
+        if isinstance(input_dict_or_td, (Mapping, TensorCollection)):
+            self._check_keys({key_path(key)[0] for key in input_dict_or_td.keys()})
+        self._check_keys(kwargs.keys() - _UPDATE_OPTIONS)
+        self._tensordict.update(_inner(input_dict_or_td), clone, inplace, **kwargs)
+        return self
+
+    def select(self, *keys: Any, as_tensordict: bool = False, **kwargs: Any) -> Any:
+        """Some of the fields, see `TensorDictBase.select`; the others are None, or absent from a TensorDict.
+
+        Args:
+            keys: of the fields, or of entries below them.
+            as_tensordict: give a TensorDict.
+            kwargs: `inplace` and `strict`.
+        """
+        chosen = self._tensordict.select(*keys, **kwargs)
+        return chosen if as_tensordict else self if chosen is self._tensordict else self._wrap(chosen)
 
     def __getitem__(self, index: Any) -> Any:
         result = self._tensordict[index]

@@ -213,6 +213,11 @@ class Reader:
         return classes.LazyStackedTensorDict(*parts, stack_dim=meta["stack_dim"])
 
     def _tensorclass(self, cls: Any, folder: str, meta: dict[str, Any]) -> Any:
+        if not hasattr(cls, "_from_saved"):
+            raise LayoutError(
+                f"{join(folder, META)} holds a {cls.__module__}.{cls.__qualname__}, which is no tensorclass of this "
+                "library; define it with flambeau.data.tensordict.tensorclass."
+            )
         absent = {key: value for key, value in meta.items() if key not in RESERVED}
         return cls._from_saved(self.read(join(folder, "_tensordict")), absent)
 
