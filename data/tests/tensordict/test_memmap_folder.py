@@ -539,6 +539,38 @@ def test_a_key_may_be_any_word_of_the_consolidated_format(tmp_path, word):
     assert moved[word, word].device.type == "meta"
 
 
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda td: td.view(6),
+        lambda td: td.unsqueeze(0),
+        lambda td: td.transpose(0, 1),
+        lambda td: td.expand(4, 3, 2),
+        lambda td: td.narrow(0, 1, 2),
+        lambda td: td.flatten(),
+        lambda td: td.split(2)[1],
+        lambda td: td.unbind(1)[1],
+        lambda td: td[0],
+        lambda td: td[:2, None],
+    ],
+)
+def test_views_of_a_memory_mapped_one_are_memory_mapped_and_locked(tmp_path, view):
+    td = TensorDict({"a": torch.rand(3, 2, 4), "n": {"c": torch.rand(3, 2)}, "s": "text"}, [3, 2])
+    result = view(td.memmap(tmp_path / "td"))
+    assert result.is_memmap() and result.is_locked and result["n"].is_memmap()
+    assert (result == view(td)).all()
+    result.zero_()
+    assert not (TensorDict.load_memmap(tmp_path / "td")["a"] == td["a"]).all()
+    result.unlock_()
+    assert not result.is_memmap()
+
+
+@pytest.mark.parametrize("copied", [lambda td: td.flip(0), lambda td: td.roll(1, 0), lambda td: td[[0, 1]]])
+def test_copies_of_a_memory_mapped_one_are_not_memory_mapped(tmp_path, copied):
+    td = TensorDict({"a": torch.rand(3, 2), "n": {"c": torch.rand(3, 2)}}, [3, 2]).memmap(tmp_path / "td")
+    assert not copied(td).is_memmap() and not copied(td)["n"].is_memmap()
+
+
 @pytest.mark.parametrize("key", ["<NJT>k", "<NT>k", "<NT_SIZES>k", "<NJT_VALUES>k", "<NJT_OFFSETS>k"])
 def test_a_key_may_look_like_a_part_of_a_ragged_tensor(tmp_path, key):
     ragged = torch.nested.nested_tensor([torch.ones(2, 3), torch.zeros(1, 3)], layout=torch.jagged)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
-from flambeau.data.tensordict._layout.index import indexed_size, is_full, normal_index
+from flambeau.data.tensordict._layout.index import begins_at_front, indexed_size, is_full, normal_index
 from flambeau.data.tensordict._layout.keys import _unravel_key_to_tuple, key_path, missing_key
 from flambeau.data.tensordict._layout.pytree import put_together, register_tensordict
 from flambeau.data.tensordict._layout.sizes import as_device, as_size, leading_shape
@@ -345,7 +345,11 @@ class TensorDict(TensorDictBase):
             key: value._within(new_size) if isinstance(value, UnbatchedTensor) else value[index]
             for key, value in self._tensordict.items()
         }
-        return self._result(data, new_size, self._device, names)
+        result = self._result(data, new_size, self._device, names)
+        if self._is_memmap and self._is_locked and begins_at_front(index):
+            result._is_memmap = True
+            result._lock_below(None)
+        return result
 
     @classmethod
     def from_module(

@@ -73,6 +73,15 @@ def _array_part(part: Any) -> tuple[Any, int]:
     )
 
 
+def begins_at_front(index: Any) -> bool:
+    """Whether an index gives views that upstream takes for the whole memory: integers, None, slices from 0 on."""
+    if isinstance(index, tuple):
+        return all(map(begins_at_front, index))
+    if isinstance(index, slice):
+        return index.start in (None, 0)
+    return index is None or index is Ellipsis or (isinstance(index, int) and not isinstance(index, bool))
+
+
 def indexed_size(batch_size: torch.Size, index: Any) -> torch.Size:
     """The batch size that a normal index leaves; but for the simplest, found on a tensor without memory of its own."""
     kind = type(index)

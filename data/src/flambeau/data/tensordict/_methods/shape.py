@@ -20,6 +20,13 @@ from flambeau.data.tensordict._unbatched import UnbatchedTensor
 Names = list[str | None] | None
 
 
+def _same_memory(old: Any, new: Any) -> bool:
+    """Whether what was made of a memory-mapped entry is a view of it."""
+    if isinstance(old, Tensor):
+        return old.untyped_storage().data_ptr() == new.untyped_storage().data_ptr()
+    return old._is_non_tensor or new.is_memmap()
+
+
 class ShapeMethods(CollectionMethods):
     """Reshaping, reordering and repeating batch dimensions."""
 
@@ -32,6 +39,8 @@ class ShapeMethods(CollectionMethods):
         result = self._result(data, batch_size, self.device, names)
         if self.is_locked:
             result._lock_below(None)
+            if self._is_memmap:
+                result._is_memmap = all(_same_memory(value, data[key]) for key, value in self._items())
         return result
 
     def _dim(self, dim: int, extra: int = 0, error: type[Exception] = IndexError) -> int:

@@ -95,6 +95,7 @@ class SplitMethods(CollectionMethods):
             gc.enable()
 
     def _cut_now(self, cut: Any, sizes: Sequence[torch.Size], names: Any) -> tuple[Any, ...]:
+        mapped = self.is_memmap()
         rows: list[dict[str, Any]] = [{} for _ in sizes]
         for key, value in self._items():
             column = [value._within(size) for size in sizes] if isinstance(value, UnbatchedTensor) else cut(value)
@@ -102,8 +103,14 @@ class SplitMethods(CollectionMethods):
                 row[key] = part
         device, make = self.device, self._result
         if names is None:
-            return tuple([make(row, size, device) for row, size in zip(rows, sizes, strict=True)])
-        return tuple([make(row, size, device, list(names)) for row, size in zip(rows, sizes, strict=True)])
+            parts = tuple([make(row, size, device) for row, size in zip(rows, sizes, strict=True)])
+        else:
+            parts = tuple([make(row, size, device, list(names)) for row, size in zip(rows, sizes, strict=True)])
+        if mapped:
+            for part in parts:
+                part._is_memmap = True
+                part._lock_below(None)
+        return parts
 
     @classmethod
     def fromkeys(cls, keys: Any, value: Any = 0) -> Any:
