@@ -388,20 +388,22 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
             ValueError: keys that are no fields.
         """
         if isinstance(input_dict_or_td, (Mapping, TensorCollection)):
-            self._check_keys({key_path(key)[0] for key in input_dict_or_td.keys()})
+            names = {key_path(key)[0] for key in input_dict_or_td.keys()}  # noqa: SIM118  a tensordict iterates its batch
+            self._check_keys(names)
         self._check_keys(kwargs.keys() - _UPDATE_OPTIONS)
         self._tensordict.update(_inner(input_dict_or_td), clone, inplace, **kwargs)
         return self
 
-    def select(self, *keys: Any, as_tensordict: bool = False, **kwargs: Any) -> Any:
+    def select(self, *keys: Any, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Any:
         """Some of the fields, see `TensorDictBase.select`; the others are None, or absent from a TensorDict.
 
         Args:
             keys: of the fields, or of entries below them.
+            inplace: remove the others from this instance.
+            strict: raise for a key that is not there.
             as_tensordict: give a TensorDict.
-            kwargs: `inplace` and `strict`.
         """
-        chosen = self._tensordict.select(*keys, **kwargs)
+        chosen = self._tensordict.select(*keys, inplace=inplace, strict=strict)
         return chosen if as_tensordict else self if chosen is self._tensordict else self._wrap(chosen)
 
     def __getitem__(self, index: Any) -> Any:
