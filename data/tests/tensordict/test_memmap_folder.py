@@ -565,6 +565,12 @@ def test_views_of_a_memory_mapped_one_are_memory_mapped_and_locked(tmp_path, vie
     assert not result.is_memmap()
 
 
+def test_every_operation_in_place_works_on_files(tmp_path):
+    td = TensorDict({"a": torch.arange(4.0)}, [4]).memmap(tmp_path / "td")
+    td.maximum_(1.0).minimum_(TensorDict({"a": torch.full((4,), 2.0)}, [4]))
+    assert TensorDict.load_memmap(tmp_path / "td")["a"].tolist() == [1, 1, 2, 2]
+
+
 @pytest.mark.parametrize("copied", [lambda td: td.flip(0), lambda td: td.roll(1, 0), lambda td: td[[0, 1]]])
 def test_copies_of_a_memory_mapped_one_are_not_memory_mapped(tmp_path, copied):
     td = TensorDict({"a": torch.rand(3, 2), "n": {"c": torch.rand(3, 2)}}, [3, 2]).memmap(tmp_path / "td")

@@ -280,7 +280,7 @@ def _like(name: str) -> Callable[..., Any]:
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
         options = {} if device is None else {"device": torch.device(device)}
-        return input._fast_apply(lambda item: function(item, *args, **kwargs), propagate_lock=False, **options)
+        return input._fast_apply(lambda item: function(item, *args, **kwargs), propagate_lock=True, **options)
 
     return call
 

@@ -240,7 +240,8 @@ def _synchronize(leaves: list[Tensor], device: torch.device | None) -> None:
 
 def _define_cast(name: str, dtype: torch.dtype) -> None:
     def method(self: Any) -> Any:
-        return self._cast(dtype)
+        result = self._cast(dtype)
+        return result._propagate_lock() if self.is_locked and result is not self else result  # upstream: unlike `type`
 
     method.__name__, method.__qualname__ = name, f"DeviceMethods.{name}"
     ending = ", quantized with scale 1 and zero point 0." if dtype in _QUANTIZED else "."

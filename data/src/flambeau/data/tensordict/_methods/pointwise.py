@@ -30,6 +30,13 @@ _BINARY = {
 }  # fmt: skip
 
 
+# In-place operations that only lists of tensors have.
+_IN_PLACE: dict[str, Callable[..., Tensor]] = {
+    "maximum_": lambda leaf, other: torch.maximum(leaf, torch.as_tensor(other), out=leaf),
+    "minimum_": lambda leaf, other: torch.minimum(leaf, torch.as_tensor(other), out=leaf),
+}
+
+
 def run(name: str, leaves: list[Tensor], *others: Any, **kwargs: Any) -> list[Tensor]:
     """`torch.<name>` of every tensor, with one argument or one list of arguments for all.
 
@@ -44,7 +51,7 @@ def run(name: str, leaves: list[Tensor], *others: Any, **kwargs: Any) -> list[Te
     if fusible(leaves):
         result = getattr(torch, "_foreach_" + name)(leaves, *others, **kwargs)
         return leaves if result is None else list(result)
-    function = getattr(Tensor, name)
+    function = getattr(Tensor, name, None) or _IN_PLACE[name]
     return [
         function(leaf, *[other[place] if isinstance(other, (list, tuple)) else other for other in others], **kwargs)
         for place, leaf in enumerate(leaves)
@@ -130,8 +137,8 @@ class PointwiseMethods(CollectionMethods):
             raise TypeError("clamp: give min, max or both.")
         result = self if min is None else self.clamp_min(min)
         result = result if max is None else result.clamp_max(max)
-        if result.is_locked:
-            result.unlock_()  # upstream: unlike other arithmetic
+        if result.is_locked and min is not None and max is not None:
+            result.unlock_()  # upstream: unlike other arithmetic, and unlike either limit alone
         return result if out is None else out.update_(result)
 
     def lerp(self, end: Any, weight: Any) -> Self:
