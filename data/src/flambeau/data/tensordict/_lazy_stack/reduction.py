@@ -12,7 +12,6 @@ from flambeau.data.tensordict._lazy_stack.members import StackMethods
 from flambeau.data.tensordict._methods.pointwise import PointwiseMethods
 from flambeau.data.tensordict._methods.reduction import ReductionMethods
 
-
 _TO_ONE_TENSOR = frozenset(["sum", "mean", "nansum", "nanmean", "prod", "std", "var", "amax", "amin", "max", "min"])
 
 
