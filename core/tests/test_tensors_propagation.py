@@ -221,7 +221,11 @@ def test_typed_results_while_the_block_lasts(kind: str) -> None:
         assert type(wave() > 2) is Wave
         assert {type(piece) for piece in wave().unbind(0)} == {Wave}
         assert type(wave().as_subclass(Tensor)) is Tensor
-        assert type(torch.stack([wave(), wave()])) is Tensor, "the first argument is a list"
+        assert type(torch.stack([wave(), wave()])) is Wave
+        mixed = torch.ones(3, 8) + wave(rate=9)
+        assert (type(mixed), mixed.rate) == (Wave, 9)
+        assert type(wave().max(0).values) is Wave
+        assert type(torch.ones(3, 8) + 1) is Tensor
         assert wave().shape == torch.Size([3, 8])
     assert type(wave() + 1) is Tensor
 

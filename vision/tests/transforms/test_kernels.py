@@ -113,8 +113,8 @@ def test_the_input_stays_as_it_was(name: str) -> None:
 
 
 DTYPES = (torch.uint8, torch.int16, torch.uint16, torch.int32, torch.float16, torch.bfloat16, torch.float64)
-# Of 8 bits alone; or one value for another dtype, as the functional is about dtypes.
-NARROW = {"jpeg", "to_dtype", "equalize", "normalize", "solarize"}
+# Of 8 bits alone, or not of all integers; or one value for another dtype, as the functional is about dtypes.
+NARROW = {"jpeg", "to_dtype", "equalize", "normalize", "solarize", "gaussian_noise"}
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

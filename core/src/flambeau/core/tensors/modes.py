@@ -104,7 +104,7 @@ def set_return_type(kind: str) -> Switch[Return]:
 
     Args:
         kind: `"plain"`, tensors without type (the default), or `"typed"`, the type and metadata of the operation's
-            first argument. Upstream: `"Tensor"` and `"TVTensor"` mean the same.
+            first argument that has one. Upstream: `"Tensor"` and `"TVTensor"` mean the same.
 
     Raises:
         ValueError: another word.

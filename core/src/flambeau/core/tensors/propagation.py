@@ -105,7 +105,7 @@ def _apply(
 ) -> Any:
     owner = given[0] if given else None
     if not is_typed(owner):
-        return result
+        return _as_first_typed(given, result) if RETURN_TYPE.active and RETURN_TYPE.current() == "typed" else result
     info = info_of(type(owner))
     policy = info.policies.get(function)
     if policy is None:
@@ -122,6 +122,15 @@ def _apply(
     return _by_rule(policy, owner, function, args, kwargs, result)
 
 
+def _as_first_typed(given: tuple[Any, ...], result: Any) -> Any:
+    """A result with the type of the first typed argument, alone or in a list: `torch.stack([image, image])`."""
+    for argument in given:
+        for item in argument if isinstance(argument, (list, tuple)) else (argument,):
+            if is_typed(item):
+                return wrap_result(result, type(item), info_of(type(item)).metadata(item))
+    return result
+
+
 def _in_place(function: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
     """Whether an operation changes its argument, by torch's rule for names: `add_`, `__iadd__`, `inplace=True`."""
     name = function.__name__
@@ -134,6 +143,8 @@ def wrap_result(result: Any, cls: Any, metadata: Mapping[str, Any]) -> Any:
         return result if is_typed(result) else make(result, cls, metadata)
     if type(result) in (tuple, list):
         return type(result)(wrap_result(item, cls, metadata) for item in result)
+    if type(result).__module__ == "torch.return_types":  # of `max`, `sort` and others along a dimension
+        return type(result)([wrap_result(item, cls, metadata) for item in result])
     return result
 
 

@@ -77,7 +77,13 @@ class ConvertImageDtype(Shown, nn.Module):
         self.dtype = dtype
 
     def forward(self, image: Tensor) -> Tensor:
-        """Convert one image."""
+        """Convert one image.
+
+        Raises:
+            TypeError: `image` is no tensor.
+        """
+        if not isinstance(image, Tensor):
+            raise TypeError(f"Input img should be a tensor. Got {type(image)}; use PILToTensor first.")
         return F.convert_image_dtype(image, self.dtype)
 
 

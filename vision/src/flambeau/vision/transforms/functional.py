@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from flambeau.vision import tv_tensors
 from flambeau.vision.transforms._interpolation import InterpolationMode, pillow_number
 from flambeau.vision.transforms.v2 import functional as v2
 from flambeau.vision.transforms.v2.functional import (
@@ -125,7 +126,10 @@ def normalize(tensor: Tensor, mean: Sequence[float], std: Sequence[float], inpla
 
 
 def rgb_to_grayscale(img: Tensor, num_output_channels: int = 1) -> Tensor:
-    """Turn RGB into gray; see `transforms.v2.functional.rgb_to_grayscale`."""
+    """Turn RGB into gray; see `transforms.v2.functional.rgb_to_grayscale`. Videos too, which v2 leaves in colours."""
+    if isinstance(img, tv_tensors.Video):
+        gray = v2.rgb_to_grayscale(img.as_subclass(Tensor), num_output_channels=num_output_channels)
+        return tv_tensors.wrap(gray, like=img)
     return v2.rgb_to_grayscale(img, num_output_channels=num_output_channels)
 
 

@@ -338,6 +338,6 @@ class GaussianNoise(Transform):
         """Add noise to one leaf."""
         if "seed" not in params:
             return self._call_kernel(F.gaussian_noise, inpt, mean=self.mean, sigma=self.sigma, clip=self.clip)
-        with torch.random.fork_rng(devices=[inpt.device] if inpt.is_cuda else []):
+        with torch.random.fork_rng(devices=[inpt.device] if getattr(inpt, "is_cuda", False) else []):
             torch.manual_seed(params["seed"])
             return self._call_kernel(F.gaussian_noise, inpt, mean=self.mean, sigma=self.sigma, clip=self.clip)

@@ -182,11 +182,9 @@ class _Crops(Transform):
         self.size = setup_size(size)
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
-        """Refuse samples with boxes, key points or masks."""
-        if has_any(flat_inputs, tv_tensors.BoundingBoxes, tv_tensors.KeyPoints, tv_tensors.Mask):
-            raise TypeError(
-                f"{type(self).__name__} makes several pictures of one; take out boxes, key points and masks."
-            )
+        """Refuse samples with boxes or masks; key points, upstream, come back as they are."""
+        if has_any(flat_inputs, tv_tensors.BoundingBoxes, tv_tensors.Mask):
+            raise TypeError(f"{type(self).__name__} makes several pictures of one; take out boxes and masks.")
 
 
 class FiveCrop(_Crops):

@@ -22,7 +22,7 @@ class Lambda(Transform):
 
     Args:
         lambd: the function. For DataLoader's workers and `to_spec` it has to be one of a module, no lambda.
-        *types: of the leaves; without any, tensors and PIL images.
+        *types: of the leaves; without any, all of them, whatever they are.
 
     Raises:
         TypeError: `lambd` is no function.
@@ -35,7 +35,7 @@ class Lambda(Transform):
         if not callable(lambd):
             raise TypeError(f"lambd is {lambd!r}, expected a function.")
         self.lambd = lambd
-        self.types = types or Transform._transformed_types
+        self.types = types or self._transformed_types
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """Apply the function to one leaf, if it is of the types."""

@@ -99,4 +99,4 @@ def linear(image: Tensor, matrix: Tensor, mean: Tensor) -> Tensor:
     if image.device.type != matrix.device.type:
         raise ValueError(f"Input tensor should be on the same device as the matrix: {image.device}, {matrix.device}.")
     flat = image.reshape(-1, values) - mean
-    return torch.mm(flat.to(matrix.dtype), matrix).reshape(image.shape)
+    return torch.mm(flat, matrix.to(flat.dtype)).reshape(image.shape)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import Tensor
+
 from flambeau.vision.transforms.v2 import functional as F
 from flambeau.vision.transforms.v2._transform import Transform
 
@@ -13,7 +15,11 @@ class UniformTemporalSubsample(Transform):
 
     Args:
         num_samples: how many.
+
+    PIL images and other tensor types of the same sample come back as they are.
     """
+
+    _transformed_types = (Tensor,)
 
     def __init__(self, num_samples: int) -> None:
         super().__init__()

@@ -132,15 +132,15 @@ class ConvertImageDtype(Transform):
         dtype: the new dtype.
     """
 
-    _transformed_types = (is_pure_tensor, tv_tensors.Image)
+    _transformed_types = (torch.Tensor,)
 
     def __init__(self, dtype: torch.dtype = torch.float32) -> None:
         super().__init__()
         self.dtype = dtype
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        """Convert one leaf."""
-        return F.to_dtype(inpt, dtype=self.dtype, scale=True)
+        """Convert one leaf; of masks, boxes and points only the dtype."""
+        return self._call_kernel(F.to_dtype, inpt, dtype=self.dtype, scale=True)
 
     def extra_repr(self) -> str:
         """The arguments, for `repr`."""

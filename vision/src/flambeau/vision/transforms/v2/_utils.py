@@ -197,7 +197,13 @@ def fill_for(fill: FillArgument, inpt: Any) -> Fill:
 
 
 def first(inputs: tuple[Any, ...]) -> Any:
-    """The sample: one input as it is, several as a tuple."""
+    """The sample: one input as it is, several as a tuple.
+
+    Raises:
+        TypeError: there is none.
+    """
+    if not inputs:
+        raise TypeError("The transform was called without a sample; pass an image, or a structure that holds one.")
     return inputs if len(inputs) > 1 else inputs[0]
 
 

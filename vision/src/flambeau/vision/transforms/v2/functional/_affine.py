@@ -340,8 +340,8 @@ def _moved_boxes(
     canvas_size: tuple[int, int],
     clamping_mode: str | None,
 ) -> Tensor:
-    points = _formats.points_of(_formats.corners_of(boxes, format))
-    moved = _moved_points(points if points.is_floating_point() else points.float(), matrix)
+    points = _formats.points_of(_formats.corners_of(_formats.in_fractions(boxes), format))
+    moved = _moved_points(points, matrix)
     return boxes_around(moved, boxes.dtype, format, canvas_size, clamping_mode)
 
 
@@ -352,10 +352,9 @@ def boxes_around(
     canvas_size: tuple[int, int],
     clamping_mode: str | None,
 ) -> Tensor:
-    """Boxes around moved corner points [N, 4, 2]: envelopes or rectangles, cut at the edges, integers rounded."""
+    """Boxes around moved corner points [N, 4, 2]: envelopes or rectangles, cut at the edges, integers truncated."""
     corners = _boxes.clamped_corners(_formats.around_points(points, format), canvas_size, clamping_mode)
-    corners = corners if dtype.is_floating_point else corners.round()
-    return _formats.from_corners(corners.to(dtype), format)
+    return _formats.from_corners(corners, format).to(dtype)
 
 
 def _moved_points(points: Tensor, matrix: Matrix) -> Tensor:
@@ -363,7 +362,7 @@ def _moved_points(points: Tensor, matrix: Matrix) -> Tensor:
     values = points if points.is_floating_point() else points.float()
     linear, shift = values.new_tensor(((a, d), (b, e))), values.new_tensor((c, f))
     moved = values @ linear + shift
-    return moved if points.is_floating_point() else moved.round().to(points.dtype)
+    return moved.to(points.dtype)  # upstream: integers are truncated
 
 
 def _forward(

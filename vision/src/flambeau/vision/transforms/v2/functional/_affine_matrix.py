@@ -22,6 +22,9 @@ def affine_matrix(
         translate: (x, y).
         scale: > 0.
         shear: (x, y), degrees.
+
+    Raises:
+        ValueError: `scale` is not positive.
     """
     a, b, d, e = _linear(angle, scale, shear)
     x, y = center
@@ -36,8 +39,6 @@ def inverse_affine_matrix(
     Raises:
         ValueError: `scale` is not positive, so that there is none.
     """
-    if scale <= 0:
-        raise ValueError(f"affine: scale is {scale}, expected a positive number.")
     a, b, d, e = _linear(angle, scale, shear)
     determinant = a * e - b * d
     a, b, d, e = e / determinant, -b / determinant, -d / determinant, a / determinant
@@ -48,6 +49,8 @@ def inverse_affine_matrix(
 
 def _linear(angle: float, scale: float, shear: Sequence[float]) -> tuple[float, float, float, float]:
     """Rotation times scale times shear: R(angle) S(scale) Y(shear y) X(shear x), with the shear about both axes."""
+    if scale <= 0:
+        raise ValueError(f"affine: scale is {scale}, expected a positive number.")
     turn, shear_x, shear_y = math.radians(angle), math.radians(shear[0]), math.radians(shear[1])
     cosine, sine = math.cos(turn - shear_y) / math.cos(shear_y), math.sin(turn - shear_y) / math.cos(shear_y)
     slope = math.tan(shear_x)

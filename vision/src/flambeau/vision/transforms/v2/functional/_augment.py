@@ -143,6 +143,5 @@ def _jpeg_image_pil(image: Image.Image, quality: int) -> Image.Image:
 
     file = io.BytesIO()
     image.save(file, format="JPEG", quality=quality)
-    decoded = Image.open(file)
-    decoded.load()
-    return decoded
+    with Image.open(file) as decoded:
+        return decoded.copy()  # a plain picture, not one that knows a file

@@ -161,7 +161,6 @@ def adjust_sharpness_video(video: Tensor, sharpness_factor: float) -> Tensor:
 def _adjust_sharpness_image_pil(image: Image.Image, sharpness_factor: float) -> Image.Image:
     from PIL import ImageEnhance
 
-    _check_factor(sharpness_factor)
     return ImageEnhance.Sharpness(image).enhance(sharpness_factor)
 
 
@@ -177,16 +176,16 @@ def gaussian_noise(inpt: Tensor, mean: float = 0.0, sigma: float = 0.1, clip: bo
     """Add normally distributed noise, drawn from torch's default generator.
 
     Args:
-        inpt: [..., C, H, W], floating point from 0 to 1, or integers; or a video.
+        inpt: [..., C, H, W], floating point from 0 to 1, or uint8; or a video.
         mean: of the noise, as part of full intensity.
         sigma: its standard deviation, as part of full intensity; >= 0.
-        clip: keep floating point within [0, 1]. Integers always stay within their range.
+        clip: keep floating point within [0, 1]. uint8 always stays within its range.
 
     Returns:
-        Same shape and dtype. Noise of integers is truncated to whole levels.
+        Same shape and dtype. Noise of uint8 is truncated to whole levels.
 
     Raises:
-        ValueError: sigma is negative.
+        ValueError: sigma is negative, or the image is of other integers or a PIL image.
     """
     return gaussian_noise_image(inpt, mean, sigma, clip)
 
@@ -196,6 +195,11 @@ def gaussian_noise_image(image: Tensor, mean: float = 0.0, sigma: float = 0.1, c
     """`gaussian_noise` of a tensor."""
     if sigma < 0:
         raise ValueError(f"gaussian_noise: sigma is {sigma}, expected a number that is not negative.")
+    if not (image.is_floating_point() or image.dtype == torch.uint8):
+        raise ValueError(
+            f"gaussian_noise: the image is of {image.dtype}, expected uint8 or floating point; convert it with "
+            "to_dtype(..., torch.float32, scale=True)."
+        )
     values = widened(image)
     noise = torch.randn_like(values) * sigma + mean
     if image.is_floating_point():
@@ -207,3 +211,10 @@ def gaussian_noise_image(image: Tensor, mean: float = 0.0, sigma: float = 0.1, c
 def gaussian_noise_video(video: Tensor, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> Tensor:
     """`gaussian_noise` of a video."""
     return gaussian_noise_image(video, mean, sigma, clip)
+
+
+@register_kernel(gaussian_noise, "PIL.Image:Image")
+def _gaussian_noise_image_pil(
+    image: Image.Image, mean: float = 0.0, sigma: float = 0.1, clip: bool = True
+) -> Image.Image:
+    raise ValueError("gaussian_noise: PIL images cannot take it; make a tensor of the image first, with to_image.")

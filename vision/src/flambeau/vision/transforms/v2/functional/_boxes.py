@@ -31,12 +31,12 @@ def convert_bounding_box_format(
         inplace: write the result into the input too, where both have the same number of values.
 
     Returns:
-        Boxes of the same dtype. Integers are rounded; in CXCYWH a centre is rounded down.
+        Boxes of the same dtype. Edges of integer boxes are truncated, a centre in CXCYWH is rounded down.
 
     Raises:
         TypeError: `new_format` is missing.
-        ValueError: `old_format` is missing for a plain tensor, or given for `BoundingBoxes`.
-        NotImplementedError: one format has an angle, the other has not.
+        ValueError: `old_format` is missing for a plain tensor, or given for `BoundingBoxes`; or one format has an angle
+            and the other has not.
     """
     if old_format is None:
         raise ValueError("convert_bounding_box_format: a plain tensor needs old_format, the format it has.")
@@ -67,7 +67,7 @@ def _converted(
         raise TypeError("convert_bounding_box_format: new_format, the format wanted, is missing.")
     old, new = bounding_box_format(old_format), bounding_box_format(new_format)
     if is_rotated_bounding_format(old) != is_rotated_bounding_format(new):
-        raise NotImplementedError(
+        raise ValueError(
             f"convert_bounding_box_format: {old.name} to {new.name} would turn axis-aligned boxes into rotated ones or "
             "the reverse; expected two formats of one kind."
         )
@@ -124,12 +124,28 @@ def clamped(
 ) -> Tensor:
     """Boxes [N, K] cut at the edges; see `clamp_bounding_boxes`."""
     if clamping_mode is None:
-        return boxes
+        return boxes.clone()
     if clamping_mode not in _CLAMPING_MODES:
         raise ValueError(f"clamping_mode is {clamping_mode!r}, expected 'soft', 'hard', 'auto' or None.")
-    return _formats.from_corners(
-        clamped_corners(_formats.corners_of(boxes, format), canvas_size, clamping_mode), format
-    )
+    # Halves of integers, such as the edges around a centre, are dropped once, at the end.
+    corners = _formats.corners_of(_formats.in_fractions(boxes), format)
+    return _formats.from_corners(clamped_corners(corners, canvas_size, clamping_mode), format).to(boxes.dtype)
+
+
+def shifted(
+    boxes: Tensor,
+    format: BoundingBoxFormat | str,
+    x: float,
+    y: float,
+    canvas_size: tuple[int, int],
+    clamping_mode: str | None,
+) -> Tensor:
+    """Boxes [N, K] moved by (x, y), and cut at the edges of their new canvas."""
+    size = boxes.shape[-1]
+    corners = bounding_box_format(format) in (BoundingBoxFormat.XYXY, BoundingBoxFormat.XYXYXYXY)
+    offset = [x, y] * (size // 2) if corners else [x, y, *[0] * (size - 2)]
+    moved = boxes + torch.tensor(offset, dtype=boxes.dtype, device=boxes.device)
+    return clamped(moved, format, canvas_size, clamping_mode)
 
 
 def clamped_corners(corners: Tensor, canvas_size: tuple[int, int], clamping_mode: str | None) -> Tensor:

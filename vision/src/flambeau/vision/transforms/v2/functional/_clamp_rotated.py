@@ -20,7 +20,8 @@ def clamp_rotated(corners: Tensor, canvas_size: tuple[int, int], mode: str) -> T
             is moved to the middle of the cut across it.
 
     Returns:
-        Same shape. Of a box that is entirely outside the point (0, height) is left.
+        Same shape. Boxes inside of the picture stay as they are, rectangles or not. Of a box that is entirely outside
+        the point (0, height) is left.
     """
     points = points_of(corners)
     axes = frame(points)
@@ -31,7 +32,9 @@ def clamp_rotated(corners: Tensor, canvas_size: tuple[int, int], mode: str) -> T
         for axis, limit, sign in ((0, 0, -1), (0, width, 1), (1, 0, -1), (1, height, 1)):
             box = _cut(box, axis, limit, sign)
     nothing = torch.stack([torch.zeros_like(points[..., 0]), torch.full_like(points[..., 1], canvas_size[0])], -1)
-    return torch.where(valid.any(-1)[..., None, None], box.points(), nothing).flatten(-2)
+    cut = torch.where(valid.any(-1)[..., None, None], box.points(), nothing)
+    inside = ((points >= 0) & (points <= points.new_tensor([canvas_size[1], canvas_size[0]]))).flatten(-2).all(-1)
+    return torch.where(inside[..., None, None], points, cut).flatten(-2)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,6 @@ def adjust_brightness_video(video: Tensor, brightness_factor: float) -> Tensor:
 def _adjust_brightness_image_pil(image: Image.Image, brightness_factor: float) -> Image.Image:
     from PIL import ImageEnhance
 
-    _check_factor("brightness", brightness_factor)
     return ImageEnhance.Brightness(image).enhance(brightness_factor)
 
 
@@ -109,7 +108,6 @@ def adjust_contrast_video(video: Tensor, contrast_factor: float) -> Tensor:
 def _adjust_contrast_image_pil(image: Image.Image, contrast_factor: float) -> Image.Image:
     from PIL import ImageEnhance
 
-    _check_factor("contrast", contrast_factor)
     return ImageEnhance.Contrast(image).enhance(contrast_factor)
 
 
@@ -157,7 +155,6 @@ def adjust_saturation_video(video: Tensor, saturation_factor: float) -> Tensor:
 def _adjust_saturation_image_pil(image: Image.Image, saturation_factor: float) -> Image.Image:
     from PIL import ImageEnhance
 
-    _check_factor("saturation", saturation_factor)
     return ImageEnhance.Color(image).enhance(saturation_factor)
 
 

@@ -70,8 +70,8 @@ def to_pil_image(pic: Tensor | NDArray[Any], mode: str | None = None) -> Image.I
     """Make a PIL image of a tensor [C, H, W] or [H, W], or an array [H, W, C] or [H, W].
 
     Args:
-        pic: 1 to 4 channels of uint8; or one channel of int16, uint16, int32 or float32. Floating-point tensors are
-            images in [0, 1] and become uint8, unless `mode` is "F".
+        pic: 1 to 4 channels of uint8, with a `mode` also 2 to 4 of bool (0 and 1 of 255); or one channel of int16,
+            uint16 or int32. Floating point is an image in [0, 1] and becomes uint8; with `mode` "F" one channel stays.
         mode: Pillow's mode of the result; by default what channels and dtype suggest.
 
     Raises:
@@ -85,6 +85,8 @@ def to_pil_image(pic: Tensor | NDArray[Any], mode: str | None = None) -> Image.I
         array = _array_of_tensor(pic, mode)
     elif isinstance(pic, np.ndarray):
         array = pic if pic.ndim != 2 else pic[..., None]
+        if np.issubdtype(array.dtype, np.floating) and mode != "F":
+            array = (array * 255).astype(np.uint8)
     else:
         raise TypeError(f"pic should be Tensor or ndarray. Got {type(pic)}.")
     if array.ndim != 3:
@@ -109,6 +111,8 @@ def _image_of_array(pillow: Any, array: NDArray[Any], mode: str | None) -> Image
     fitting: tuple[str, ...]
     channels, dtype = array.shape[-1], array.dtype.name
     if channels == 1:
+        if mode is not None and mode != _WIDE_MODES.get(dtype):
+            raise ValueError(f"Incorrect mode ({mode}) for one channel of {dtype}, expected {_WIDE_MODES.get(dtype)}.")
         if dtype not in _WIDE_MODES:
             raise TypeError(
                 f"Input type {dtype} is not supported with one channel; expected one of {list(_WIDE_MODES)}."
@@ -116,7 +120,7 @@ def _image_of_array(pillow: Any, array: NDArray[Any], mode: str | None) -> Image
         array, fitting = array[..., 0], (_WIDE_MODES[dtype],)
         if dtype == "int16":
             array = array.astype("uint16")
-    elif dtype != "uint8":
+    elif dtype != "uint8" and not (dtype == "bool" and mode is not None):
         raise TypeError(f"Input type {dtype} is not supported with {channels} channels; expected uint8.")
     elif channels not in _MODES:
         raise ValueError(f"pic should not have > 4 channels. Got {channels} channels.")
@@ -126,7 +130,7 @@ def _image_of_array(pillow: Any, array: NDArray[Any], mode: str | None) -> Image
         raise ValueError(
             f"Incorrect mode ({mode}) supplied for {channels} channel(s) of {dtype}. Should be one of {fitting}."
         )
-    image: Image.Image = pillow.fromarray(array)
+    image: Image.Image = pillow.fromarray(array.view("uint8") if dtype == "bool" else array)
     return image if mode in (None, image.mode) else _relabelled(pillow, image, mode)
 
 

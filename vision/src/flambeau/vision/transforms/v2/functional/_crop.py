@@ -22,6 +22,7 @@ from flambeau.vision.transforms.v2.functional._resize import (
     resize_mask,
 )
 from flambeau.vision.tv_tensors import BoundingBoxFormat
+from flambeau.vision.tv_tensors._bounding_boxes import bounding_box_format
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -87,10 +88,10 @@ def crop_bounding_boxes(
     clamping_mode: str | None = "soft",
 ) -> tuple[Tensor, tuple[int, int]]:
     """`crop` of boxes [N, K]: the moved boxes and the new canvas size."""
-    corners = _formats.corners_of(bounding_boxes, format)
-    start = torch.tensor([left, top] * (corners.shape[-1] // 2), dtype=corners.dtype, device=corners.device)
-    corners = _boxes.clamped_corners(corners - start, (height, width), clamping_mode)
-    return _formats.from_corners(corners, format), (height, width)
+    new_size = (height, width)
+    if bounding_box_format(format) == BoundingBoxFormat.XYXYXYXY:  # upstream: made rectangles here, and not by `pad`
+        bounding_boxes = _formats.rectangle(_formats.points_of(bounding_boxes)).flatten(-2)
+    return _boxes.shifted(bounding_boxes, format, -left, -top, new_size, clamping_mode), new_size
 
 
 @register_partial(crop, tv_tensors.KeyPoints, canvas=True)

@@ -95,8 +95,10 @@ def elastic_bounding_boxes(
         return _moved_centers(bounding_boxes, format, canvas_size, displacement, clamping_mode)
     points = _formats.points_of(_formats.corners_of(bounding_boxes, format))
     # Edges belong to the pixel after them.
-    moved = _moved((points if points.is_floating_point() else points.float()).ceil(), canvas_size, displacement)
-    return boxes_around(moved, bounding_boxes.dtype, format, canvas_size, clamping_mode)
+    moved = _moved(_formats.in_fractions(points).ceil(), canvas_size, displacement)
+    # Upstream: integers are truncated before they are written in their own format.
+    corners = boxes_around(moved, bounding_boxes.dtype, BoundingBoxFormat.XYXY, canvas_size, clamping_mode)
+    return _formats.from_corners(corners, format)
 
 
 def _moved_centers(
@@ -117,8 +119,8 @@ def _moved_centers(
 @register_partial(elastic, tv_tensors.KeyPoints)
 def elastic_keypoints(keypoints: Tensor, canvas_size: tuple[int, int], displacement: Tensor) -> Tensor:
     """`elastic` of points [..., 2]."""
-    moved = _moved(keypoints if keypoints.is_floating_point() else keypoints.float(), canvas_size, displacement)
-    return moved if keypoints.is_floating_point() else moved.round().to(keypoints.dtype)
+    moved = _moved(_formats.in_fractions(keypoints), canvas_size, displacement)
+    return moved.to(keypoints.dtype)  # upstream: integers are truncated
 
 
 @register_kernel(elastic, "PIL.Image:Image")

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
-from flambeau.vision.transforms.v2.functional import _formats
 from flambeau.vision.transforms.v2.functional._kernels import register_partial
 from flambeau.vision.tv_tensors import BoundingBoxFormat
+from flambeau.vision.tv_tensors._bounding_boxes import bounding_box_format
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -78,13 +78,7 @@ def horizontal_flip_bounding_boxes(
     bounding_boxes: Tensor, format: BoundingBoxFormat | str, canvas_size: tuple[int, int]
 ) -> Tensor:
     """`horizontal_flip` of boxes [N, K]."""
-    corners = _formats.corners_of(bounding_boxes, format)
-    if corners.shape[-1] == 4:
-        left, top, right, bottom = corners.unbind(-1)
-        flipped = torch.stack([canvas_size[1] - right, top, canvas_size[1] - left, bottom], -1)
-    else:
-        flipped = _mirrored_corners(corners, 0, canvas_size[1])
-    return _formats.from_corners(flipped, format)
+    return _mirrored_boxes(bounding_boxes, bounding_box_format(format), 0, canvas_size[1])
 
 
 @register_partial(vertical_flip, tv_tensors.BoundingBoxes)
@@ -92,13 +86,7 @@ def vertical_flip_bounding_boxes(
     bounding_boxes: Tensor, format: BoundingBoxFormat | str, canvas_size: tuple[int, int]
 ) -> Tensor:
     """`vertical_flip` of boxes [N, K]."""
-    corners = _formats.corners_of(bounding_boxes, format)
-    if corners.shape[-1] == 4:
-        left, top, right, bottom = corners.unbind(-1)
-        flipped = torch.stack([left, canvas_size[0] - bottom, right, canvas_size[0] - top], -1)
-    else:
-        flipped = _mirrored_corners(corners, 1, canvas_size[0])
-    return _formats.from_corners(flipped, format)
+    return _mirrored_boxes(bounding_boxes, bounding_box_format(format), 1, canvas_size[0])
 
 
 def mirrored(image: Tensor, *dims: int) -> Tensor:
@@ -108,11 +96,24 @@ def mirrored(image: Tensor, *dims: int) -> Tensor:
     return image.flip(*dims)
 
 
-def _mirrored_corners(corners: Tensor, axis: int, size: int) -> Tensor:
-    """Four corners mirrored along an axis, in an order that is clockwise again: each edge's ends change places."""
-    values = list(corners.unbind(-1))
-    values[axis::2] = [size - value for value in values[axis::2]]
-    return torch.stack([values[2 * corner + k] for corner in (1, 0, 3, 2) for k in (0, 1)], -1)
+def _mirrored_boxes(boxes: Tensor, format: BoundingBoxFormat, axis: int, size: int) -> Tensor:
+    """Boxes mirrored along an axis (0 is x) of a canvas as long as `size`."""
+    values = list(boxes.unbind(-1))
+    if format == BoundingBoxFormat.XYXYXYXY:
+        values[axis::2] = [size - value for value in values[axis::2]]
+        # Clockwise again: each edge's ends change places.
+        values = [values[2 * corner + k] for corner in (1, 0, 3, 2) for k in (0, 1)]
+    elif format == BoundingBoxFormat.XYXY:
+        values[axis], values[axis + 2] = size - values[axis + 2], size - values[axis]
+    elif format == BoundingBoxFormat.XYWH:
+        values[axis] = size - (values[axis] + values[axis + 2])
+    else:
+        if format == BoundingBoxFormat.XYWHR:  # what was the top right corner becomes the top left one
+            radians = torch.deg2rad(values[4])
+            values[:2] = values[0] + values[2] * radians.cos(), values[1] - values[2] * radians.sin()
+        values[axis] = size - values[axis]
+        values[4:] = [(180 if axis == 1 else 0) - angle for angle in values[4:]]
+    return torch.stack(values, -1)
 
 
 @register_partial(horizontal_flip, tv_tensors.KeyPoints)

@@ -13,19 +13,23 @@ from flambeau.vision.tv_tensors._bounding_boxes import bounding_box_format
 def converted(boxes: Tensor, old: BoundingBoxFormat, new: BoundingBoxFormat) -> Tensor:
     """Boxes of [..., K] in another format of the same kind, in the same dtype; themselves where it is the same format.
 
-    Integers in CXCYWH have no halves: a centre is rounded down, so that boxes survive the way there and back.
+    Integers have no halves: the edges of CXCYWH are truncated, and a centre is rounded down.
     """
     if old == new:
         return boxes
     if not boxes.is_floating_point() and BoundingBoxFormat.CXCYWH in (old, new):
-        start, sides = boxes[..., :2], boxes[..., 2:]
         if old == BoundingBoxFormat.CXCYWH:
-            boxes = torch.cat([start - sides // 2, sides], -1)
-            return converted(boxes, BoundingBoxFormat.XYWH, new)
+            corners = convert(boxes.float(), "cxcywh", "xyxy").to(boxes.dtype)
+            return converted(corners, BoundingBoxFormat.XYXY, new)
         boxes = converted(boxes, old, BoundingBoxFormat.XYWH)
         start, sides = boxes[..., :2], boxes[..., 2:]
         return torch.cat([start + sides // 2, sides], -1)
     return convert(boxes, old.value.lower(), new.value.lower())
+
+
+def in_fractions(values: Tensor) -> Tensor:
+    """Integers as float32; floating point as it is."""
+    return values if values.is_floating_point() else values.float()
 
 
 def corners_of(boxes: Tensor, format: BoundingBoxFormat | str) -> Tensor:
@@ -68,17 +72,15 @@ def around_points(points: Tensor, format: BoundingBoxFormat | str) -> Tensor:
 def rectangle(points: Tensor) -> Tensor:
     """Make parallelograms [..., 4, 2] rectangles that keep their longer diagonal, and the direction of the longer edge.
 
-    Upstream: of quadrilaterals that are no parallelograms the middle of the diagonal 1-3 is kept, and the extent of the
-    diagonal 2-4, corrected by the skew of the shorter edge where 1-3 is the longer one.
+    Upstream: of quadrilaterals that are no parallelograms the middle of the diagonal 1-3 is kept, and the edges at 1.
     """
     first, second, third, fourth = points.unbind(-2)
     across, down = frame(points)
-    center, diagonal = (first + third) / 2, second - fourth
-    skew_across, skew_down = _along(fourth - first, across), _along(second - first, down)
-    wide = _length(second - first) >= _length(fourth - first)
-    leaning = (third - first).square().sum(-1, keepdim=True) >= diagonal.square().sum(-1, keepdim=True)
-    width = _along(diagonal, across) + torch.where(leaning & wide, 2 * skew_across, 0)
-    height = -_along(diagonal, down) + torch.where(leaning & ~wide, 2 * skew_down, 0)
+    center, top, left = (first + third) / 2, second - first, fourth - first
+    wide = _length(top) >= _length(left)
+    # The longer edge grows by what the shorter one leans along it.
+    width = _along(top, across) + torch.where(wide, _along(left, across).abs(), 0)
+    height = _along(left, down) + torch.where(wide, 0, _along(top, down).abs())
     right, below = width / 2 * across, height / 2 * down
     return torch.stack(
         [center - right - below, center + right - below, center + right + below, center - right + below], -2

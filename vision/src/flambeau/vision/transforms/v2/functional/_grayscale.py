@@ -53,9 +53,10 @@ def rgb_to_grayscale_image(image: Tensor, num_output_channels: int = 1) -> Tenso
 
 def grayed(image: Tensor, num_output_channels: float) -> Tensor:
     """The formula."""
-    gray = image
     if image.shape[-3] == 3:
         gray = luma(image if image.dtype == torch.uint8 else widened(image)).to(image.dtype)
+    else:
+        gray = image if num_output_channels == 3 else image.clone()
     return gray.expand(*gray.shape[:-3], 3, *gray.shape[-2:]).contiguous() if num_output_channels == 3 else gray
 
 

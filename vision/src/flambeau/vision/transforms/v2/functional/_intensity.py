@@ -78,6 +78,8 @@ def posterize_image(image: Tensor, bits: int) -> Tensor:
     if image.is_floating_point():
         levels = 1 << bits
         return recolored("posterize", image, levels) if serves(image) else posterized(image, levels)
+    if image.dtype not in _VALUE_BITS:
+        raise TypeError(f"posterize: the image is of {image.dtype}, expected integers or floating point.")
     lost = _VALUE_BITS[image.dtype] - bits
     if lost <= 0:
         return image

@@ -10,7 +10,7 @@ from torch import Tensor, constant_pad_nd
 
 from flambeau.core.tensors import functional, register_kernel
 from flambeau.vision import tv_tensors
-from flambeau.vision.transforms.v2.functional import _boxes, _formats
+from flambeau.vision.transforms.v2.functional import _boxes
 from flambeau.vision.transforms.v2.functional._kernels import register_partial
 from flambeau.vision.tv_tensors import BoundingBoxFormat
 
@@ -106,10 +106,7 @@ def pad_bounding_boxes(
 ) -> tuple[Tensor, tuple[int, int]]:
     """`pad` of boxes [N, K]: the moved boxes and the new canvas size."""
     left, top, new_size = _moved(canvas_size, padding, padding_mode)
-    corners = _formats.corners_of(bounding_boxes, format)
-    shift = torch.tensor([left, top] * (corners.shape[-1] // 2), dtype=corners.dtype, device=corners.device)
-    corners = _boxes.clamped_corners(corners + shift, new_size, clamping_mode)
-    return _formats.from_corners(corners, format), new_size
+    return _boxes.shifted(bounding_boxes, format, left, top, new_size, clamping_mode), new_size
 
 
 @register_partial(pad, tv_tensors.KeyPoints, canvas=True)
@@ -143,14 +140,18 @@ def _pad_image_pil(
     return same_mode(image, lambda tensor: extended(tensor, (left, top, right, bottom), padding_mode))
 
 
-def sides(padding: Sequence[int] | int) -> tuple[int, int, int, int]:
+def sides(padding: object) -> tuple[int, int, int, int]:
     """(left, top, right, bottom) of what `pad` takes.
 
     Raises:
+        TypeError: neither a whole number nor a sequence of them.
         ValueError: another number of values.
     """
     if isinstance(padding, int):
         return padding, padding, padding, padding
+    given: object = padding  # what callers pass, whatever the annotation says
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise TypeError(f"pad: padding is {padding!r}, expected a whole number, or 1, 2 or 4 of them.")
     if len(padding) not in (1, 2, 4):
         raise ValueError(f"pad: padding {padding!r} has {len(padding)} values, expected 1, 2 (x, y) or 4 (l, t, r, b).")
     left, top = padding[0], padding[1 if len(padding) > 1 else 0]

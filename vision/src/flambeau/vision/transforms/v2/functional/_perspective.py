@@ -115,7 +115,7 @@ def perspective_bounding_boxes(
     """`perspective` of boxes [N, K]."""
     points = _formats.points_of(_formats.corners_of(bounding_boxes, format))
     forward = _inverse(_backward(startpoints, endpoints, coefficients))
-    moved = _moved(points if points.is_floating_point() else points.float(), forward)
+    moved = _moved(_formats.in_fractions(points), forward)
     return boxes_around(moved, bounding_boxes.dtype, format, canvas_size, clamping_mode)
 
 
@@ -129,7 +129,7 @@ def perspective_keypoints(
 ) -> Tensor:
     """`perspective` of points [..., 2]."""
     moved = _moved(keypoints, _inverse(_backward(startpoints, endpoints, coefficients)))
-    return moved if keypoints.is_floating_point() else moved.round().to(keypoints.dtype)
+    return moved.to(keypoints.dtype)  # upstream: integers are truncated
 
 
 @register_kernel(perspective, "PIL.Image:Image")

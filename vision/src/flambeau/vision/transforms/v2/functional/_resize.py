@@ -83,7 +83,11 @@ def resize_image(
     # One batch dimension, whatever comes before the channels.
     flat = image.reshape(-1, *image.shape[-3:])
     smooth = bool(antialias) and mode in _ANTIALIASED
-    return _interpolate(flat, (new_height, new_width), mode, smooth).reshape(*leading, new_height, new_width)
+    resized = _interpolate(flat, (new_height, new_width), mode, smooth)
+    if image.ndim == 3 and image.shape[0] > 1 and image.stride(0) == 1:
+        # Channels that were neighbours stay so; torch sees no order in a batch of one.
+        resized = resized.contiguous(memory_format=torch.channels_last)
+    return resized.reshape(*leading, new_height, new_width)
 
 
 def _interpolate(flat: Tensor, size: tuple[int, int], mode: InterpolationMode, antialias: bool) -> Tensor:

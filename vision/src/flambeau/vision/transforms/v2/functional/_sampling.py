@@ -54,6 +54,10 @@ def _by_kernel(image: Tensor, grid: Tensor) -> bool:
 def interpolated(image: Tensor, grid: Tensor, mode: str, fill: Fill) -> Tensor:
     """The formula, for an image [N, C, H, W] and a grid [1, new H, new W, 2]."""
     channels, height, width = image.shape[-3:]
+    if image.dtype in (torch.int32, torch.int64):
+        if mode == "nearest":
+            return _nearest(image, grid, fill)
+        grid = grid.double()
     work = image.to(grid.dtype)
     if fill is not None:
         work = torch.cat([work, work.new_ones(work.shape[0], 1, height, width)], 1)
@@ -65,6 +69,18 @@ def interpolated(image: Tensor, grid: Tensor, mode: str, fill: Fill) -> Tensor:
     if not image.is_floating_point() and mode != "nearest":
         values = values.round()
     return values.to(image.dtype)
+
+
+def _nearest(image: Tensor, grid: Tensor, fill: Fill) -> Tensor:
+    """The nearest pixels of integers that floating point may not hold: it chooses their places alone."""
+    channels, height, width = image.shape[-3:]
+    if height * width >= 2**24:  # more places than float32 counts
+        grid = grid.double()
+    places = torch.arange(1, height * width + 1, dtype=grid.dtype, device=image.device).view(1, 1, height, width)
+    chosen = grid_sample(places, grid, mode="nearest", padding_mode="zeros", align_corners=False)[0, 0].long()
+    values = image.flatten(-2).index_select(-1, (chosen.flatten() - 1).clamp(min=0)).unflatten(-1, chosen.shape)
+    outside = [0.0] * channels if fill is None else fill_values(fill, channels)
+    return torch.where(chosen > 0, values, values.new_tensor(outside).view(-1, 1, 1))
 
 
 def _filled(values: Tensor, inside: Tensor, fill: Tensor, mode: str) -> Tensor:
@@ -103,8 +119,8 @@ def sampling_mode(interpolation: InterpolationMode | str | int) -> str:
 
 
 def sampling_dtype(image: Tensor) -> torch.dtype:
-    """The dtype in which places and values are computed: float32, or float64 where values need it."""
-    return torch.float64 if image.dtype in (torch.float64, torch.int32, torch.int64) else torch.float32
+    """The dtype in which places are computed: float32, so that images of all integers agree, or float64."""
+    return torch.float64 if image.dtype == torch.float64 else torch.float32
 
 
 def affine_grid(matrix: Matrix, image: Tensor, new_size: tuple[int, int]) -> Tensor:

@@ -9,10 +9,14 @@ from flambeau.vision.transforms.v2.functional._dtype import max_value
 
 
 def widened(image: Tensor) -> Tensor:
-    """An image in a dtype to compute in: floating point stays, integers become float32, wide ones float64."""
+    """An image in a dtype to compute in: floating point stays, integers become float32, int32 float64.
+
+    Full intensity of int32 has no place in float32. That of int64 has none in float64 either: such images hold the
+    levels of narrower ones, and give what those give.
+    """
     if image.is_floating_point():
         return image
-    return image.to(torch.float64 if image.dtype in (torch.int32, torch.int64) else torch.float32)
+    return image.to(torch.float64 if image.dtype == torch.int32 else torch.float32)
 
 
 def narrowed(values: Tensor, dtype: torch.dtype) -> Tensor:
