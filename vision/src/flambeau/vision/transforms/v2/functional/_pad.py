@@ -149,16 +149,12 @@ def sides(padding: object) -> tuple[int, int, int, int]:
     """
     if isinstance(padding, int):
         return padding, padding, padding, padding
-    if not _is_sequence(padding):
+    if isinstance(padding, str) or not isinstance(padding, Sequence):
         raise TypeError(f"pad: padding is {padding!r}, expected a whole number, or 1, 2 or 4 of them.")
     if len(padding) not in (1, 2, 4):
         raise ValueError(f"pad: padding {padding!r} has {len(padding)} values, expected 1, 2 (x, y) or 4 (l, t, r, b).")
     left, top = padding[0], padding[1 if len(padding) > 1 else 0]
     return (left, top, padding[2], padding[3]) if len(padding) == 4 else (left, top, left, top)
-
-
-def _is_sequence(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
 
 
 def extended(image: Tensor, amounts: tuple[int, int, int, int], mode: str) -> Tensor:
