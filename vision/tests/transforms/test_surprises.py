@@ -172,6 +172,12 @@ def test_a_padding_that_is_no_whole_number_is_named(make):
         make(12.0)
 
 
+@pytest.mark.parametrize("num_ops", [-1, 1.5])
+def test_a_number_of_operations_that_is_none_is_refused(num_ops):
+    with pytest.raises(ValueError, match="num_ops"):
+        v2.RandAugment(num_ops=num_ops)
+
+
 def test_a_call_without_a_sample_says_so():
     with pytest.raises(TypeError, match="without a sample"):
         v2.Resize(4)()

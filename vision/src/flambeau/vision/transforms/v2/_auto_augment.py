@@ -145,6 +145,7 @@ class RandAugment(AutoAugmentBase):
         generator: see `Transform`.
 
     Raises:
+        ValueError: `num_ops` is no whole number, or negative.
         TypeError: when called: the sample holds no image or several, or boxes, masks or key points.
     """
 
@@ -159,6 +160,8 @@ class RandAugment(AutoAugmentBase):
         generator: Generator | None = None,
     ) -> None:
         super().__init__(interpolation=interpolation, fill=fill, generator=generator)
+        if type(num_ops) is not int or num_ops < 0:
+            raise ValueError(f"num_ops is {num_ops!r}, expected a whole number that is not negative.")
         self.num_ops = num_ops
         self.magnitude = magnitude
         self.num_magnitude_bins = num_magnitude_bins
