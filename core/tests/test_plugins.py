@@ -568,7 +568,7 @@ def test_the_installed_distributions_are_looked_through_once_for_all_questions(s
     for name in ("alpha", "beta", "gamma"):
         site.plugin(name, requires={"torch": ">=2", "pluggy": ">=1"})
     assert {plugin.state for plugin in site.discover().values()} == {"ok"}
-    assert max(listed.count(folder) for folder in listed) <= 2
+    assert 1 <= listed.count(str(site.folder)) <= 2  # other folders may stand on the path more than once
 
 
 def test_a_version_with_control_characters_is_told_as_text(site):
