@@ -449,7 +449,7 @@ def test_a_dead_worker_is_told_by_whatever_meets_it_first():
 
 
 def gone(pid):
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60  # on a busy machine
     while time.monotonic() < end:
         try:
             with open(f"/proc/{pid}/stat") as file:
