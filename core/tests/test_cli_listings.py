@@ -386,6 +386,13 @@ def test_plugins_are_imported_on_request_to_see_whether_they_can_be(site: Any, s
     assert (row["state"], row["error"]) == ("broken", "OSError: no device")
 
 
+def test_a_strict_listing_imports_the_plugins_that_it_answers_for(site: Any, shown: Any) -> None:
+    site.add("hollow", modules={"__init__.py": "raise OSError('no device')"})
+
+    (row,) = shown("plugins", "list", "--strict", "--json", code=3)
+    assert (row["state"], row["error"]) == ("broken", "OSError: no device")
+
+
 def test_metrics_and_tags_with_control_characters_are_shown_as_text(
     site: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,8 +43,9 @@ def configure(parser: Parser) -> None:
     actions = parser.actions(default="list")
     listing = actions.add_parser("list", help="list plugins and their states (the default)")
     listing.add_argument("names", nargs="*", metavar="NAME", help="names or quoted wildcards")
-    listing.add_argument("--strict", action="store_true", help=f"exit with {BROKEN} if one is broken or incompatible")
-    load = "import each plugin first, so that one that cannot be imported is seen as broken"
+    strict = f"like --load, and exit with {BROKEN} if one is broken or incompatible"
+    listing.add_argument("--strict", action="store_true", help=strict)
+    load = "import each plugin first, so that one that cannot be imported is seen as broken: without it manifests tell"
     listing.add_argument("--load", action="store_true", help=load)
     listing.completes = "plugins"
     add_json(listing)
@@ -64,7 +65,7 @@ def configure(parser: Parser) -> None:
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print a table of plugins."""
-    if arguments.load:
+    if arguments.load or arguments.strict:
         load(choose(arguments.names))
     plugins = choose(arguments.names)
     nothing = "no plugins are installed; for a first one: pip install flambeau-vision"
