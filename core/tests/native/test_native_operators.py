@@ -108,6 +108,17 @@ def test_integers_flags_and_several_results_cross_the_dispatcher(kernels):
     assert kernels.head(torch.arange(5.0), 3, False)[0].tolist() == [0.0, 1.0, 2.0]
 
 
+def test_optional_arguments_and_results_cross_the_dispatcher(kernels):
+    x, weight = torch.arange(4.0), torch.tensor([1.0, 2.0, 0.5, 3.0])
+    whole, first = kernels.weigh(x)
+    assert (whole.tolist(), first) == ([0.0, 1.0, 2.0, 3.0], None)
+    whole, first = kernels.weigh(x, weight, 2)
+    assert (whole.tolist(), first.tolist()) == ([0.0, 2.0, 1.0, 9.0], [0.0, 2.0])
+    assert kernels.weigh(x, None, 0)[1].shape == (0,)
+    with pytest.raises(RuntimeError, match=r"weigh: weight has shape \(2,\)"):
+        kernels.weigh(x, weight[:2], 1)
+
+
 @pytest.mark.parametrize(
     "view",
     [
@@ -148,6 +159,9 @@ def test_no_reference_to_an_argument_is_left_behind(kernels):
         kernels.pack(y)
         with pytest.raises(RuntimeError, match="head: count"):
             kernels.head(x, 9, False)
+        kernels.weigh(x, x, 2)
+        with pytest.raises(RuntimeError, match="weigh: weight"):
+            kernels.weigh(x, x[:1])
     assert (x._use_count(), y._use_count()) == before
 
 

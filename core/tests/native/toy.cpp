@@ -82,3 +82,22 @@ FB_OPERATOR("pack", pack);
 // Gives fewer results than its schema promises.
 static void forgetful(fb::Call&, const fb::Tensor&) noexcept {}
 FB_OPERATOR("forgetful", forgetful);
+
+// Optional arguments and results: input * weight (or * 1), and the first `count` of its items where a count is given.
+static void weigh(fb::Call& call, const fb::Tensor& input, const fb::OptionalTensor& weight,
+                  const fb::OptionalInt& count) noexcept {
+    if (!is_vector(call, "weigh", input)) return;
+    if (weight.defined() && weight.sizes[0] != input.sizes[0])
+        return call.fail("weigh: weight has shape %s.", fb::Shape(weight).text);
+    fb::Tensor whole = call.empty(fb::DType::Float32, input.sizes, input.dim);
+    if (!whole.defined()) return;
+    for (int64_t i = 0; i < input.sizes[0]; ++i)
+        whole.as<float>()[i] = input.as<float>()[i * input.strides[0]] * (weight.defined() ? weight.as<float>()[i] : 1);
+    call.give(whole);
+    if (!count.given) return call.give_none();
+    fb::Tensor first = call.empty(fb::DType::Float32, {count.value});
+    if (!first.defined()) return;
+    for (int64_t i = 0; i < count.value; ++i) first.as<float>()[i] = whole.as<float>()[i];
+    call.give_optional(first);
+}
+FB_OPERATOR("weigh", weigh);

@@ -48,3 +48,8 @@ head = register_op(
     library=LIBRARY,
     fake=lambda x, count, negate: (x.new_empty(count), x.new_empty((), dtype=torch.int64)),
 )
+weigh = register_op(
+    "weigh(Tensor input, Tensor? weight=None, SymInt? count=None) -> (Tensor, Tensor?)",
+    library=LIBRARY,
+    fake=lambda x, weight=None, count=None: (x.new_empty(x.shape), None if count is None else x.new_empty(count)),
+)

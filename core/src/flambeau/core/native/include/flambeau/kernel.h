@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <initializer_list>
@@ -139,6 +140,10 @@ struct Torch {
     int32_t (*cpu)() noexcept;
     void (*check)(bool, const char*, const char*, uint32_t, const char*);  // throws torch's own exception
 
+    // What torch's own `new` and `delete` are: a slot of an optional value is passed in memory of theirs.
+    void* (*allocate)(size_t);
+    void (*deallocate)(void*);
+
     // Threads. torch 2.10 and later:
     Status (*parallel_for)(int64_t, int64_t, int64_t, Range, void*) noexcept;
     Status (*num_threads)(uint32_t*) noexcept;
@@ -193,8 +198,19 @@ inline bool bind_dtypes(void* library) noexcept {
     return true;
 }
 
+inline bool bind_memory(void* library) noexcept {
+#if defined(_WIN32)
+    (void)library;
+    torch.allocate = malloc;  // the C runtime is the process's one
+    torch.deallocate = free;
+    return true;
+#else
+    return resolve(library, "_Znwm", torch.allocate) && resolve(library, "_ZdlPv", torch.deallocate);
+#endif
+}
+
 inline bool bind_operators(void* library) noexcept {
-    return resolve(library, "aoti_torch_get_data_ptr", torch.data) &&
+    return bind_memory(library) && resolve(library, "aoti_torch_get_data_ptr", torch.data) &&
            resolve(library, "aoti_torch_get_dim", torch.dim) &&
            resolve(library, "aoti_torch_get_sizes", torch.sizes) &&
            resolve(library, "aoti_torch_get_strides", torch.strides) &&
@@ -360,6 +376,18 @@ class Tensor {
     Handle handle_ = nullptr;
 };
 
+// An argument or result `Tensor?`: not `defined()` where it is None.
+struct OptionalTensor : Tensor {
+    OptionalTensor() noexcept = default;
+    explicit OptionalTensor(Tensor&& tensor) noexcept : Tensor(static_cast<Tensor&&>(tensor)) {}
+};
+
+// An argument `int?` or `SymInt?`.
+struct OptionalInt {
+    bool given;
+    int64_t value;
+};
+
 // A tensor's shape in words, as Python prints it: "(3, 4)", "(3,)".
 struct Shape {
     explicit Shape(const Tensor& tensor) noexcept {
@@ -448,27 +476,42 @@ class Call {
     }
 
     // Results in the schema's order.
-    void give(Tensor& result) noexcept {
-        if (given_ < most_results) results_[given_++] = result.detach();
-    }
+    void give(Tensor& result) noexcept { keep(result.detach(), false); }
+    // A result `Tensor?`; one that is not `defined()` is None.
+    void give_optional(Tensor& result) noexcept { keep(result.detach(), true); }
+    void give_none() noexcept { keep(nullptr, true); }
 
     // Writes the results to the stack, or says no; then everything not handed over is released.
     bool finish(Slot* stack, uint64_t results) noexcept {
         if (!failed_ && uint64_t(given_) != results)
             fail("the kernel gave %d results, its schema says %d", given_, int(results));
         for (int i = 0; i < given_; ++i) {
-            if (failed_)
+            if (!failed_)
+                stack[i] = slot(i);
+            else if (results_[i])
                 torch.release(results_[i]);
-            else
-                stack[i] = reinterpret_cast<Slot>(results_[i]);
         }
         return !failed_;
     }
     const char* text() const noexcept { return text_; }
 
   private:
+    void keep(Handle handle, bool optional) noexcept {
+        if (given_ == most_results) return;
+        optional_[given_] = optional;
+        results_[given_++] = handle;
+    }
+    Slot slot(int i) const noexcept {
+        const Slot handle = reinterpret_cast<Slot>(results_[i]);
+        if (!optional_[i] || !handle) return handle;
+        Slot* held = static_cast<Slot*>(torch.allocate(sizeof(Slot)));
+        *held = handle;
+        return reinterpret_cast<Slot>(held);
+    }
+
     static constexpr int64_t most_dims = 16;
     Handle results_[most_results];
+    bool optional_[most_results];
     int given_ = 0;
     bool failed_ = false;
     char text_[512];
@@ -499,8 +542,28 @@ struct Argument<double> {
     }
 };
 
-// Makes a typed kernel callable by the dispatcher. Schema types: Tensor, int or SymInt (int64_t), float (double), bool;
-// results: Tensors.
+// What an optional argument's slot points to, which is the callee's to free; 0 where the argument is None.
+inline Slot opened(Slot slot) noexcept {
+    Slot* held = reinterpret_cast<Slot*>(slot);
+    const Slot value = *held;
+    torch.deallocate(held);
+    return value;
+}
+template <>
+struct Argument<OptionalTensor> {
+    static OptionalTensor from(Slot slot) noexcept {
+        return slot ? OptionalTensor(Argument<Tensor>::from(opened(slot))) : OptionalTensor();
+    }
+};
+template <>
+struct Argument<OptionalInt> {
+    static OptionalInt from(Slot slot) noexcept {
+        return slot ? OptionalInt{true, int64_t(opened(slot))} : OptionalInt{false, 0};
+    }
+};
+
+// Makes a typed kernel callable by the dispatcher. Schema types: Tensor, Tensor? (OptionalTensor), int or SymInt
+// (int64_t), int? or SymInt? (OptionalInt), float (double), bool; results: Tensor and Tensor?.
 template <auto kernel>
 struct Operator;
 template <typename... Arguments, void (*kernel)(Call&, Arguments...) noexcept>
