@@ -191,3 +191,98 @@ def test_an_undecided_variable_is_as_none(monkeypatch):
     switch = _utils_options.Switch("CAPTURE_NONTENSOR_STACK", default=True)
     monkeypatch.setenv("CAPTURE_NONTENSOR_STACK", "None")
     assert switch.value is True
+
+
+def halves(*values):
+    return [TensorDict(s=value, batch_size=[2, 3]) for value in values]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda td: td[1],
+        lambda td: td.unbind(0)[1],
+        lambda td: td[1:].squeeze(0),
+        lambda td: td[torch.tensor(1)],
+        lambda td: td[torch.tensor([1, 0])][0],
+        lambda td: td.transpose(0, 1)[:, 1],
+        lambda td: torch.stack([td, td])[0, 1],
+        lambda td: pickle.loads(pickle.dumps(td))[1],
+        lambda td: copy.deepcopy(td).clone()[1],
+        lambda td: td.unsqueeze(0).expand(4, 2, 2, 3)[3, 1],
+    ],
+)
+def test_a_part_of_a_stack_has_the_value_that_it_had_as_one(part):
+    whole = torch.stack(halves("a", "b"))
+    assert whole["s"] == [[["a"] * 3] * 2, [["b"] * 3] * 2]
+    assert part(whole).get("s").batch_size == (2, 3)
+    assert part(whole)["s"] == "b"
+
+
+def test_a_part_of_a_concatenation_has_the_value_that_it_had_as_one():
+    whole = torch.cat(halves("a", "b"), 0)
+    assert whole["s"] == [["a"] * 3] * 2 + [["b"] * 3] * 2
+    assert whole[2]["s"] == "b" and whole[:, 0]["s"] == ["a", "a", "b", "b"]
+
+
+def test_new_dimensions_list_a_value_and_dimensions_of_size_one_do_not():
+    td = TensorDict(s="a", batch_size=[1])
+    assert td.unsqueeze(0)["s"] == [["a"]] and td.expand(2, 3)["s"] == [["a"] * 3] * 2
+    assert td.expand(3)["s"] == "a" and td.unsqueeze(0)[0]["s"] == "a"
+    meta = TensorDict(s=MetaData("a"), batch_size=[1])
+    assert meta.unsqueeze(0)["s"] == "a" and meta.expand(2, 3)["s"] == "a"
+
+
+@pytest.mark.parametrize("size", [(), (0,), (3, 0)])
+def test_a_value_for_no_position_can_be_expanded_stacked_and_cut(size):
+    td = TensorDict(s="a", batch_size=size)
+    assert td.unsqueeze(0)[0].batch_size == size and td.expand(2, *size)[0].batch_size == size
+    assert torch.stack([td, td])[0].get("s").batch_size == size
+
+
+def test_the_dimension_of_a_stack_moves_with_the_dimensions():
+    stack = NonTensorStack(NonTensorStack("a", "b"), NonTensorStack("c", "d"))
+    assert stack.stack_dim == 0 and stack.transpose(0, 1).stack_dim == 1 and stack.permute(1, 0).stack_dim == 1
+    assert stack.unsqueeze(0).stack_dim == stack.expand(3, 2, 2).stack_dim == stack[None].stack_dim == 1
+    assert stack.unsqueeze(1).stack_dim == stack[:, None].stack_dim == stack[..., None].stack_dim == 0
+    assert stack[None, 0].stack_dim == 1 and stack[0].stack_dim == 0
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x: x.view(torch.int32),
+        lambda x: x.where(torch.eye(3, 4).bool(), 0),
+        lambda x: x.bool(),
+        lambda x: x + 1,
+        lambda x: x.to(torch.float64),
+    ],
+)
+def test_values_stay_where_numbers_change(operation):
+    td = operation(TensorDict({"s": grid(), "a": torch.zeros(3, 4, 4)}, batch_size=[3, 4]))
+    assert td["s"] == LETTERS.tolist()
+
+
+def test_values_that_differ_are_left_out_of_what_a_reduction_gives():
+    td = TensorDict({"s": grid(), "v": "x", "a": torch.ones(3, 4).bool()}, batch_size=[3, 4])
+    for result in (td.all(dim=0), td.any(dim=1), td.float().amax(dim=0), td.float().norm()):
+        assert set(result.keys()) == {"v", "a"} and result["v"] == "x"
+
+
+def test_results_have_wrappers_of_their_own():
+    td = TensorDict({"s": grid(), "v": "x", "a": torch.ones(3, 4)}, batch_size=[3, 4])
+    (td + 1).names = ["p", "q"]
+    moved = td.to("cpu")
+    moved.get("v").data = "other"
+    assert td.get("s").names == [None, None] and td.get("s").device is None and td["v"] == "x"
+    assert moved.get("s").device == moved.get("v").device == torch.device("cpu")
+
+
+def test_names_of_dimensions_are_those_of_the_values_too():
+    td = TensorDict({"s": grid(), "v": "x"}, batch_size=[3, 4], names=["p", "q"])
+    assert td.get("s").names == td.get("v").names == ["p", "q"]
+    assert td.rename(p="z").get("v").names == ["z", "q"] and td[0].get("v").names == ["q"]
+
+
+def test_a_stack_is_compared_with_lists_position_by_position():
+    assert (grid() == LETTERS.tolist()).all() and not (grid() == ["a"]).any()

@@ -17,6 +17,7 @@ from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.alignment import broadcast_sides, comparable
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.keys import key_path, listing, missing_key
+from flambeau.data.tensordict._layout.non_tensor import spread
 from flambeau.data.tensordict._layout.pytree import register_tensordict
 from flambeau.data.tensordict._lazy_stack import pytree
 from flambeau.data.tensordict._lazy_stack.combining import LazyCombining
@@ -220,7 +221,7 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
         where, size = self.stack_dim, self.batch_size
         if isinstance(value, TensorCollection) and value.batch_size[: len(size)] != size and -1 not in size:
             if value._is_non_tensor and not value.batch_size:
-                value = value.expand(size)
+                value = spread(value, size)
             else:
                 value = value.copy()
                 value.batch_size = size

@@ -12,6 +12,7 @@ from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.index import begins_at_front, indexed_size, is_full, normal_index
 from flambeau.data.tensordict._layout.keys import _unravel_key_to_tuple, key_path, missing_key
+from flambeau.data.tensordict._layout.non_tensor import spread
 from flambeau.data.tensordict._layout.pytree import put_together, register_tensordict
 from flambeau.data.tensordict._layout.sizes import as_device, as_size, leading_shape
 from flambeau.data.tensordict._methods.locking import LOCKED
@@ -218,7 +219,7 @@ class TensorDict(TensorDictBase):
             value = value.to(device)
         if value.batch_size[: len(size)] != size:
             if value._is_non_tensor and not value.batch_size:
-                return value.expand(size)
+                return spread(value, size)
             value = value.copy()
             try:
                 value.batch_size = size
@@ -226,7 +227,7 @@ class TensorDict(TensorDictBase):
                 raise RuntimeError(
                     f"{key!r} has batch size {list(value.batch_size)}, which does not begin with {list(size)}: {error}"
                 ) from error
-        if self._names is not None and not value._is_non_tensor:
+        if self._names is not None:
             names = [*self._names, *value.names[len(size) :]]
             if value.names != names:
                 value = value.copy()

@@ -27,7 +27,12 @@ def refit(value: Any, size: torch.Size) -> Any:
     """The entry in a result of this batch size: one value goes along, a stack of values only if it fits, else None."""
     if hasattr(value, "_make"):
         return value if value.batch_size == size else resized(value, size)
-    return value if value.batch_size[: len(size)] == size else None
+    return value if value.batch_size == size else None
+
+
+def spread(value: Any, size: torch.Size) -> Any:
+    """The entry without batch dimensions for all positions of a batch."""
+    return value._sized(size) if hasattr(value, "_sized") else value.expand(size)
 
 
 def resized(value: Any, size: torch.Size) -> Any:
@@ -51,7 +56,9 @@ def padded(value: Any, pairs: Sequence[Sequence[int]]) -> Any:
 
 
 def choose(value: Any, condition: Tensor, other: Any) -> Any:
-    """The elements of one entry where a condition holds, else those of another."""
+    """The elements of one entry where a condition holds, else those of another; numbers and tensors replace none."""
+    if not getattr(other, "_is_non_tensor", False):
+        return value
     size = value.batch_size
     if hasattr(value, "_make") and hasattr(other, "_make") and same(value.data, other.data):
         return value

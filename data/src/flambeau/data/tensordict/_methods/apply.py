@@ -179,7 +179,8 @@ def _apply_one(call: ApplyCall, key: str, item: Any, others: list[Any], prefix: 
 
 def _kept(call: ApplyCall, item: Any) -> Any:
     """A non-tensor entry in the result; None where it does not fit a new batch size."""
-    return item if call.batch_size is None else refit(item, call.batch_size)
+    kept = item if call.batch_size is None else refit(item, call.batch_size)
+    return kept.copy() if kept is item and not call.inplace else kept
 
 
 def _counterpart(other: Any, key: str, default: Any) -> Any:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.alignment import broadcast_sides, comparable, mismatch, names_of, spread_over
+from flambeau.data.tensordict._layout.non_tensor import refit
 from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
@@ -75,6 +76,15 @@ class ComparisonMethods(CollectionMethods):
         """Whether any element is true: of everything (a bool), or along a batch dimension (a tensordict)."""
         return self._logic("any", dim)
 
+    def _without_stacks(self) -> Any:
+        """Without values that differ between positions: of a reduction of them nothing can be said."""
+        stacks = [
+            key
+            for key, value in self._items()
+            if isinstance(value, TensorCollection) and value._is_non_tensor and refit(value, torch.Size(())) is None
+        ]
+        return self.exclude(*stacks) if stacks else self
+
     def _logic(self, name: str, dim: int | None) -> Any:
         if dim is None:
             combine = all if name == "all" else any
@@ -84,7 +94,7 @@ class ComparisonMethods(CollectionMethods):
             raise RuntimeError(f"{name}: dimension {dim} is out of range for batch size {list(size)}.")
         where = dim % len(size)
         names = self._names_or_none()
-        result = self._each(
+        result = self._without_stacks()._each(
             lambda value: getattr(value, name)(dim=where),
             torch.Size((*size[:where], *size[where + 1 :])),
             None if names is None else [*names[:where], *names[where + 1 :]],

@@ -29,7 +29,7 @@ class CopyMethods(CollectionMethods):
         data = {
             key: next(leaves)
             if not isinstance(value, TensorCollection)
-            else value
+            else value.copy()
             if value._is_non_tensor
             else value._rebuild(leaves)
             for key, value in self._items()

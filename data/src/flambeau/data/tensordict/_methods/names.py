@@ -73,7 +73,7 @@ class NamesMethods(CollectionMethods):
         self._names = names
         width = len(self.batch_size)
         for _, value in self._items():
-            if isinstance(value, TensorCollection) and not value._is_non_tensor:
+            if isinstance(value, TensorCollection):
                 value.names = [*(names or [None] * width), *value.names[width:]]
 
     def _has_names(self) -> bool:

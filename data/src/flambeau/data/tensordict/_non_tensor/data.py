@@ -6,9 +6,8 @@ tensordict of its batch size and takes over what comes out. Values that differ b
 
 from __future__ import annotations
 
-import operator
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import torch
@@ -18,13 +17,13 @@ from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.non_tensor import same
 from flambeau.data.tensordict._layout.sizes import as_device, as_size
 from flambeau.data.tensordict._methods.locking import LOCKED
+from flambeau.data.tensordict._non_tensor.wrapper import NonTensorWrapper, write_to
 from flambeau.data.tensordict._td import make_td
-from flambeau.data.tensordict._tensorclass.base import TensorClass
 from flambeau.data.tensordict._utils_options import capture_non_tensor_stack, list_to_stack
 from flambeau.data.tensordict.base import TensorDictBase
 
 
-class NonTensorDataBase(TensorClass):
+class NonTensorDataBase(NonTensorWrapper):
     """A value with a batch size.
 
     Args:
@@ -39,7 +38,6 @@ class NonTensorDataBase(TensorClass):
     """
 
     _is_template = True
-    _is_non_tensor: ClassVar[bool] = True
     _field_names: ClassVar[tuple[str, ...]] = ("data",)
     _combine_rank: ClassVar[int] = 20
     _is_locked = False
@@ -48,11 +46,6 @@ class NonTensorDataBase(TensorClass):
     _size: torch.Size
     _where: torch.device | None
     _dim_names: list[str | None] | None
-    _saved: Any = None  # a memmap.saved.Saved, where the value is saved in a folder that follows its changes
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        cls._is_template = True  # no fields to make of annotations
-        super().__init_subclass__(**kwargs)
 
     def __init__(
         self,
@@ -118,10 +111,6 @@ class NonTensorDataBase(TensorClass):
             write_to(self._saved, self._make(value, self._size, self._where, self._dim_names))
         self.__dict__["_value"] = value
 
-    def _replaced_by(self, other: Any) -> Any:
-        """The wrapper to put in place of this one: `other`, saved where this one is."""
-        return successor(self, other)
-
     def _unwrap(self) -> Any:
         return self._value
 
@@ -144,10 +133,6 @@ class NonTensorDataBase(TensorClass):
         """The value."""
         return self._value
 
-    def to_tensordict(self, *, retain_none: bool | None = None) -> Self:
-        """A copy of the wrapper."""
-        return self.clone()
-
     def maybe_to_stack(self) -> Any:
         """A `NonTensorStack` with the value at each position; without batch dimensions the wrapper itself."""
         return classes.NonTensorStack.from_nontensordata(self) if self._size else self
@@ -163,6 +148,21 @@ class NonTensorDataBase(TensorClass):
         return self.maybe_to_stack()._with_item(index, value)
 
     # --- a batch without entries
+
+    def unsqueeze(self, *args: Any, **kwargs: Any) -> Any:
+        """With a batch dimension of size 1 at `dim`: a stack of this one wrapper."""
+        dim = self._tensordict._dim(args[0] if args else kwargs["dim"], 1, RuntimeError)
+        return classes.NonTensorStack._combine(torch.stack, [self], dim)
+
+    def expand(self, *args: Any) -> Any:
+        """Another batch size; for leading dimensions that are new, a stack of wrappers of the same value."""
+        size = self._tensordict.expand(*args).batch_size
+        below = self._sized(size[len(size) - len(self._size) :])
+        return below if len(below._size) == len(size) else classes.NonTensorStack._repeated(below, size)
+
+    def _sized(self, size: torch.Size) -> Self:
+        """The wrapper with another batch size."""
+        return self._make(self._value, size, self._where)
 
     @property
     def _tensordict(self) -> Any:
@@ -206,6 +206,9 @@ class NonTensorDataBase(TensorClass):
     def _names_or_none(self) -> list[str | None] | None:
         return self._dim_names
 
+    def _set_device(self, device: torch.device | None) -> None:
+        self.__dict__["_where"] = device
+
     @property
     def is_locked(self) -> bool:
         """Whether a locked tensordict holds it."""
@@ -234,38 +237,9 @@ class NonTensorDataBase(TensorClass):
     def _unlock_below(self, parent: Any) -> None:
         self.is_locked = False
 
-    def is_empty(self) -> bool:
-        """Never: there is a value."""
-        return False
-
-    def is_shared(self) -> bool:
-        """Always False: values are not in shared memory."""
-        return False
-
-    def is_memmap(self) -> bool:
-        """Always False: the value lies in this process."""
-        return False
-
-    def share_memory_(self) -> Self:
-        """Nothing to share."""
-        return self
-
-    def _apply_nest(self, call: Any, others: Any, prefix: tuple[str, ...] = ()) -> Self:
-        return self
-
-    def _collect(self, leaves: list[Any]) -> None:
-        """There are no tensors."""
-
-    def _rebuild(self, leaves: Any, device: Any = None) -> Self:
-        return self
-
     def clone(self, recurse: bool = True, **kwargs: Any) -> Self:
         """Another wrapper of the same value."""
         return self._make(self._value, self._size, self._where, self._dim_names)
-
-    def copy(self) -> Self:
-        """Another wrapper of the same value."""
-        return self.clone()
 
     def copy_(self, src: Any, non_blocking: bool = False) -> Self:
         """Take over another wrapper's value.
@@ -297,45 +271,13 @@ class NonTensorDataBase(TensorClass):
             return self._value
         return args[0] if args else kwargs.get("default")
 
-    def update(
-        self,
-        input_dict_or_td: Any = None,
-        clone: bool = False,
-        inplace: bool = False,
-        *,
-        non_blocking: bool = False,
-        keys_to_update: Any = None,
-        is_leaf: Any = None,
-        update_batch_size: bool = False,
-        ignore_lock: bool = False,
-        **kwargs: Any,
-    ) -> Self:
-        """Take over another value: a wrapper's, or that of {"data": value}."""
-        if input_dict_or_td is None:
-            return self
-        if getattr(input_dict_or_td, "_is_non_tensor", False):
-            self._set_value(input_dict_or_td.data)
-        elif isinstance(input_dict_or_td, dict) and "data" in input_dict_or_td:
-            self._set_value(input_dict_or_td["data"])
-        else:
-            self._set_value(input_dict_or_td)
-        return self
-
-    def update_(
-        self,
-        input_dict_or_td: Any = None,
-        clone: bool = False,
-        *,
-        non_blocking: bool = False,
-        keys_to_update: Any = None,
-        **kwargs: Any,
-    ) -> Self:
-        """As `update`."""
-        return self.update(input_dict_or_td)
-
-    def update_at_(self, input_dict_or_td: Any, index: Any, clone: bool = False, *, non_blocking: bool = False) -> Any:
-        """What this becomes when the positions of an index get another value; see `maybe_to_stack`."""
-        return self._with_item(index, input_dict_or_td)
+    def _take_over(self, source: Any) -> None:
+        """Take another wrapper's value, that of {"data": value}, or the value itself."""
+        if getattr(source, "_is_non_tensor", False):
+            source = source.data
+        elif isinstance(source, dict) and "data" in source:
+            source = source["data"]
+        self._set_value(source)
 
     # --- indexing, combining, comparing
 
@@ -361,13 +303,7 @@ class NonTensorDataBase(TensorClass):
             return other == self
         return torch.full(tuple(self._size), same(self._value, value), dtype=torch.bool)
 
-    def __ne__(self, other: object) -> Any:
-        return ~(self == other)
-
-    def _compare(self, other: Any, compare: Callable[[Any, Any], Any]) -> Any:
-        return compared(self, other, compare)
-
-    __hash__ = object.__hash__
+    __hash__ = NonTensorWrapper.__hash__
 
     @classmethod
     def _stack_of(cls, tensors: list[Any], dim: int, out: Any) -> Any:
@@ -421,6 +357,14 @@ class MetaData(NonTensorDataBase):
 
     _is_template = True
 
+    def unsqueeze(self, *args: Any, **kwargs: Any) -> Self:
+        """With a batch dimension of size 1 at `dim`."""
+        return self._wrap(self._tensordict.unsqueeze(*args, **kwargs))
+
+    def expand(self, *args: Any) -> Self:
+        """Another batch size."""
+        return self._wrap(self._tensordict.expand(*args))
+
     @classmethod
     def _subscripted(cls, item: Any) -> type:
         known = _META_DATA_OF.get((cls, item))
@@ -453,44 +397,6 @@ def _rebuild(
     if saved is not None:
         made.__dict__["_saved"] = saved
     return made
-
-
-def write_to(place: Any, wrapper: Any) -> None:
-    """Write a wrapper's value where it is saved."""
-    from flambeau.data.tensordict.memmap.saved import write_value
-
-    write_value(place, wrapper)
-
-
-def successor(before: Any, other: Any) -> Any:
-    """The wrapper to put in place of another: `other`, or a copy of it that is saved where the other is."""
-    if before._saved is None or other is before:
-        return other
-    write_to(before._saved, other)
-    other = other.clone()
-    other.__dict__["_saved"] = before._saved
-    return other
-
-
-def compared(wrapper: Any, other: Any, compare: Callable[[Any, Any], Any]) -> Tensor:
-    """Where the values equal those of another wrapper, or where they do not.
-
-    Raises:
-        TypeError: another comparison; values of whatever type have no order.
-    """
-    if compare not in (operator.eq, operator.ne):
-        raise TypeError(f"non-tensor data can be compared with == and != alone, not with {compare.__name__}.")
-    equal = wrapper == other
-    return equal if compare is operator.eq else ~equal
-
-
-def add_order(cls: type) -> None:
-    """Let `<` and its relatives raise: values of whatever type have no order, and an empty tensordict would say yes."""
-    for compare in (operator.lt, operator.le, operator.gt, operator.ge):
-        setattr(cls, f"__{compare.__name__}__", lambda self, other, compare=compare: self._compare(other, compare))
-
-
-add_order(NonTensorDataBase)
 
 
 def values_and_positions(wrapper: Any) -> tuple[list[Any], Tensor]:

@@ -17,23 +17,25 @@ from torch import Tensor
 from flambeau.data.tensordict._layout.non_tensor import same
 from flambeau.data.tensordict._methods.pointwise import PointwiseMethods
 from flambeau.data.tensordict._methods.reduction import ReductionMethods
-from flambeau.data.tensordict._non_tensor.data import (
-    NonTensorData,
-    NonTensorDataBase,
-    add_order,
-    compared,
-    successor,
-    values_and_positions,
-    write_to,
+from flambeau.data.tensordict._non_tensor.data import NonTensorData, NonTensorDataBase, values_and_positions
+from flambeau.data.tensordict._non_tensor.linked_list import LinkedList
+from flambeau.data.tensordict._non_tensor.positions import (
+    KEY,
+    combined,
+    compacted,
+    is_one_value,
+    place_after,
+    positions_td,
+    shared,
+    shared_behind,
+    shared_dims,
+    with_own,
 )
-from flambeau.data.tensordict._td import make_td
-from flambeau.data.tensordict._tensorclass.base import TensorClass
+from flambeau.data.tensordict._non_tensor.wrapper import NonTensorWrapper, write_to
 from flambeau.data.tensordict.base import TensorDictBase
 
-_KEY = "positions"
 
-
-class NonTensorStack(TensorClass):
+class NonTensorStack(NonTensorWrapper):
     """Values that differ between the positions of a batch.
 
     Args:
@@ -47,9 +49,7 @@ class NonTensorStack(TensorClass):
     """
 
     _is_template = True
-    _is_non_tensor: ClassVar[bool] = True
     _combine_rank: ClassVar[int] = 30
-    _saved: Any = None  # a memmap.saved.Saved, where the values are saved in a folder that follows their changes
     _owner: Any = None  # lazy stack and key of the entry that these values were put together for
     _values: list[Any]
     _dim: int
@@ -61,32 +61,44 @@ class NonTensorStack(TensorClass):
         wrappers = [item if getattr(item, "_is_non_tensor", False) else NonTensorData(item) for item in args]
         if not wrappers:
             values: list[Any] = []
-            inner = _positions_td(torch.zeros(0, dtype=torch.int64))
+            inner = positions_td(torch.zeros(0, dtype=torch.int64))
         else:
-            values, inner = _combined(torch.stack, wrappers, stack_dim)
+            values, inner = combined(torch.stack, wrappers, stack_dim)
         own = self.__dict__
         own["_values"], own["_tensordict"], own["_dim"] = values, inner, stack_dim % max(1, len(inner.batch_size))
 
     @classmethod
     def _of(cls, values: list[Any], inner: Any, dim: int = 0) -> Any:
-        """A stack of values and positions; without positions the value alone."""
-        positions = inner._get_str(_KEY)
-        if not inner.batch_size:
-            return NonTensorData._make(values[int(positions)], inner.batch_size, inner.device)
+        """A stack of values and positions; where one value stands for all positions, the value alone."""
+        positions = inner._get_str(KEY)
+        if not inner.batch_size or is_one_value(positions):
+            number = int(positions[(0,) * positions.ndim])
+            return NonTensorData._make(values[number], inner.batch_size, inner.device, inner._names_or_none())
         made = cls.__new__(cls)
         own = made.__dict__
         own["_dim"] = min(dim, len(inner.batch_size) - 1)
         if positions.numel() * 2 < len(values):
-            values, positions = _compacted(values, positions)
-            inner = _positions_td(positions, inner)
+            values, positions = compacted(values, positions)
+            inner = positions_td(positions, inner)
         own["_values"], own["_tensordict"] = values, inner
         return made
 
     @classmethod
     def _combine(cls, function: Callable[..., Any], wrappers: list[Any], dim: int) -> Any:
         """Stack or concatenate wrappers of whatever kind; the result is a stack."""
-        values, inner = _combined(function, wrappers, dim)
+        values, inner = combined(function, wrappers, dim)
         return cls._of(values, inner, dim % len(inner.batch_size) if function is torch.stack else 0)
+
+    @classmethod
+    def _repeated(cls, wrapper: NonTensorDataBase, size: torch.Size) -> Any:
+        """A stack of equal wrappers: a batch size that ends with theirs."""
+        width = len(size) - len(wrapper._size)
+        positions = torch.zeros(size[:width], dtype=torch.int64)
+        positions = positions.as_strided(size, [*positions.stride(), *[0] * len(wrapper._size)])
+        names = wrapper._dim_names
+        inner = positions_td(positions)
+        inner._device, inner._names = wrapper._where, None if names is None else [*[None] * width, *names]
+        return cls._of([wrapper._value], inner)
 
     @classmethod
     def from_list(cls, non_tensors: list[Any]) -> Any:
@@ -111,7 +123,7 @@ class NonTensorStack(TensorClass):
         values = [item.data if isinstance(item, NonTensorDataBase) else item for item in level]
         if not shape:
             return NonTensorData._make(values[0], torch.Size([]), device)
-        inner = _positions_td(torch.arange(len(values)).reshape(shape))
+        inner = positions_td(torch.arange(len(values)).reshape(shape))
         inner._device = device
         return cls._of(values, inner)
 
@@ -119,7 +131,7 @@ class NonTensorStack(TensorClass):
     def from_nontensordata(cls, non_tensor: NonTensorDataBase) -> Any:
         """The value of a wrapper at each of its positions."""
         values, positions = values_and_positions(non_tensor)
-        return cls._of(list(values), _positions_td(positions, non_tensor._tensordict))
+        return cls._of(list(values), positions_td(positions, non_tensor._tensordict))
 
     @classmethod
     def lazy_stack(
@@ -143,7 +155,7 @@ class NonTensorStack(TensorClass):
 
     @property
     def _positions(self) -> Tensor:
-        return self._tensordict._get_str(_KEY)
+        return self._tensordict._get_str(KEY)
 
     def tolist(self, *, convert_tensors: Any = False, tolist_first: bool = False, as_linked_list: bool = False) -> Any:
         """The values, in nested lists of the batch's shape.
@@ -173,10 +185,6 @@ class NonTensorStack(TensorClass):
         """As `tolist`."""
         return self.tolist(convert_tensors=convert_tensors, as_linked_list=as_linked_list)
 
-    def to_tensordict(self, *, retain_none: bool | None = None) -> Self:
-        """A copy."""
-        return self.clone()
-
     @property
     def data(self) -> Any:
         """The value, where all positions have the same.
@@ -203,22 +211,6 @@ class NonTensorStack(TensorClass):
         """The stack itself."""
         return self
 
-    def is_empty(self) -> bool:
-        """Never: there are values."""
-        return False
-
-    def is_shared(self) -> bool:
-        """Always False: values are not in shared memory."""
-        return False
-
-    def is_memmap(self) -> bool:
-        """Always False: the values lie in this process."""
-        return False
-
-    def share_memory_(self) -> Self:
-        """Nothing to share."""
-        return self
-
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
         """The stack itself: its values are no tensors."""
         return self
@@ -236,16 +228,16 @@ class NonTensorStack(TensorClass):
 
     # --- positions as a tensordict
 
-    def _wrap(self, inner: Any) -> Any:
-        return self._of(self._values, inner, self._dim)
+    def _wrap(self, inner: Any, dim: int | None = None) -> Any:
+        return self if inner is self._tensordict else self._of(self._values, inner, self._dim if dim is None else dim)
 
     def _holds_fields(self, inner: Any) -> bool:
-        return inner._get_str(_KEY) is not None
+        return inner._get_str(KEY) is not None
 
     def _take(self, other: Any) -> Self:
         """Become another wrapper, of the same batch size."""
         values, positions = values_and_positions(other)
-        return self._become(list(values), _positions_td(positions, self._tensordict))
+        return self._become(list(values), positions_td(positions, self._tensordict))
 
     def _become(self, values: list[Any], inner: Any) -> Self:
         """Take over other values, here, where they are saved and in what they were put together from."""
@@ -260,34 +252,57 @@ class NonTensorStack(TensorClass):
         own["_values"], own["_tensordict"] = values, inner
         return self
 
-    def _replaced_by(self, other: Any) -> Any:
-        """The wrapper to put in place of this one: `other`, saved where this one is."""
-        return successor(self, other)
-
-    def _apply_nest(self, call: Any, others: Any, prefix: tuple[str, ...] = ()) -> Self:
-        return self
-
-    def _collect(self, leaves: list[Any]) -> None:
-        """There are no tensors."""
-
-    def _rebuild(self, leaves: Any, device: Any = None) -> Self:
-        return self
-
     def clone(self, recurse: bool = True, **kwargs: Any) -> Any:
         """Another stack of the same values."""
-        return self._of(list(self._values), self._tensordict.clone(), self._dim)
-
-    def copy(self) -> Any:
-        """Another stack of the same values."""
-        return self.clone()
+        # The numbers are never written to, and those of a clone would all have strides of their own.
+        return self._of(list(self._values), self._tensordict.copy(), self._dim)
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """The same values, as if on another device; dtypes concern them not."""
         inner = self._tensordict
         empty = inner.empty().to(*args, **kwargs)
-        made = _positions_td(inner._get_str(_KEY), inner)
+        made = positions_td(inner._get_str(KEY), inner)
         made._device = empty.device
         return self._of(self._values, made, self._dim)
+
+    # --- shape operations that move `stack_dim`, or add a dimension along which there are several wrappers
+
+    def view(self, *shape: Any, size: Any = None, batch_size: torch.Size | None = None) -> Any:
+        """Another batch size; another dtype concerns the values not."""
+        if len(shape) == 1 and isinstance(shape[0], torch.dtype):
+            return self
+        return self._wrap(self._tensordict.view(*shape, size=size))
+
+    def permute(self, *args: Any, **kwargs: Any) -> Any:
+        """The batch dimensions in another order."""
+        inner = self._tensordict.permute(*args, **kwargs)
+        order = args or kwargs["dims"]
+        order = order if isinstance(order[0], int) else order[0]
+        return self._wrap(inner, [dim % len(order) for dim in order].index(self._dim))
+
+    def transpose(self, dim0: int, dim1: int) -> Any:
+        """Two batch dimensions exchanged."""
+        inner = self._tensordict.transpose(dim0, dim1)
+        one, two = dim0 % len(self.batch_size), dim1 % len(self.batch_size)
+        return self._wrap(inner, {one: two, two: one}.get(self._dim, self._dim))
+
+    def unsqueeze(self, *args: Any, **kwargs: Any) -> Any:
+        """With a batch dimension of size 1 at `dim`."""
+        inner = self._tensordict.unsqueeze(*args, **kwargs)
+        new = (args[0] if args else kwargs["dim"]) % len(inner.batch_size)
+        kept = {dim + (dim >= new) for dim in shared_dims(self)}
+        inner = positions_td(with_own(inner._get_str(KEY), [new], kept), inner)
+        return self._wrap(inner, self._dim + (new <= self._dim))
+
+    def expand(self, *args: Any) -> Any:
+        """Another batch size, with leading dimensions along which the stack is repeated."""
+        inner = self._tensordict.expand(*args)
+        width = len(self.batch_size)
+        extra = len(inner.batch_size) - width
+        kept = {dim + extra for dim in shared_dims(self)}
+        new = [dim for dim in range(extra + width) if dim not in kept]
+        inner = positions_td(with_own(inner._get_str(KEY), new, kept), inner)
+        return self._wrap(inner, self._dim + extra)
 
     # --- writing
 
@@ -300,45 +315,17 @@ class NonTensorStack(TensorClass):
                 value = NonTensorData(value)
         values, positions = values_and_positions(value)
         inner = self._tensordict
-        changed = inner._get_str(_KEY).clone()
+        changed = inner._get_str(KEY).clone()
         changed[index] = positions + len(self._values)
-        pool, changed = _compacted([*self._values, *values], changed)
-        return self._become(pool, _positions_td(changed, inner))
+        pool, changed = compacted([*self._values, *values], changed)
+        return self._become(pool, positions_td(changed, inner))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self._with_item(index, value)
 
-    def update(
-        self,
-        input_dict_or_td: Any = None,
-        clone: bool = False,
-        inplace: bool = False,
-        *,
-        non_blocking: bool = False,
-        keys_to_update: Any = None,
-        is_leaf: Any = None,
-        update_batch_size: bool = False,
-        ignore_lock: bool = False,
-        **kwargs: Any,
-    ) -> Self:
-        """Take over the values of another wrapper, or one value for all positions."""
-        return self if input_dict_or_td is None else self._with_item((), input_dict_or_td)
-
-    def update_(
-        self,
-        input_dict_or_td: Any = None,
-        clone: bool = False,
-        *,
-        non_blocking: bool = False,
-        keys_to_update: Any = None,
-        **kwargs: Any,
-    ) -> Self:
-        """As `update`."""
-        return self.update(input_dict_or_td)
-
-    def update_at_(self, input_dict_or_td: Any, index: Any, clone: bool = False, *, non_blocking: bool = False) -> Self:
-        """Take over values at an index."""
-        return self._with_item(index, input_dict_or_td)
+    def _take_over(self, source: Any) -> None:
+        """Take the values of another wrapper, or one value for all positions."""
+        self._with_item((), source)
 
     def copy_(self, src: Any, non_blocking: bool = False) -> Self:
         """Take over the values of another wrapper."""
@@ -358,14 +345,18 @@ class NonTensorStack(TensorClass):
         """Insert a value, or a wrapper, along `stack_dim`."""
         parts = self.tensordicts
         parts.insert(index, value if getattr(value, "_is_non_tensor", False) else NonTensorData(value))
-        self.__dict__["_values"], self.__dict__["_tensordict"] = _combined(torch.stack, parts, self._dim)
+        self.__dict__["_values"], self.__dict__["_tensordict"] = combined(torch.stack, parts, self._dim)
 
     # --- indexing, combining, comparing
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, str):
             raise KeyError(f"a NonTensorStack has no keys, here {index!r}; it is indexed by position.")
-        return self._wrap(self._tensordict[index])
+        inner = self._tensordict[index]
+        if kept := shared_behind(index, self):
+            last = len(inner.batch_size)
+            inner = positions_td(shared(inner._get_str(KEY), range(last - kept, last)), inner)
+        return self._wrap(inner, place_after(index, self._dim, len(self.batch_size)))
 
     def __iter__(self) -> Any:
         return iter(self.unbind(0))
@@ -404,27 +395,23 @@ class NonTensorStack(TensorClass):
 
     def __eq__(self, other: object) -> Any:
         if not getattr(other, "_is_non_tensor", False):
-            other = NonTensorData(other, batch_size=self.batch_size)
+            listed = self._from_nested(other, None, len(self.batch_size)) if isinstance(other, list) else None
+            fits = listed is not None and listed.batch_size == self.batch_size
+            other = listed if fits else NonTensorData(other, batch_size=self.batch_size)
         values, positions = values_and_positions(other)
         mine = self._positions.reshape(-1).tolist()
         theirs = positions.expand(self.batch_size).reshape(-1).tolist()
         equal = [same(self._values[a], values[b]) for a, b in zip(mine, theirs, strict=True)]
         return torch.tensor(equal, dtype=torch.bool).reshape(tuple(self.batch_size))
 
-    def __ne__(self, other: object) -> Any:
-        return ~(self == other)
-
-    def _compare(self, other: Any, compare: Callable[[Any, Any], Any]) -> Any:
-        return compared(self, other, compare)
-
-    __hash__ = object.__hash__
+    __hash__ = NonTensorWrapper.__hash__
 
     def __reduce__(self) -> Any:
-        values, positions = _compacted(self._values, self._positions)
-        return _rebuild, (values, _positions_td(positions, self._tensordict), self._dim, self._saved)
+        values, positions = compacted(self._values, self._positions)
+        return _rebuild, (values, positions_td(positions, self._tensordict), self._dim, self._saved)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return self._of(copy.deepcopy(self._values, memo), self._tensordict.clone(), self._dim)
+        return self._of(copy.deepcopy(self._values, memo), self._tensordict.copy(), self._dim)
 
     def __repr__(self) -> str:
         return f"NonTensorStack(\n    {self.tolist()},\n    batch_size={self.batch_size},\n    device={self.device})"
@@ -439,8 +426,10 @@ def _left_alone(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _leave_arithmetic_out() -> None:
-    """Arithmetic and reductions leave values alone; they would otherwise reach the numbers of the positions."""
-    others = ("apply", "apply_", "named_apply", "zero_", "fill_", "masked_fill", "masked_fill_")
+    """What works on elements leaves values alone; it would otherwise reach the numbers of the positions."""
+    others = ("apply", "apply_", "named_apply", "zero_", "fill_", "masked_fill", "masked_fill_", "all", "any", "type")
+    dtypes = [name for name, kind in vars(torch).items() if isinstance(kind, torch.dtype)]
+    others = (*others, *(name for name in dtypes if hasattr(TensorDictBase, name)))
     families = {**vars(PointwiseMethods), **vars(ReductionMethods), **{n: getattr(TensorDictBase, n) for n in others}}
     for name, value in families.items():
         if callable(value) and name not in vars(NonTensorStack) and name not in ("__doc__", "__module__"):
@@ -448,95 +437,6 @@ def _leave_arithmetic_out() -> None:
 
 
 _leave_arithmetic_out()
-add_order(NonTensorStack)
-
-
-class LinkedList(list[Any]):
-    """The values of a `NonTensorStack` as a list; assigning to an item writes to the stack.
-
-    Args:
-        args: of `list`.
-        td: the stack.
-    """
-
-    def __init__(self, *args: Any, td: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._td = td
-        self._at: tuple[int, ...] = ()
-        for index, item in enumerate(self):
-            if type(item) is list and td.ndim > 1:
-                super().__setitem__(index, _below(item, td, (index,)))
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        super().__setitem__(index, value)
-        self._td._with_item((*self._at, index), value)
-
-    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(
-            "the list shows the values of a NonTensorStack, whose length is that of the batch; assign items, or work "
-            "on list(values)."
-        )
-
-    append = extend = insert = pop = remove = clear = __delitem__ = __iadd__ = __imul__ = sort = reverse = _refuse
-
-    def __reduce__(self) -> Any:
-        return list, (list(self),)
-
-
-def _below(items: list[Any], td: Any, at: tuple[int, ...]) -> LinkedList:
-    made = LinkedList.__new__(LinkedList)
-    list.__init__(made, items)
-    made._td, made._at = td, at
-    if td.ndim > len(at) + 1:
-        for index, item in enumerate(items):
-            list.__setitem__(made, index, _below(item, td, (*at, index)))
-    return made
-
-
-def _combined(function: Callable[..., Any], wrappers: list[Any], dim: int) -> tuple[list[Any], TensorDictBase]:
-    first = wrappers[0]
-    if function is torch.stack and all(
-        isinstance(item, NonTensorDataBase) and item._size == first._size and item._dim_names is None
-        for item in wrappers
-    ):
-        return _stacked(wrappers, first, dim)
-    pool: list[Any] = []
-    parts = []
-    for wrapper in wrappers:
-        if not getattr(wrapper, "_is_non_tensor", False):
-            raise RuntimeError(
-                f"a {type(wrapper).__name__} cannot be combined with non-tensor data; the entry must be one or the "
-                "other in all tensordicts."
-            )
-        values, positions = values_and_positions(wrapper)
-        parts.append(_positions_td(positions + len(pool), wrapper._tensordict))
-        pool.extend(values)
-    return pool, function(parts, dim)
-
-
-def _stacked(wrappers: list[Any], first: Any, dim: int) -> tuple[list[Any], TensorDictBase]:
-    """The stack of wrappers of one value each: it is numbered along the new dimension."""
-    ndim = len(first._size)
-    if not -ndim - 1 <= dim <= ndim:
-        raise IndexError(f"stack: dimension {dim} is out of range for wrappers of batch size {list(first._size)}.")
-    dim %= ndim + 1
-    numbers = torch.arange(len(wrappers)).reshape([-1 if at == dim else 1 for at in range(ndim + 1)])
-    size = (*first._size[:dim], len(wrappers), *first._size[dim:])
-    positions = _positions_td(numbers.expand(size))
-    positions._device = first._where
-    return [item._value for item in wrappers], positions
-
-
-def _positions_td(positions: Tensor, like: Any = None) -> Any:
-    if like is None:
-        return make_td({_KEY: positions}, positions.shape)
-    return make_td({_KEY: positions}, positions.shape, like.device, like._names_or_none())
-
-
-def _compacted(values: list[Any], positions: Tensor) -> tuple[list[Any], Tensor]:
-    """Only the values that stand somewhere."""
-    used, numbers = positions.unique(return_inverse=True)
-    return [values[index] for index in used.tolist()], numbers.reshape(positions.shape)
 
 
 def _pick(values: list[Any], numbers: Any) -> Any:

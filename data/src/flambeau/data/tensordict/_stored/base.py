@@ -23,7 +23,8 @@ from flambeau.data.tensordict._layout.keys import (
     key_path,
     missing_key,
 )
-from flambeau.data.tensordict._layout.sizes import as_size
+from flambeau.data.tensordict._layout.non_tensor import spread
+from flambeau.data.tensordict._layout.sizes import as_size, refuse_device
 from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._methods.names import indexed_names
 from flambeau.data.tensordict._methods.written_back import add_in_place_methods
@@ -139,7 +140,7 @@ class StoredTensorDict(TensorDictBase):
         width = len(self._batch_size)
         if value.shape[:width] != self._batch_size:
             if getattr(value, "_is_non_tensor", False) and not value.batch_size:
-                return value.expand(self._batch_size)
+                return spread(value, self._batch_size)
             raise RuntimeError(
                 f"{key!r} has shape {list(value.shape)}; it must begin with the batch size {list(self._batch_size)}."
             )

@@ -19,13 +19,14 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._layout import classes
+from flambeau.data.tensordict._layout.non_tensor import spread
 from flambeau.data.tensordict.memmap import nested, pickles
 from flambeau.data.tensordict.memmap.commit import recover
 from flambeau.data.tensordict.memmap.errors import LayoutError, MissingLayoutError
 from flambeau.data.tensordict.memmap.files import Mode
 from flambeau.data.tensordict.memmap.journal import JOURNAL
 from flambeau.data.tensordict.memmap.keys import candidates, encode_key
-from flambeau.data.tensordict.memmap.layout import META, RESERVED, dtype_named, kind_of, split_meta
+from flambeau.data.tensordict.memmap.layout import META, RESERVED, dtype_named, index_of, kind_of, split_meta
 from flambeau.data.tensordict.memmap.saving import give_record, join
 from flambeau.data.tensordict.memmap.tensor import MemoryMappedTensor
 
@@ -138,22 +139,25 @@ class Reader:
         data: dict[str, Any] = {}
         try:
             size = torch.Size(meta.get("shape", ()))
+            device = self.device
+            if device is None and meta.get("device"):
+                device = torch.device(meta["device"])
             for key, entry in entries.items():
-                data[key] = self._nested(folder, key, size) if "type" in entry else self._leaf(folder, key, entry)
+                nested = "type" in entry
+                data[key] = self._nested(folder, key, size, device) if nested else self._leaf(folder, key, entry)
         except (KeyError, TypeError) as error:
             if isinstance(error, LayoutError):
                 raise
             raise LayoutError(f"{where} is damaged ({error!r}); restore it, or save the TensorDict again.") from error
-        device = self.device
-        if device is None and meta.get("device"):
-            device = torch.device(meta["device"])
         return classes.make_td(data, size, device, names)
 
-    def _nested(self, folder: str, key: str, size: torch.Size) -> Any:
+    def _nested(self, folder: str, key: str, size: torch.Size, device: torch.device | None) -> Any:
         value = self.read(self._below(folder, key))
-        if value._is_non_tensor and not value.batch_size and size:
-            return value.expand(size)  # its record does not tell the batch size
-        return value
+        if not value._is_non_tensor:
+            return value
+        if not value.batch_size and size:
+            value = spread(value, size)  # its record does not tell the batch size
+        return value if device is None else value.to(device)
 
     def _below(self, folder: str, key: str) -> str:
         for name in candidates(key, robust=self.robust_key):
@@ -212,6 +216,14 @@ class Reader:
             raise LayoutError(f"{where} is of a stack, but there is no folder 0 beside it; restore it, or save again.")
         return classes.LazyStackedTensorDict(*parts, stack_dim=meta["stack_dim"])
 
+    def _part(self, folder: str, meta: dict[str, Any], where: str) -> Any:
+        """A part of a tensordict, which the tensordict library saves as the whole and the index."""
+        try:
+            index = index_of(meta["index"])
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise LayoutError(f"{where} has an index that makes no sense ({error!r}); save it again.") from error
+        return classes._SubTensorDict(self.read(join(folder, "_source")), index)
+
     def _tensorclass(self, cls: Any, folder: str, meta: dict[str, Any]) -> Any:
         if not hasattr(cls, "_from_saved"):
             raise LayoutError(
@@ -246,6 +258,8 @@ class Reader:
 _READERS: dict[str, Callable[[Reader, str, dict[str, Any], str], Any]] = {
     "TensorDict": Reader._tensordict,
     "TensorDictParams": Reader._tensordict,
+    "PersistentTensorDict": Reader._tensordict,  # the folder holds the tensors themselves
+    "_SubTensorDict": Reader._part,
     "LazyStackedTensorDict": Reader._lazy_stack,
     "NonTensorData": Reader._non_tensor,
     "MetaData": Reader._non_tensor,

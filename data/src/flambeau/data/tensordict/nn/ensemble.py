@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from flambeau.data.tensordict._non_tensor.data import NonTensorDataBase
 from flambeau.data.tensordict._td import TensorDict
 from flambeau.data.tensordict.nn._module_base import TensorDictModuleBase
 from flambeau.data.tensordict.nn.params import TensorDictParams
@@ -56,7 +57,11 @@ class EnsembleModule(TensorDictModuleBase):
         each = torch.vmap(self._run_one, in_dims=(of_input, 0), randomness="different")
         outputs = each(tensordict.select(*self.in_keys, strict=False), self.params_td._param_td)
         whole = tensordict.expand(self.num_copies, *tensordict.batch_size) if self.expand_input else tensordict
-        return whole.copy().update(outputs)
+        result = whole.copy()
+        for key, value in tensordict.non_tensor_items(include_nested=True):
+            if isinstance(value, NonTensorDataBase):  # the one value goes to every copy, not a list of it
+                result.set(key, value._sized(result.batch_size))
+        return result.update(outputs)
 
     def reset_parameters_recursive(self, parameters: Any = None) -> Any:
         """Draw new values, other ones for each copy.

@@ -1,0 +1,47 @@
+"""The values of a `NonTensorStack` as a list that writes to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class LinkedList(list[Any]):
+    """The values of a `NonTensorStack` as a list; assigning to an item writes to the stack.
+
+    Args:
+        args: of `list`.
+        td: the stack.
+    """
+
+    def __init__(self, *args: Any, td: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._td = td
+        self._at: tuple[int, ...] = ()
+        for index, item in enumerate(self):
+            if type(item) is list and td.ndim > 1:
+                super().__setitem__(index, _below(item, td, (index,)))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        super().__setitem__(index, value)
+        self._td._with_item((*self._at, index), value)
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "the list shows the values of a NonTensorStack, whose length is that of the batch; assign items, or work "
+            "on list(values)."
+        )
+
+    append = extend = insert = pop = remove = clear = __delitem__ = __iadd__ = __imul__ = sort = reverse = _refuse
+
+    def __reduce__(self) -> Any:
+        return list, (list(self),)
+
+
+def _below(items: list[Any], td: Any, at: tuple[int, ...]) -> LinkedList:
+    made = LinkedList.__new__(LinkedList)
+    list.__init__(made, items)
+    made._td, made._at = td, at
+    if td.ndim > len(at) + 1:
+        for index, item in enumerate(items):
+            list.__setitem__(made, index, _below(item, td, (*at, index)))
+    return made
