@@ -268,3 +268,22 @@ def test_a_part_of_an_unlocked_tensordict_can_be_told_to_unlock(td):
     td.lock_()
     with pytest.raises(RuntimeError, match="unlock the whole"):
         part.unlock_()
+
+
+def test_a_device_is_not_assigned(td, lazy):
+    for collection in (td, lazy, td._get_sub_tensordict(0)):
+        with pytest.raises(RuntimeError, match="to\\('cpu'\\)"):
+            collection.device = "cpu"
+
+
+def test_a_batch_size_of_anything_but_ints_is_refused():
+    with pytest.raises(ValueError, match="batch size"):
+        TensorDict({"a": torch.ones(3)}, [3.0])
+
+
+def test_results_of_apply_take_the_place_of_the_entries_of_out(td):
+    out, before = td.clone(), td.clone()
+    a = out["a"]
+    assert td.apply(lambda leaf: leaf + 1, out=out) is out
+    assert torch.equal(a, before["a"])
+    assert torch.equal(out["b", "c"], before["b", "c"] + 1)

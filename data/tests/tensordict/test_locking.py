@@ -135,3 +135,33 @@ def test_arithmetic_on_a_locked_tensordict_gives_a_locked_one_but_for_some(opera
     td = TensorDict({"x": torch.ones(3), "n": {"y": torch.ones(3)}}, [3]).lock_()
     result = operation(td)
     assert result.is_locked is result["n"].is_locked is locked
+
+
+def test_what_cannot_be_removed_is_refused_before_it_is_looked_for(td):
+    td.lock_()
+    with pytest.raises(RuntimeError, match="locked"):
+        td.del_("missing")
+    with pytest.raises(RuntimeError, match="locked"):
+        td.cat_tensors("a", "missing", out_key="c")
+
+
+@pytest.mark.parametrize(
+    "change", [lambda td: td.to(torch.float64, inplace=True), lambda td: td.contiguous(inplace=True)]
+)
+def test_tensors_are_not_replaced_in_place(td, change):
+    with pytest.raises(RuntimeError, match="locked"):
+        change(td.lock_())
+
+
+def test_results_made_to_be_changed_are_unlocked(td):
+    td.lock_()
+    assert not td.contiguous().is_locked
+    assert not td.exclude()["b"].is_locked
+    assert not td.expand_as(td.unsqueeze(0)).is_locked
+    assert not td.select("a").view(torch.int32).is_locked
+
+
+def test_results_of_the_same_tensors_are_locked(td):
+    td.lock_()
+    assert td.as_tensor().is_locked
+    assert td.to(td).is_locked

@@ -203,3 +203,32 @@ def test_parts_of_parameters_are_written_without_a_trace():
 def test_the_full_index_gives_the_parameters_themselves():
     params = TensorDictParams(TensorDict(a=torch.zeros(2, 3), batch_size=[2]))
     assert params[...] is params and params[:] is params
+
+
+def test_an_update_in_place_writes_what_is_there_and_adds_what_is_new():
+    params = TensorDictParams(TensorDict(a=torch.zeros(2), n={"b": torch.zeros(2)}))
+    a = params["a"]
+    params.update({"a": torch.ones(2), "new": torch.ones(3)}, inplace=True)
+    assert params["a"] is a
+    assert a.tolist() == [1, 1]
+    assert [name for name, _ in params.named_parameters()] == ["a", "n.b", "new"]
+    params.update(TensorDict(n={"b": torch.ones(2)}), inplace=True, keys_to_update=["n"])
+    assert params["n", "b"].tolist() == [1, 1]
+    assert params["n", "b"].is_leaf
+
+
+def test_parameters_change_their_type_in_place_and_stay_parameters():
+    params = TensorDictParams(TensorDict(a=torch.zeros(2), count=torch.tensor(1)))
+    assert params.to(torch.float64, inplace=True) is params
+    assert [(name, leaf.dtype) for name, leaf in params.named_parameters()] == [("a", torch.float64)]
+    a = params["a"]
+    assert params.to("cpu", inplace=True)["a"] is a
+    assert params.device == torch.device("cpu")
+    with pytest.raises(RuntimeError, match="locked"):
+        params.lock_().to(torch.float32, inplace=True)
+
+
+def test_parameters_can_be_moved_for_a_block():
+    params = TensorDictParams(TensorDict(a=torch.zeros(2)))
+    with params.to("cpu") as moved:
+        assert moved.device == torch.device("cpu")

@@ -142,3 +142,30 @@ def test_many_children_share_one_batch_size_object():
     children = TensorDict({"a": torch.zeros(600, 2), "b": torch.zeros(600)}, [600]).unbind(0)
     assert len(children) == 600
     assert children[0].batch_size is children[599].batch_size
+
+
+def test_without_batch_dimensions_there_is_one_to_make_and_none_to_name(td):
+    single = td[0, 0]
+    assert single.flatten().batch_size == (1,)
+    assert single.roll(1).batch_size == ()
+    with pytest.raises(IndexError):
+        single.flatten(0, 5)
+    with single.unsqueeze(0) as row:
+        row["new"] = torch.ones(1, 2)
+    assert torch.equal(single["new"], torch.ones(2))
+
+
+def test_names_of_dimensions_outlive_what_keeps_the_dimensions(td):
+    td.names = ["time", "batch"]
+    assert td.roll(1).names == ["time", "batch"]
+    assert td.to_padded_tensor().names == ["time", "batch"]
+    assert td.unflatten(0, (2, 2)).names == [None, "time", "batch"]
+    assert TensorDict(td).names == []
+    assert TensorDict(td, [4]).names == ["time"]
+
+
+def test_a_mask_of_more_dimensions_than_the_batch_is_refused(td):
+    with pytest.raises(RuntimeError, match="mask"):
+        td.masked_fill(torch.ones(4, 3, 2).bool(), 0)
+    with pytest.raises(RuntimeError, match="mask"):
+        td[0, 0].masked_fill_(torch.ones(2).bool(), 0)

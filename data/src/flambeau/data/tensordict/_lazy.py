@@ -19,6 +19,7 @@ from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.keys import key_path, listing, missing_key
 from flambeau.data.tensordict._layout.non_tensor import spread
 from flambeau.data.tensordict._layout.pytree import register_tensordict
+from flambeau.data.tensordict._layout.sizes import refuse_device
 from flambeau.data.tensordict._lazy_stack import pytree
 from flambeau.data.tensordict._lazy_stack.combining import LazyCombining
 from flambeau.data.tensordict._lazy_stack.index import LazyIndexing
@@ -156,6 +157,10 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
         self._empty_device = device
         for td in self.tensordicts:
             td._set_device(device)
+    @device.setter
+    def device(self, device: Any) -> None:
+        refuse_device(device)
+
 
     def _names_or_none(self) -> list[str | None] | None:
         below = self.tensordicts[0]._names_or_none() if self.tensordicts else None

@@ -14,7 +14,7 @@ from flambeau.data.tensordict._layout.index import begins_at_front, indexed_size
 from flambeau.data.tensordict._layout.keys import _unravel_key_to_tuple, key_path, missing_key
 from flambeau.data.tensordict._layout.non_tensor import spread
 from flambeau.data.tensordict._layout.pytree import put_together, register_tensordict
-from flambeau.data.tensordict._layout.sizes import as_device, as_size, leading_shape
+from flambeau.data.tensordict._layout.sizes import as_device, as_size, leading_shape, refuse_device
 from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._methods.names import indexed_names, name_list
 from flambeau.data.tensordict._nestedkey import NestedKey
@@ -82,6 +82,8 @@ class TensorDict(TensorDictBase):
             self._device = device = as_device(device)
         if names is not None:
             self._names = name_list(names, len(size))
+        elif isinstance(source, TensorCollection) and (given := source._names_or_none()) is not None:
+            self._names = names = given[: len(size)]
         plain = device is None
         width = len(size)
         for key, value in source.items():
@@ -400,11 +402,19 @@ class TensorDict(TensorDictBase):
 
     @property
     def device(self) -> torch.device | None:
-        """Where all entries live; None where each may live anywhere."""
+        """Where all entries live; None where each may live anywhere. It is changed by `to`.
+
+        Raises:
+            RuntimeError: on assignment.
+        """
         return self._device
 
     def _names_or_none(self) -> list[str | None] | None:
         return self._names
+
+    @device.setter
+    def device(self, device: Any) -> None:
+        refuse_device(device)
 
 
 def _shown(value: Tensor) -> str:

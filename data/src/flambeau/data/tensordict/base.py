@@ -19,6 +19,7 @@ from flambeau.data.tensordict._layout.defaults import BEST_ATTEMPT_INPLACE as BE
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT as NO_DEFAULT
 from flambeau.data.tensordict._layout.defaults import get_defaults_to_none as get_defaults_to_none
 from flambeau.data.tensordict._layout.defaults import set_get_defaults_to_none as set_get_defaults_to_none
+from flambeau.data.tensordict._layout.sizes import refuse_device
 from flambeau.data.tensordict._methods.access import AccessMethods
 from flambeau.data.tensordict._methods.apply import ApplyMethods
 from flambeau.data.tensordict._methods.autograd import AutogradMethods
@@ -101,6 +102,10 @@ class TensorDictBase(
     def device(self) -> torch.device | None:
         """Where all entries live; None where each may live anywhere. A concrete class says where."""
         raise AttributeError(f"{type(self).__name__} defines no device.")
+
+    @device.setter
+    def device(self, device: Any) -> None:
+        refuse_device(device)
 
     @classmethod
     def _result(

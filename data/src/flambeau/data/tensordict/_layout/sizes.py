@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -11,14 +11,21 @@ _EMPTY = torch.Size(())
 
 
 def as_size(batch_size: Any) -> torch.Size:
-    """A batch size as `torch.Size`; None is the empty one, an int is one dimension."""
+    """A batch size as `torch.Size`; None is the empty one, an int is one dimension.
+
+    Raises:
+        ValueError: it is none of these, nor a sequence of ints.
+    """
     if type(batch_size) is torch.Size:
         return batch_size
     if batch_size is None:
         return _EMPTY
     if isinstance(batch_size, int):
         return torch.Size((batch_size,))
-    return torch.Size(batch_size)
+    try:
+        return torch.Size(batch_size)
+    except TypeError as error:
+        raise ValueError(f"a batch size is made of ints, but this is {batch_size!r}.") from error
 
 
 def as_device(device: Any) -> torch.device:
@@ -36,3 +43,8 @@ def leading_shape(value: Any, dims: int) -> torch.Size:
     if isinstance(value, Tensor) and value.is_nested and value.layout is torch.strided:
         return torch.Size([value.size(0)][:dims])
     return value.shape[:dims]
+
+
+def refuse_device(device: Any) -> NoReturn:
+    """What the assignment of a device does: raise RuntimeError."""
+    raise RuntimeError(f"the device cannot be assigned; `to({str(device)!r})` gives a copy there.")

@@ -308,6 +308,8 @@ class AccessMethods(CollectionMethods):
             KeyError: no such entry.
             RuntimeError: the tensordict is locked.
         """
+        if self.is_locked:
+            raise RuntimeError(LOCKED)
         path = key_path(key)
         holder = self._get_path(path[:-1]) if len(path) > 1 else self
         if holder is None or holder._peek_str(path[-1]) is None:

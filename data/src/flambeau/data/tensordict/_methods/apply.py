@@ -11,6 +11,7 @@ from torch import Tensor
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.keys import missing_key
 from flambeau.data.tensordict._layout.non_tensor import refit
+from flambeau.data.tensordict._methods.names import name_list
 from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
@@ -64,7 +65,7 @@ class ApplyMethods(CollectionMethods):
                 that were empty before. Where nothing is left at all the result is None.
             propagate_lock: lock the result if this tensordict is locked.
             call_on_nested: call `fn` on the entries of the first level, nested collections included.
-            out: a tensordict that takes the results, and is returned.
+            out: a tensordict that takes the results, in place of the entries it has, and is returned.
             constructor_kwargs: `checked=True` skips the check of shapes; `is_leaf` decides by class what `fn` gets.
 
         Returns:
@@ -153,7 +154,7 @@ class ApplyMethods(CollectionMethods):
     def _apply_result(self, call: ApplyCall, results: dict[str, Any], size: torch.Size) -> Any:
         device = self.device if call.device is NO_DEFAULT else call.device
         if call.names is not NO_DEFAULT:
-            names = None if call.names is None else list(call.names)
+            names = None if call.names is None else name_list(call.names, len(size))
         else:
             names = self._names_or_none() if call.batch_size is None else None
         result = self._result(results, size, torch.device(device) if isinstance(device, str) else device, names)
@@ -198,7 +199,7 @@ def _finish(td: Any, call: ApplyCall, others: Sequence[Any], out: Any) -> Any:
     if out is None:
         return result
     if result is not None:
-        out.update(result, inplace=True)
+        out.update(result)
     return out
 
 

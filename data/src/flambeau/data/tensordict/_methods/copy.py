@@ -46,6 +46,10 @@ class CopyMethods(CollectionMethods):
         return leaves
 
     def _plain(self) -> Any:
+    def _copied(self) -> Any:
+        """A shallow copy of the class that results of operations have."""
+        return self.copy()
+
         """A TensorDict of the same entries, where this is of a class derived from it."""
         return self
 

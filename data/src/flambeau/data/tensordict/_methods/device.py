@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._layout.sizes import as_device, as_size
+from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 # name of the method -> dtype
@@ -42,7 +43,7 @@ class DeviceMethods(CollectionMethods):
         return self.device is not None and self.device.type == "meta"
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Another device, dtype or batch size; returns `self` where nothing changes.
+        """Another device, dtype or batch size; `self` where nothing changes, but a copy after `to(collection)`.
 
         Args:
             args: a device, a dtype, another collection (whose device and batch size are taken) or tensor (whose
@@ -50,17 +51,26 @@ class DeviceMethods(CollectionMethods):
             kwargs: `device`, `dtype`, `other`, `batch_size` by name; `non_blocking` (None: copies to and from
                 CUDA overlap, and are complete when this returns); `non_blocking_pin` with `num_threads`: stage through
                 pinned memory; `inplace`: change this tensordict.
+
+        Raises:
+            RuntimeError: `inplace`, something changes, and it is locked.
         """
         request = _request(args, kwargs)
         device, dtype, size = request["device"], request["dtype"], request["batch_size"]
         same_device = device is None or device == self.device
         result = self
         if not (same_device and dtype is None):
+            if request["inplace"] and self.is_locked:
+                raise RuntimeError(LOCKED)
             result = self._moved(None if same_device else device, dtype, request)
         if size is not None and size != result.batch_size:
             result = result.copy() if result is self and not request["inplace"] else result
             result.batch_size = size
-        return result if result is self else result._remember("to", self)
+        elif result is self and any(isinstance(arg, TensorCollection) for arg in args):
+            result = self.copy()  # upstream: unlike `to(other=...)`
+            if self.is_locked:
+                result._propagate_lock()
+        return result._remember("to", self)
 
     def _moved(self, device: torch.device | None, dtype: torch.dtype | None, request: dict[str, Any]) -> Any:
         if self._consolidated is not None and dtype is None and not request["inplace"]:

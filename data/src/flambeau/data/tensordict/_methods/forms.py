@@ -19,17 +19,21 @@ class FormMethods(CollectionMethods):
 
     def as_tensor(self) -> Self:
         """With memory-mapped tensors as plain ones that share their memory."""
-        return self._rebuild(
-            iter([leaf.as_tensor() if hasattr(leaf, "as_tensor") else leaf for leaf in self._leaves()])
-        )
+        leaves = [leaf.as_tensor() if hasattr(leaf, "as_tensor") else leaf for leaf in self._leaves()]
+        result = self._rebuild(iter(leaves))
+        return result._propagate_lock() if self.is_locked else result
 
     def densify(self, layout: torch.layout = torch.strided) -> Self:
         """With lazy stacks, here and below, made dense; entries of different shapes become nested tensors.
+
+        Where there is no lazy stack, `self`.
 
         Args:
             layout: of these nested tensors.
         """
         data = {key: value.densify(layout=layout) if _is_tree(value) else value for key, value in self._items()}
+        if all(data[key] is value for key, value in self._items()):
+            return self
         return self._result(data, self.batch_size, self.device, self._names_or_none())
 
     def to_lazystack(self, dim: int = 0) -> Any:
@@ -63,7 +67,7 @@ class FormMethods(CollectionMethods):
             size = torch.Size((*size[:1], mask.shape[1], *size[2:]))
         elif mask_key is not None:
             raise RuntimeError("mask_key: the ragged dimension is none of the batch, so no mask of the batch exists.")
-        result = self._result(data, size, self.device)
+        result = self._result(data, size, self.device, self._names_or_none())
         if mask_key is not None:
             result._set_path(key_path(mask_key), mask)
         return result

@@ -47,13 +47,21 @@ class MaskMethods(CollectionMethods):
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
         """With a number where a mask over the (first) batch dimensions holds."""
+        self._check_mask(mask)
         return self._fast_apply(lambda leaf: leaf.masked_fill(_right(mask, leaf), value))
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
         """`masked_fill` in place."""
+        self._check_mask(mask)
         for leaf in self._leaves():
             leaf.masked_fill_(_right(mask, leaf), value)
         return self
+
+    def _check_mask(self, mask: Tensor) -> None:
+        if mask.ndim > len(self.batch_size):
+            raise RuntimeError(
+                f"masked_fill: the mask has {mask.ndim} dimensions, the batch {len(self.batch_size)}; give no more."
+            )
 
     def where(
         self,
@@ -109,9 +117,11 @@ def _where(td: Any, condition: Tensor, other: Any, pad: Any) -> Any:
         value = other._get_str(key)
         data[key] = _choose(condition, _filled(value, pad), value, pad)
     size = td.batch_size
-    if condition.ndim >= len(size):
+    if size and condition.ndim >= len(size):
         size = torch.broadcast_shapes(size, condition.shape)
-    return td._result(data, size, td.device, td._names_or_none() if len(size) == len(td.batch_size) else None)
+    result = td._result(data, size, td.device, td._names_or_none() if len(size) == len(td.batch_size) else None)
+    # Upstream: locked beside a number or a tensor alone.
+    return result._propagate_lock() if td.is_locked and not paired else result
 
 
 def _filled(value: Any, pad: Any) -> Any:

@@ -93,15 +93,14 @@ class NamesMethods(CollectionMethods):
             where = names.index(Ellipsis)
             skipped = len(old) - len(names) + 1
             names = (*names[:where], *old[where : where + skipped], *names[where + 1 :])
+        for before, name in zip(old, names, strict=False):
+            if before is not None and name not in (None, before):
+                raise RuntimeError(f"a dimension named {before!r} cannot be refined to {name!r}; use rename.")
         if len(names) != len(old):
             raise ValueError(f"{len(names)} names for {len(old)} batch dimensions; `...` stands for those left out.")
-        merged = name_list(
-            [before if name is None else name for name, before in zip(names, old, strict=True)], len(old)
+        self._set_names(
+            name_list([before if name is None else name for name, before in zip(names, old, strict=True)], len(old))
         )
-        for before, name in zip(old, merged or [], strict=False):
-            if before is not None and name != before:
-                raise RuntimeError(f"a dimension named {before!r} cannot be refined to {name!r}; use rename.")
-        self._set_names(merged)
         return self
 
     def rename(self, *names: Any, **rename_map: str) -> Self:

@@ -9,6 +9,7 @@ import torch
 
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.printing import describe, entry_text, listing_of
+from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 
@@ -80,13 +81,21 @@ class PropertyMethods(CollectionMethods):
         return all(leaf.is_contiguous() for leaf in self._leaves())
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Self:
-        """With all tensors contiguous, as a `TensorDict`.
+        """With all tensors contiguous, as a `TensorDict`, unlocked.
 
         Args:
             canonical: copy tensors whose strides are contiguous only because dimensions have size 1, too.
             inplace: change this tensordict.
+
+        Raises:
+            RuntimeError: `inplace`, and it is locked.
         """
-        return self._with_leaves(iter([_contiguous(leaf, canonical) for leaf in self._leaves()]), self.device, inplace)
+        leaves = iter([_contiguous(leaf, canonical) for leaf in self._leaves()])
+        if not inplace:
+            return self._rebuild(leaves)  # upstream: unlocked
+        if self.is_locked:
+            raise RuntimeError(LOCKED)
+        return self._with_leaves(leaves, self.device, True)
 
     def bytes(self, *, count_duplicates: bool = True) -> int:
         """The bytes that the tensors take.

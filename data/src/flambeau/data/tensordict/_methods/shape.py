@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._methods.locking import LOCKED
-from flambeau.data.tensordict._tensorcollection import CollectionMethods
+from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 from flambeau.data.tensordict._unbatched import UnbatchedTensor
 
 Names = list[str | None] | None
@@ -65,12 +65,13 @@ class ShapeMethods(CollectionMethods):
             batch_size: of the result of a view as another dtype, where the last dimension changes.
         """
         if len(shape) == 1 and isinstance(shape[0], torch.dtype):
-            return self._each(lambda value: value.view(shape[0]), batch_size or self.batch_size, self._names_or_none())
+            data = {key: value.view(shape[0]) for key, value in self._items()}  # upstream: unlocked
+            return self._result(data, batch_size or self.batch_size, self.device, self._names_or_none())
         new = self._new_size(shape if size is None else tuple(size))
         if new == self.batch_size:
             return self
         width = len(self.batch_size)
-        return self._each(lambda value: value.view(*new, *value.shape[width:]), new)._remember("reshape", self)
+        return self._each(lambda value: value.view((*new, *value.shape[width:])), new)._remember("reshape", self)
 
     def reshape(self, *args: Any, **kwargs: Any) -> Self:
         """Another batch size for the same elements; a view where memory allows, else a copy.
@@ -79,15 +80,17 @@ class ShapeMethods(CollectionMethods):
             args: the new batch size, one entry may be -1.
             kwargs: `size` or `shape`, the same by name.
         """
-        shape = args or (kwargs.get("size", kwargs.get("shape")),)
+        shape = args or kwargs.get("size", kwargs.get("shape", ()))
         new = self._new_size(shape)
         if new == self.batch_size:
             return self
         width = len(self.batch_size)
-        return self._each(lambda value: value.reshape(*new, *value.shape[width:]), new)._remember("reshape", self)
+        return self._each(lambda value: value.reshape((*new, *value.shape[width:])), new)._remember("reshape", self)
 
     def _new_size(self, shape: Sequence[Any]) -> torch.Size:
-        if len(shape) == 1 and not isinstance(shape[0], (int, torch.SymInt)):
+        if isinstance(shape, (int, torch.SymInt)):
+            shape = (shape,)
+        elif len(shape) == 1 and not isinstance(shape[0], (int, torch.SymInt)):
             shape = tuple(shape[0])
         if -1 in shape:
             return infer_size(shape, math.prod(self.batch_size))
@@ -103,6 +106,9 @@ class ShapeMethods(CollectionMethods):
         """
         ndim = len(self.batch_size)
         if ndim == 0:
+            for dim in (start_dim, end_dim):
+                if dim not in (None, 0, -1):
+                    raise IndexError(f"dimension {dim} is out of range for batch size [].")
             return self.reshape(1)
         start = self._dim(0 if start_dim is None else start_dim)
         end = self._dim(-1 if end_dim is None else end_dim)
@@ -128,7 +134,8 @@ class ShapeMethods(CollectionMethods):
         parts = infer_size(tuple(unflattened_size), size[dim])
         new = torch.Size((*size[:dim], *parts, *size[dim + 1 :]))
         names = self._names_or_none()
-        new_names = None if names is None else _some([*names[:dim], *[None] * len(parts), *names[dim + 1 :]])
+        # Upstream: the last of the parts has the name.
+        new_names = None if names is None else _some([*names[:dim], *[None] * (len(parts) - 1), *names[dim:]])
         result = self._each(lambda value: value.unflatten(dim, parts), new, new_names)
         return self._become(result) if inplace else result._remember("reshape", self)
 
@@ -237,6 +244,9 @@ class ShapeMethods(CollectionMethods):
         """
         if dims is None:
             result = self.flatten().roll(shifts, 0).reshape(self.batch_size)
+            names = self._names_or_none()
+            if names is not None:
+                result._set_names(names)
         else:
             where = [self._dim(dim) for dim in ((dims,) if isinstance(dims, int) else dims)]
             result = self._each(lambda value: value.roll(shifts, where), self.batch_size, self._names_or_none())
@@ -283,7 +293,9 @@ class ShapeMethods(CollectionMethods):
 
     def expand_as(self, other: Any) -> Self:
         """`expand` to another's batch size; a tensor's shape may have feature dimensions, which do not count."""
-        return self.expand(other.shape)
+        expanded = self.expand(other.shape)
+        # Upstream: unlocked, if the other is a collection.
+        return expanded.copy() if self.is_locked and isinstance(other, TensorCollection) else expanded
 
     def broadcast_to(self, shape: tuple[int, ...]) -> Self:
         """`expand`."""

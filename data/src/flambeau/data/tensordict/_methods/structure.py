@@ -97,6 +97,8 @@ class StructureMethods(CollectionMethods):
             keys: of entries, nested or not.
             inplace: remove them from this tensordict.
         """
+        if not keys:
+            return self if inplace else self._copied()
         dropped: dict[str, list[tuple[str, ...]] | None] = {}
         for key in keys:
             path = key_path(key)
@@ -154,11 +156,9 @@ class StructureMethods(CollectionMethods):
             part = self.empty(recurse=reproduce_struct)
             moves = key_set.items() if isinstance(key_set, dict) else ((key, key) for key in key_set)
             for key, new_key in moves:
-                value = rest._get_path(key_path(key))
-                if value is not None:
-                    part._set_path(key_path(new_key), value)
-                    rest.del_(key)
-                elif default is not NO_DEFAULT:
+                if rest._move_path(key_path(key), part, key_path(new_key)):
+                    continue
+                if default is not NO_DEFAULT:
                     part._set_path(key_path(new_key), default)
                 elif strict:
                     raise missing_key(key, rest._key_names())
@@ -174,23 +174,29 @@ class StructureMethods(CollectionMethods):
 
         Raises:
             KeyError: a key is absent, `strict` is set and there is no `default`.
+            RuntimeError: the tensordict is locked.
         """
-        if self.is_locked:
-            raise RuntimeError(LOCKED)
         taken = self.empty()
         for key in keys:
             path = key_path(key)
-            value = self._get_path(path)
-            if value is not None:
-                taken._set_path(path, value)
-                self.del_(key)
-            elif default is not NO_DEFAULT:
+            if self._move_path(path, taken, path):
+                continue
+            if default is not NO_DEFAULT:
                 taken._set_path(path, default)
             elif strict:
                 raise missing_key(key, self._key_names())
-        if filter_empty:
+        if filter_empty and not self.is_locked:
             self.filter_empty_()
         return taken
+
+    def _move_path(self, path: tuple[str, ...], target: Any, new_path: tuple[str, ...]) -> bool:
+        """Take an entry out of this tensordict and set it in another; False where there is none."""
+        value = self._get_path(path)
+        if value is None:
+            return False
+        target._set_path(new_path, value)
+        self.del_(path)
+        return True
 
     def flatten_keys(
         self, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
@@ -243,7 +249,7 @@ class StructureMethods(CollectionMethods):
         Raises:
             KeyError: a key would hold both a tensor and something below it.
         """
-        result = self if inplace else self.copy()
+        result = self if inplace else self._copied()
         for key in list(self._key_names()):
             if separator in key:
                 value = result._get_str(key)
@@ -269,6 +275,8 @@ class StructureMethods(CollectionMethods):
         return self._combined(torch.stack, keys, out_key, dim, keep_entries)
 
     def _combined(self, combine: Any, keys: Any, out_key: NestedKey, dim: int, keep_entries: bool) -> Any:
+        if self.is_locked:
+            raise RuntimeError(LOCKED)
         values = []
         for key in keys:
             value = self._get_path(key_path(key))

@@ -78,8 +78,13 @@ class UpdateMethods(CollectionMethods):
 
     def _resize_for(self, source: Any) -> None:
         """Take over a batch size; entries that the source is going to replace do not stand in its way."""
-        for key in list(self._key_names()):
-            if source._get_str(key) is not None:
+        for key, value in list(self._items()):
+            replacement = source._get_str(key)
+            if replacement is None:
+                continue
+            if _merges(value, replacement, None):
+                value._resize_for(replacement)
+            else:
                 self._del_str(key)
         self.batch_size = source.batch_size
 

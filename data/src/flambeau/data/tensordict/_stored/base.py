@@ -304,6 +304,10 @@ class StoredTensorDict(TensorDictBase):
         """Where entries are put when they are read."""
         return self._device
 
+    @device.setter
+    def device(self, device: Any) -> None:
+        refuse_device(device)
+
     def _names_or_none(self) -> list[str | None] | None:
         return self._names
 

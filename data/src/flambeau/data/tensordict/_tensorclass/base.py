@@ -17,6 +17,7 @@ from torch import Tensor
 from flambeau.data.tensordict._layout.keys import key_path
 from flambeau.data.tensordict._layout.printing import entry_text
 from flambeau.data.tensordict._layout.pytree import register_tensorclass
+from flambeau.data.tensordict._layout.sizes import refuse_device
 from flambeau.data.tensordict._td import TensorDict
 from flambeau.data.tensordict._td_functions import lazy_stack
 from flambeau.data.tensordict._tensorclass.casting import cast_to_annotation, keep_number
@@ -346,7 +347,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
 
     @device.setter
     def device(self, device: Any) -> None:
-        raise RuntimeError(f"the device cannot be assigned; `to({str(device)!r})` gives a copy there.")
+        refuse_device(device)
 
     @property
     def names(self) -> list[str | None]:

@@ -11,6 +11,7 @@ from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.index import indexed_size, is_full, normal_index
 from flambeau.data.tensordict._layout.keys import missing_key
 from flambeau.data.tensordict._layout.pytree import register_tensordict
+from flambeau.data.tensordict._layout.sizes import refuse_device
 from flambeau.data.tensordict._methods.names import indexed_names
 from flambeau.data.tensordict._methods.written_back import add_in_place_methods
 from flambeau.data.tensordict.base import TensorDictBase
@@ -108,6 +109,10 @@ class _SubTensorDict(TensorDictBase):
     def device(self) -> torch.device | None:
         """The device of the whole."""
         return self._source.device
+
+    @device.setter
+    def device(self, device: Any) -> None:
+        refuse_device(device)
 
     def _names_or_none(self) -> Any:
         names = self._source._names_or_none()

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 
 from flambeau.data.tensordict._layout import pytree as _pytree
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
+from flambeau.data.tensordict._layout.sizes import refuse_device
 from flambeau.data.tensordict._lazy import LazyStackedTensorDict
+from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._td import TensorDict
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._torch_func import call_torch_function
@@ -185,6 +187,10 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # appl
         """The device of the tensordict."""
         return self._param_td.device
 
+    @device.setter
+    def device(self, device: Any) -> None:
+        refuse_device(device)
+
     def _set_device(self, device: torch.device | None) -> None:
         self._param_td._set_device(device)
 
@@ -228,11 +234,13 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # appl
 
     # --- changes that make parameters
 
-    def update(self, *args: Any, **kwargs: Any) -> Self:
-        """Set entries; new tensors become parameters or buffers. See `TensorDictBase.update`."""
-        if kwargs.get("inplace"):
-            return self.update_(*args)
-        return self._changed(lambda: self._param_td.update(*args, **kwargs))
+    def update(self, input_dict_or_td: Any = None, clone: bool = False, inplace: bool = False, **kwargs: Any) -> Self:
+        """Set entries; new tensors become parameters or buffers. See `TensorDictBase.update`.
+
+        What is written in place leaves no trace in the autograd graph.
+        """
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not inplace):
+            return self._changed(lambda: self._param_td.update(input_dict_or_td, clone, inplace, **kwargs))
 
     def update_(self, input_dict_or_td: Any = None, clone: bool = False, **kwargs: Any) -> Self:
         """Write values into the parameters, without a trace in the autograd graph."""
@@ -297,6 +305,9 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # appl
         self._param_td.data.masked_fill_(mask, value)
         return self
 
+    def _copied(self) -> Any:
+        return self._param_td.copy()
+
     # --- copies that stay parameters
 
     def clone(self, recurse: bool = True, **kwargs: Any) -> Self:
@@ -308,21 +319,24 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # appl
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """As `TensorDictBase.to`; what moves becomes new parameters."""
+        inplace = kwargs.pop("inplace", False)
+        if inplace and self.is_locked:
+            raise RuntimeError(LOCKED)
         moved = self._param_td.data.to(*args, **kwargs)
-        flags = iter([isinstance(leaf, nn.Parameter) and leaf.requires_grad for leaf in self._param_td._leaves()])
-        kinds = iter([isinstance(leaf, nn.Parameter) for leaf in self._param_td._leaves()])
-
-        def convert(leaf: Tensor) -> Tensor:
-            wanted = next(flags)
-            return nn.Parameter(leaf, requires_grad=wanted) if next(kinds) else nn.Buffer(leaf)
-
-        unchanged = all(
-            new.data_ptr() == old.data_ptr() and new.dtype == old.dtype and new.device == old.device
-            for new, old in zip(moved._leaves(), self._param_td._leaves(), strict=True)
-        )
-        if unchanged and moved.batch_size == self.batch_size and moved.device == self.device:
-            return self
-        return type(self)(moved._fast_apply(convert, filter_empty=False), no_convert=self.no_convert)
+        pairs = list(zip(moved._leaves(), self._param_td._leaves(), strict=True))
+        unchanged = moved.batch_size == self.batch_size and moved.device == self.device
+        result = self
+        if inplace:
+            leaves = [old if _is_same(new, old) else _as_before(new, old) for new, old in pairs]
+            self._param_td._with_leaves(iter(leaves), moved.device, True)
+            self._param_td.batch_size = moved.batch_size
+            self._register()
+        elif not (unchanged and all(_is_same(new, old) for new, old in pairs)):
+            made = moved._rebuild(iter([_as_before(new, old) for new, old in pairs]))
+            result = type(self)(made, no_convert=self.no_convert)
+        elif any(isinstance(arg, TensorCollection) for arg in args):
+            result = self.copy()
+        return result._remember("to", self)
 
     def _become(self, result: Any) -> Self:
         return self._changed(lambda: self._param_td._become(result))
@@ -431,6 +445,15 @@ def _plain(td: Any) -> Any:
 
 def _detached(value: Any) -> Any:
     return value.detach() if isinstance(value, (Tensor, TensorCollection)) else value
+
+
+def _is_same(new: Tensor, old: Tensor) -> bool:
+    return new.data_ptr() == old.data_ptr() and new.dtype == old.dtype and new.device == old.device
+
+
+def _as_before(new: Tensor, old: Tensor) -> Tensor:
+    """A parameter or a buffer, as the tensor in whose place it comes."""
+    return nn.Parameter(new, requires_grad=old.requires_grad) if isinstance(old, nn.Parameter) else nn.Buffer(new)
 
 
 def _cloned(leaf: Tensor) -> Tensor:
