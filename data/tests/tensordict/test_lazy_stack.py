@@ -180,3 +180,59 @@ def test_assigning_to_an_item_of_stacked_values_reaches_the_tensordicts():
     lazy = lazy_stack([TensorDict({"s": "a"}, [2]), TensorDict({"s": "b"}, [2])])
     lazy["s"][1] = "c"
     assert lazy["s"] == [["a", "a"], ["c", "c"]] and lazy[1]["s"] == ["c", "c"]
+
+
+# --- masks, positions, locks
+
+
+@pytest.mark.parametrize("stack_dim", [0, 1])
+def test_a_mask_may_cover_the_first_dimensions_alone(stack_dim):
+    dense = TensorDict({"a": torch.arange(6.0).reshape(3, 2)}, [3, 2])
+    mask = torch.tensor([True, False, True])
+    lazy = dense.clone().to_lazystack(stack_dim)
+    assert (lazy.masked_fill(mask, 7) == dense.masked_fill(mask, 7)).all()
+    assert (lazy.masked_fill_(mask, 7) == dense.masked_fill(mask, 7)).all()
+    assert type(lazy.masked_select(mask)) is TensorDict
+
+
+def test_what_a_mask_selects_is_a_copy_and_what_positions_select_is_not(lazy):
+    lazy[:, torch.tensor([True, False, True])].zero_()
+    assert lazy.tensordicts[0]["a"].any()
+    lazy[:, torch.tensor([2])].zero_()
+    assert not lazy.tensordicts[2]["a"].any()
+    assert lazy[True].batch_size == (1, *lazy.batch_size)
+    lazy[True].zero_()
+    assert not lazy.tensordicts[0]["a"].any()
+
+
+def test_stacks_of_different_keys_or_sizes_do_not_stack(lazy):
+    with pytest.raises(RuntimeError, match="differ from the first's in 'a'"):
+        torch.stack([lazy, lazy.exclude("a")])
+    with pytest.raises(RuntimeError, match="lazy_stack takes tensordicts of different sizes"):
+        torch.stack([lazy, lazy[:2]])
+
+
+def test_a_stack_of_locked_tensordicts_is_locked(lazy):
+    locked = lazy_stack([td.clone().lock_() for td in lazy.tensordicts], lazy.stack_dim)
+    assert locked.is_locked and not lazy.is_locked
+    with pytest.raises(RuntimeError, match="locked"):
+        locked["new"] = torch.ones(locked.batch_size)
+    assert not locked.unlock_().tensordicts[0].is_locked
+
+
+def test_a_lazy_stack_is_reshaped_densely_and_written_back_where_it_was_viewed(lazy):
+    size = lazy.batch_size
+    assert type(lazy.reshape(2, -1)) is TensorDict and type(lazy.reshape(-1)) is LazyStackedTensorDict
+    tensor = lazy.tensordicts[0]["a"]
+    with lazy.unsqueeze(0) as wide:
+        wide["new"] = torch.ones(1, *size)
+    assert lazy["new"].shape == size and lazy.tensordicts[0]["a"].data_ptr() == tensor.data_ptr()
+
+
+def test_new_stacks_may_be_empty(lazy):
+    empty = lazy.new_zeros(*lazy.batch_size, 5, empty_lazy=True)
+    assert type(empty) is LazyStackedTensorDict and empty.batch_size == (*lazy.batch_size, 5) and empty.is_empty()
+    assert lazy.empty(names=["p", "q", None]).names == ["p", "q", None]
+    assert lazy.to_lazystack(lazy.stack_dim) is lazy
+    with pytest.raises(NotImplementedError, match="cannot become dense"):
+        lazy.contiguous(inplace=True)

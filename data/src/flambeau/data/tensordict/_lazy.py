@@ -26,13 +26,16 @@ from flambeau.data.tensordict._lazy_stack.index import LazyIndexing
 from flambeau.data.tensordict._lazy_stack.reading import LazyReading
 from flambeau.data.tensordict._lazy_stack.reduction import LazyReducing
 from flambeau.data.tensordict._lazy_stack.shape import LazyShape
+from flambeau.data.tensordict._lazy_stack.structure import LazyStructure
 from flambeau.data.tensordict._methods.apply import ApplyCall
 from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict.base import TensorDictBase
 
 
-class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, LazyCombining, TensorDictBase):
+class LazyStackedTensorDict(
+    LazyReading, LazyIndexing, LazyStructure, LazyShape, LazyReducing, LazyCombining, TensorDictBase
+):
     """A stack of tensordicts that are kept as they are.
 
     Its keys are those that all tensordicts have; `td[i]` has the rest. Reading an entry stacks it, which raises where
@@ -80,6 +83,7 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
         self.hook_out, self.hook_in = hook_out, hook_in
         self._stack_dim_name = stack_dim_name
         self._element_size = self._common_size(strict_shape)
+        self._is_locked = bool(tensordicts) and all(td.is_locked for td in tensordicts)
         if not tensordicts:
             size = list(batch_size or ())
             if len(size) > stack_dim:
@@ -153,14 +157,14 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
         device = self.tensordicts[0].device
         return device if all(td.device == device for td in self.tensordicts) else None
 
-    def _set_device(self, device: torch.device | None) -> None:
-        self._empty_device = device
-        for td in self.tensordicts:
-            td._set_device(device)
     @device.setter
     def device(self, device: Any) -> None:
         refuse_device(device)
 
+    def _set_device(self, device: torch.device | None) -> None:
+        self._empty_device = device
+        for td in self.tensordicts:
+            td._set_device(device)
 
     def _names_or_none(self) -> list[str | None] | None:
         below = self.tensordicts[0]._names_or_none() if self.tensordicts else None
@@ -218,6 +222,11 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
             value = self.hook_in(value)
         for td, part in zip(self.tensordicts, self._parts_of(key, value), strict=True):
             td._set_str(key, part, inplace=inplace, ignore_lock=ignore_lock, non_blocking=non_blocking)
+
+    def _set_path(self, path: tuple[str, ...], value: Any, **options: Any) -> None:
+        if len(path) > 1 and isinstance(self._peek_str(path[0]), Tensor):
+            raise KeyError(f"{path[0]!r} is a tensor in these tensordicts; nothing can be set below it.")
+        super()._set_path(path, value, **options)
 
     def _parts_of(self, key: str, value: Any) -> Sequence[Any]:
         """What each tensordict gets of an entry."""
@@ -481,6 +490,9 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
             result._lock_below(None)
         return result
 
+    def __copy__(self) -> Any:
+        return self.copy()
+
     def clone(self, recurse: bool = True, **kwargs: Any) -> Self:
         """A copy, unlocked: a lazy stack of copies."""
         return self._like([td.clone(recurse, **kwargs) for td in self.tensordicts])
@@ -491,10 +503,10 @@ class LazyStackedTensorDict(LazyReading, LazyIndexing, LazyShape, LazyReducing, 
         """A stack of tensordicts without entries; a TensorDict where another batch size is asked for."""
         if batch_size is not None:
             return super().empty(recurse, batch_size=batch_size, device=device, names=names)
-        return self._like([td.empty(recurse, device=device) for td in self.tensordicts])
-
-    def _with_entries(self, kept: dict[str, Any], inplace: bool) -> Any:
-        raise RuntimeError("entries of a lazy stack are chosen in its tensordicts.")  # select, exclude do so
+        result = self._like([td.empty(recurse, device=device) for td in self.tensordicts])
+        if names is not None and names is not NO_DEFAULT:
+            result.names = names
+        return result
 
 
 register_tensordict(LazyStackedTensorDict, pytree.flatten, pytree.unflatten, pytree.flatten_with_keys)

@@ -83,6 +83,9 @@ def _equal(input: Any, other: Any) -> bool:
     """Whether both have the same batch size, keys and values."""
     if not isinstance(other, TensorCollection) or input.batch_size != other.batch_size:
         return False
+    if input._is_lazy_stack:
+        parts = other.unbind(input.stack_dim)
+        return all(_equal(td, part) for td, part in zip(input.tensordicts, parts, strict=True))
     keys = set(input.keys(True, True))
     return keys == set(other.keys(True, True)) and all(torch.equal(input.get(key), other.get(key)) for key in keys)
 

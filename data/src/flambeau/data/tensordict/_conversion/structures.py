@@ -51,7 +51,9 @@ def is_namedtuple(value: Any) -> bool:
 
 
 def from_dict(source: Mapping[Any, Any], size: Size) -> Any:
-    """A TensorDict of a dict; nested dicts become TensorDicts."""
+    """A TensorDict of a dict; nested dicts become TensorDicts. Upstream: a lazy stack is given back as it is."""
+    if isinstance(source, TensorCollection) and source._is_lazy_stack and size.batch_size is None:
+        return source
     td = classes.TensorDict({}, device=size.device)
     for key, value in source.items():
         td.set(key, from_dict(value, Size(device=size.device)) if isinstance(value, Mapping) else value)

@@ -128,6 +128,10 @@ def spread_over(tensor: Tensor, batch_size: torch.Size, leaf: Tensor) -> Tensor:
 
 def with_default(left: Any, right: Any, default: Any, combine: Callable[[Any, Any], Any]) -> Any:
     """Combine what both have; for other keys a default stands in, or they are dropped ("intersection")."""
+    if left._is_lazy_stack:
+        parts = right.unbind(left.stack_dim)
+        rows = zip(left.tensordicts, parts, strict=True)
+        return left._like([with_default(td, part, default, combine) for td, part in rows])
     mine, theirs = left._key_names(), right._key_names()
     shared = [key for key in mine if key in theirs]
     result = left.empty()

@@ -46,6 +46,13 @@ def assert_close(
         raise KeyError(f"{msg}the keys differ; on one side only: {listing(odd)}.")
     if isinstance(prefix, str):
         prefix = (prefix,)
+    if actual._is_lazy_stack and len(expected.batch_size) > actual.stack_dim:
+        others = expected.unbind(actual.stack_dim)
+        if len(others) != len(actual.tensordicts):
+            raise AssertionError(f"{msg}{len(actual.tensordicts)} stacked tensordicts are not {len(others)}.")
+        for left, right in zip(actual.tensordicts, others, strict=True):  # their shapes need not agree
+            assert_close(left, right, rtol, atol, equal_nan, intersection, msg, prefix)
+        return True
     for key in mine:
         if key in odd:
             continue

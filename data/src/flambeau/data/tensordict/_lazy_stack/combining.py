@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout.keys import listing
 from flambeau.data.tensordict._lazy_stack.members import StackMethods
 from flambeau.data.tensordict._lazy_stack.reading import padded
 from flambeau.data.tensordict._tensorcollection import TensorCollection
@@ -90,6 +91,7 @@ class LazyCombining(StackMethods):
         if out is not None:
             return stack_into(out, tds, dim)
         first = tds[0]
+        _check_alike(tds)
         if not all(isinstance(td, LazyCombining) and td.stack_dim == first.stack_dim for td in tds):
             return stack_tensordicts([td.contiguous() for td in tds], dim, None)
         rows = zip(*[td.tensordicts for td in tds], strict=True)
@@ -115,6 +117,10 @@ class LazyCombining(StackMethods):
 
     # --- dense
 
+    def _is_even(self) -> bool:
+        """Whether the tensordicts have the same keys and shapes, so that a dense stack loses nothing."""
+        return all(alike(self.tensordicts[0], td) for td in self.tensordicts[1:])
+
     def _dense(self) -> Any:
         """A TensorDict of the stacked entries.
 
@@ -130,8 +136,11 @@ class LazyCombining(StackMethods):
         """A dense TensorDict with contiguous tensors.
 
         Raises:
+            NotImplementedError: `inplace`; a lazy stack cannot become a TensorDict.
             RuntimeError: shapes differ; `densify` takes those.
         """
+        if inplace:
+            raise NotImplementedError("contiguous(inplace=True): a lazy stack cannot become dense; use its result.")
         return self._dense().contiguous(canonical=canonical)
 
     def densify(self, *, layout: torch.layout = torch.strided) -> Any:  # type: ignore[override]  # upstream's
@@ -148,6 +157,14 @@ class LazyCombining(StackMethods):
                 data[key] = self._nested_tensor(key, values, layout)
         return self._result(data, self.batch_size, self.device, self._names_or_none())
 
+    def to_lazystack(self, dim: int = 0) -> Any:
+        """A lazy stack along a batch dimension: this one if it is along its own."""
+        return self if self._dim(dim) == self.stack_dim else super().to_lazystack(dim)
+
+    def to_padded_tensor(self, padding: float = 0.0, mask_key: Any = None) -> Any:
+        """With nested tensors filled up in each tensordict; see `TensorDictBase.to_padded_tensor`."""
+        return self._like([td.to_padded_tensor(padding, mask_key) for td in self.tensordicts])
+
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
         """A dense TensorDict with copies of all tensors.
 
@@ -162,6 +179,22 @@ def stack_into(out: Any, items: list[Any], dim: int) -> Any:
     for place, item in zip(out.unbind(dim), items, strict=True):
         place.update(item, inplace=True)
     return out
+
+
+def _check_alike(tds: list[Any]) -> None:
+    """Raise unless all have the same batch size, and the same keys; shapes of entries may differ."""
+    first = tds[0]
+    for position, td in enumerate(tds):
+        if td.batch_size != first.batch_size:
+            raise RuntimeError(
+                f"stack: tensordict {position} has batch size {list(td.batch_size)}, the first has "
+                f"{list(first.batch_size)}; lazy_stack takes tensordicts of different sizes."
+            )
+        if odd := set(first._key_names()) ^ set(td._key_names()):
+            raise RuntimeError(
+                f"stack: the keys of tensordict {position} differ from the first's in {listing(sorted(odd))}; "
+                "lazy_stack takes tensordicts of different keys."
+            )
 
 
 def alike(one: Any, other: Any) -> bool:

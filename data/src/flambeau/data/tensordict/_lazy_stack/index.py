@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.index import indexed_size, normal_index
+from flambeau.data.tensordict._layout.keys import key_path, missing_key
 from flambeau.data.tensordict._lazy_stack.members import StackMethods
 from flambeau.data.tensordict._methods.access import AccessMethods
 from flambeau.data.tensordict._td import make_td
@@ -55,6 +56,8 @@ def take_apart(index: Any, stack_dim: int, ndim: int) -> _Parts | None:
         place += max(0, stack_dim - position)
         chosen = slice(None)
     mixed = tensors > 1 or (tensors and any(type(part) is int for part in parts))
+    if mixed and type(chosen) is int and _one_run(parts):
+        return _Parts((*before, *after), chosen, place)
     if mixed and not (type(chosen) is slice and _one_run(after) and not any(map(_advanced, before))):
         return None
     return _Parts((*before, *after), chosen, place)
@@ -84,6 +87,8 @@ class LazyIndexing(StackMethods):
 
     def _index(self, index: Any) -> Any:
         index = normal_index(index, len(self.batch_size))
+        if index is True:
+            return self.unsqueeze(0)  # as None; for the tensordicts it would be a mask, which copies
         if type(index) is int and self.stack_dim == 0:
             return self._element(index)
         parts = take_apart(index, self.stack_dim, len(self.batch_size))
@@ -94,6 +99,8 @@ class LazyIndexing(StackMethods):
             td = self._element(parts.chosen)
             return td[rest] if rest else td
         tds = self._chosen(parts.chosen)
+        if isinstance(parts.chosen, Tensor) and parts.chosen.dtype is torch.bool:
+            tds = [td.clone() for td in tds]  # what a mask selects is a copy, as of tensors
         result = self._restacked([td[rest] for td in tds] if rest else tds, parts)
         if not tds:
             result._element_size = indexed_size(self._element_size, rest) if rest else self._element_size
@@ -127,28 +134,26 @@ class LazyIndexing(StackMethods):
         return self._like([self._nest(row, shape[1:], place) for row in rows], place)
 
     def _index_jointly(self, index: Any) -> Any:
-        """An index whose tensors depend on one another: of a dense stack, or by element where shapes differ."""
-        rows = self._positions()[index]
+        """An index whose tensors depend on one another: of a dense stack, or by element where there is none."""
         if (picked := self._picked(index)) is not None:
             return picked
-        try:
-            dense = self._dense()
-        except RuntimeError:
-            if rows.ndim != 1:
-                raise
-            return self._elements_at(rows)
-        return dense[index]
+        if self._is_even():
+            return self._dense()[index]
+        rows = self._positions()[index]
+        elements = [self._at(torch.unravel_index(row, self.batch_size)) for row in rows.flatten()]
+        return self._nest(elements, rows.shape, 0) if rows.ndim else elements[0]
 
     def _picked(self, index: Any) -> Any:
         """One element for each place of 1-D integer tensors, the stack dimension's among them; else None."""
-        parts = list(index)
+        parts = list(index) if type(index) is tuple else [index]
         tensors = [place for place, part in enumerate(parts) if isinstance(part, Tensor)]
-        simple = all(parts[place].dtype is not torch.bool and parts[place].ndim <= 1 for place in tensors)
+        simple = all(parts[place].ndim <= 1 for place in tensors)
         if not simple or any(part is None or isinstance(part, bool) for part in parts):
             return None
         if self.stack_dim not in tensors or not _one_run(parts):
             return None
-        columns = torch.broadcast_tensors(*[parts[place] for place in tensors])
+        masked = any(parts[place].dtype is torch.bool for place in tensors)
+        columns = torch.broadcast_tensors(*[_as_positions(parts[place]) for place in tensors])
         found = []
         for row in zip(*[column.tolist() for column in columns], strict=True):
             for place, position in zip(tensors, row, strict=True):
@@ -156,11 +161,14 @@ class LazyIndexing(StackMethods):
             rest = _trimmed((*parts[: self.stack_dim], *parts[self.stack_dim + 1 :]))
             td = self._element(parts[self.stack_dim])
             found.append(td[rest] if rest else td)
+        if masked:
+            found = [td.clone() for td in found]
         place = sum(isinstance(part, slice) for part in parts[: tensors[0]])
-        return self._like(found, place)
-
-    def _elements_at(self, rows: Tensor) -> Any:
-        return self._like([self._at(torch.unravel_index(row, self.batch_size)) for row in rows], 0)
+        result = self._like(found, place)
+        if not found:
+            size = indexed_size(self.batch_size, index)
+            result._element_size = torch.Size((*size[:place], *size[place + 1 :]))
+        return result
 
     def _positions(self) -> Tensor:
         size = self.batch_size
@@ -185,9 +193,12 @@ class LazyIndexing(StackMethods):
             return
         tds = self._chosen(parts.chosen)
         rest = _trimmed(parts.rest)
+        # Upstream: positions in a list or tensor take over entries of other shapes; others are written in place.
+        masked = isinstance(parts.chosen, Tensor) and parts.chosen.dtype is torch.bool
+        listed = isinstance(parts.chosen, Tensor) and not masked
         spread = isinstance(value, TensorCollection) or (isinstance(value, Tensor) and value.ndim > parts.place)
         for td, part in zip(tds, value.unbind(parts.place) if spread else [value] * len(tds), strict=True):
-            _assign(td, rest, part)
+            _assign(td, rest, part, replace=listed, copy_new=masked)
 
     def _value_for(self, index: Any, value: Any) -> Any:
         """What is written, of the batch size that the index selects; numbers stay numbers."""
@@ -234,8 +245,33 @@ class LazyIndexing(StackMethods):
                 entry = before._replaced_by(entry) if getattr(before, "_is_non_tensor", False) else entry
                 td._set_str(key, entry, validated=True, ignore_lock=True)
 
+    def update_at_(
+        self,
+        input_dict_or_td: Any,
+        idx: Any,
+        clone: bool = False,
+        *,
+        non_blocking: bool = False,
+        keys_to_update: Any = None,
+    ) -> Self:
+        """Write a part of each entry of a tensordict; see `TensorDictBase.update_at_`."""
+        if not isinstance(input_dict_or_td, TensorCollection):
+            raise TypeError(f"update_at_ takes a tensordict, not a {type(input_dict_or_td).__name__}.")
+        source = input_dict_or_td
+        if keys_to_update is not None:
+            source = source.select(*([keys_to_update] if isinstance(keys_to_update, str) else keys_to_update))
+        for key in source.keys(True, True):
+            if self._peek_path(key_path(key)) is None:
+                raise missing_key(key, self._key_names())
+        self._set_index(idx, source)
+        return self
+
     def _get_first(self, key: str) -> Any:
         return self.tensordicts[0]._get_str(key) if self.tensordicts else None
+
+
+def _as_positions(part: Tensor) -> Tensor:
+    return part.nonzero().flatten() if part.dtype is torch.bool else part
 
 
 def _trimmed(rest: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -246,8 +282,11 @@ def _trimmed(rest: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(parts)
 
 
-def _assign(td: Any, rest: tuple[Any, ...], value: Any) -> None:
-    """Write into a tensordict of the stack: into tensors of the same shape, else in place of them."""
+def _assign(td: Any, rest: tuple[Any, ...], value: Any, *, replace: bool = False, copy_new: bool = False) -> None:
+    """Write into a tensordict of the stack: into its tensors, or with `replace` in place of those of another shape.
+
+    Entries that it lacks are added, as they are or as copies.
+    """
     if rest:
         td[rest] = value
         return
@@ -257,8 +296,9 @@ def _assign(td: Any, rest: tuple[Any, ...], value: Any) -> None:
     value = convert(value, td.batch_size, td.device)
     for key, item in value._items():
         target = td._get_str(key)
-        fits = isinstance(target, Tensor) and isinstance(item, Tensor) and target.shape == item.shape
         if isinstance(target, TensorCollection) and not target._is_non_tensor:
-            _assign(target, (), item)
+            _assign(target, (), item, replace=replace, copy_new=copy_new)
+        elif isinstance(target, Tensor) and isinstance(item, Tensor):
+            td._set_str(key, item, inplace=not replace or target.shape == item.shape)
         else:
-            td._set_str(key, item, inplace=fits)
+            td._set_str(key, item.clone() if copy_new and target is None else item)

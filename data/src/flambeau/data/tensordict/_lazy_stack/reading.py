@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
 from flambeau.data.tensordict._layout.keys import dotted, key_path, missing_key
 from flambeau.data.tensordict._layout.printing import entry_text, listing_of
@@ -33,6 +34,11 @@ class LazyReading(StackMethods):
         if all(names == first for names in rest):
             return first
         return dict.fromkeys([key for key in first if all(key in names for names in rest)]).keys()
+
+    @property
+    def depth(self) -> int:
+        """How deep collections are nested in the tensordicts, 0 where none is."""
+        return max([td.depth for td in self.tensordicts], default=0)
 
     def valid_keys(self) -> Any:
         """The keys that all tensordicts have."""
@@ -191,11 +197,23 @@ class LazyReading(StackMethods):
 
     def non_tensor_items(self, include_nested: bool = False) -> Any:
         """Pairs of key and non-tensor entry."""
-        return tuple(
-            (key, value)
-            for key, value in self.items(include_nested, is_leaf=lambda kind: getattr(kind, "_is_non_tensor", False))
-            if isinstance(value, TensorCollection) and value._is_non_tensor
-        )
+        found: list[tuple[Any, Any]] = []
+        for key in self._key_names():
+            first = self.tensordicts[0]._peek_str(key)
+            if not isinstance(first, TensorCollection):
+                continue
+            value = self._get_str(key)
+            if first._is_non_tensor:
+                found.append((key, value))
+            elif include_nested:
+                below = value.non_tensor_items(include_nested=True)
+                found += [((key, *(path if isinstance(path, tuple) else (path,))), item) for path, item in below]
+        return tuple(found)
+
+    def data_ptr(self, *, storage: bool = False) -> Any:
+        """The addresses of each tensordict's tensors, under its position as a string."""
+        below = {str(place): td.data_ptr(storage=storage) for place, td in enumerate(self.tensordicts)}
+        return classes.make_td(below, torch.Size(()))
 
     def _repr_fields(self) -> list[tuple[str, str]]:
         """The entries of all tensordicts, with -1 where sizes differ, and those that only some of them have."""

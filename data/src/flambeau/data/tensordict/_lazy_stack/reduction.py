@@ -21,6 +21,13 @@ class LazyReducing(StackMethods):
     To a single tensor they reduce all that the stacked tensordicts hold, whatever its shape and key.
     """
 
+    def softmax(self, dim: int, dtype: torch.dtype | None = None) -> Any:
+        """`torch.softmax` of every entry along a batch dimension; along another than the stack's, of any shapes."""
+        where = self._dim(dim)
+        if where == self.stack_dim:
+            return self._dense().softmax(where, dtype)
+        return self._like([td.softmax(self._below(where), dtype) for td in self.tensordicts])
+
 
 def _define(name: str, doc: str | None) -> None:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -35,6 +42,7 @@ def _define(name: str, doc: str | None) -> None:
 
 def _reductions() -> dict[str, Callable[..., Any]]:
     found = {name: value for name, value in vars(ReductionMethods).items() if not name.startswith("_")}
+    found.pop("softmax")
     return {**found, "norm": PointwiseMethods.norm}
 
 

@@ -43,8 +43,8 @@ class LazyShape(StackMethods):
         """Insert a batch dimension of size 1 at `dim`."""
         dim = self._dim(args[0] if args else kwargs["dim"], 1, RuntimeError)
         if dim <= self.stack_dim:
-            return self._each_td(lambda td: td.unsqueeze(dim), self.stack_dim + 1)._remember("reshape", self)
-        return self._each_td(lambda td: td.unsqueeze(dim - 1))._remember("reshape", self)
+            return self._each_td(lambda td: td.unsqueeze(dim), self.stack_dim + 1)._remember("unsqueeze", self, dim)
+        return self._each_td(lambda td: td.unsqueeze(dim - 1))._remember("unsqueeze", self, dim)
 
     def squeeze(self, *args: Any, **kwargs: Any) -> Self:
         """Drop batch dimensions of size 1: `dim`, or all of them."""
@@ -106,6 +106,8 @@ class LazyShape(StackMethods):
             return self
         if not new:
             return (elements or self._elements())[0]
+        if len(new) > 1 and self._is_even():  # one tensor for each entry instead of as many stacks as there are rows
+            return self._dense().reshape(new)._remember("reshape", self)
         return self._nest(elements or self._elements(), new, 0)._remember("reshape", self)
 
     def view(self, *shape: Any, size: Any = None, batch_size: torch.Size | None = None) -> Self:
@@ -204,15 +206,26 @@ class LazyShape(StackMethods):
 
     def masked_fill(self, mask: Tensor, value: float | bool) -> Self:
         """With a number where a mask over the batch dimensions holds."""
-        parts = mask.expand(self.batch_size).unbind(self.stack_dim)
-        return self._like([td.masked_fill(part, value) for td, part in zip(self.tensordicts, parts, strict=True)])
+        return self._like([td.masked_fill(part, value) for td, part in self._masked(mask)])
 
     def masked_fill_(self, mask: Tensor, value: float | bool) -> Self:
         """`masked_fill` in place."""
-        parts = mask.expand(self.batch_size).unbind(self.stack_dim)
-        for td, part in zip(self.tensordicts, parts, strict=True):
+        for td, part in self._masked(mask):
             td.masked_fill_(part, value)
         return self
+
+    def _masked(self, mask: Tensor) -> Any:
+        """Each tensordict with its part of a mask over the (first) batch dimensions."""
+        self._check_mask(mask)
+        if mask.ndim <= self.stack_dim:
+            return [(td, mask) for td in self.tensordicts]
+        return zip(self.tensordicts, mask.unbind(self.stack_dim), strict=True)
+
+    def masked_select(self, mask: Tensor) -> Any:
+        """The elements where a mask over the (first) batch dimensions holds, in a TensorDict where shapes agree."""
+        chosen = self._index(mask)
+        even = all(-1 not in self.get_item_shape(key) for key in self.keys(True, True))
+        return chosen.contiguous() if even else chosen
 
     def where(
         self, condition: Tensor, other: Any, *, out: Any = None, pad: Any = None, update_batch_size: bool = False
@@ -226,26 +239,3 @@ class LazyShape(StackMethods):
         rows = zip(self.tensordicts, conditions, others, strict=True)
         result = self._like([td.where(chosen, opposite, pad=pad) for td, chosen, opposite in rows])
         return result if out is None else out.update(result, inplace=True)
-
-    def select(self, *keys: Any, inplace: bool = False, strict: bool = True, as_tensordict: bool = False) -> Self:
-        """Keep these entries alone; see `TensorDictBase.select`."""
-        return self._chosen_keys([td.select(*keys, inplace=inplace, strict=strict) for td in self.tensordicts], inplace)
-
-    def exclude(self, *keys: Any, inplace: bool = False) -> Self:
-        """Leave these entries out; see `TensorDictBase.exclude`."""
-        return self._chosen_keys([td.exclude(*keys, inplace=inplace) for td in self.tensordicts], inplace)
-
-    def flatten_keys(self, separator: str = ".", inplace: bool = False, is_leaf: Any = None) -> Self:
-        """One level of keys; see `TensorDictBase.flatten_keys`."""
-        tds = [td.flatten_keys(separator, inplace=inplace, is_leaf=is_leaf) for td in self.tensordicts]
-        result = self._chosen_keys(tds, inplace)
-        return self if inplace else result._remember("flatten_keys", self, separator)
-
-    def unflatten_keys(self, separator: str = ".", inplace: bool = False) -> Self:
-        """Nest keys; see `TensorDictBase.unflatten_keys`."""
-        tds = [td.unflatten_keys(separator, inplace=inplace) for td in self.tensordicts]
-        result = self._chosen_keys(tds, inplace)
-        return self if inplace else result._remember("unflatten_keys", self, separator)
-
-    def _chosen_keys(self, tds: list[Any], inplace: bool) -> Any:
-        return self if inplace else self._like(tds)

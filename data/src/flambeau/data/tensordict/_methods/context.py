@@ -63,6 +63,7 @@ _UNDO: dict[str, Callable[[Any, Any, Any], Any]] = {
     "reshape": lambda td, source, argument: (
         None if source is None else _write_back(td.reshape(source.batch_size), source)
     ),
+    "unsqueeze": lambda td, source, dim: _write_back(td.squeeze(dim), source),
     "permute": lambda td, source, argument: _write_back(td.permute(argument), source),
     "flatten_keys": lambda td, source, argument: _write_back(td.unflatten_keys(argument), source),
     "unflatten_keys": lambda td, source, argument: _write_back(td.flatten_keys(argument), source),

@@ -1,0 +1,90 @@
+"""Lazy stacks whose entries have different shapes: what needs no dense entry goes on as on any other collection."""
+
+import pytest
+import torch
+
+from flambeau.data.tensordict import NonTensorData, TensorDict, assert_close, lazy_stack
+
+
+@pytest.fixture
+def ragged():
+    """Three tensordicts of batch size [2]; "x" has 1, 2 and 3 features."""
+    return lazy_stack(
+        [
+            TensorDict({"x": torch.rand(2, size), "b": torch.arange(2), "n": {"c": torch.rand(2)}}, [2])
+            for size in (1, 2, 3)
+        ]
+    )
+
+
+def test_entries_move_from_one_stack_to_another(ragged):
+    tensor = ragged[2]["x"]
+    part, rest = ragged.split_keys(["x"], inplace=True)
+    assert part[2]["x"] is tensor and rest is ragged and list(ragged.keys()) == ["b", "n"]
+    taken = ragged.separates(("n", "c"))
+    assert list(taken[1].keys(True, True)) == [("n", "c")] and list(ragged.keys()) == ["b"]
+    with pytest.raises(KeyError, match="missing"):
+        ragged.separates("missing")
+
+
+def test_empty_and_non_tensor_entries_are_found_in_the_tensordicts(ragged):
+    ragged.set("e", {})
+    ragged.set("t", NonTensorData("text", [3, 2]))
+    assert [key for key, _ in ragged.non_tensor_items()] == ["t"]
+    assert "t" not in ragged.filter_non_tensor_data() and "t" in ragged
+    assert "e" not in ragged.filter_empty_() and ragged.depth == 1
+
+
+def test_arithmetic_with_a_default_is_done_tensordict_by_tensordict(ragged):
+    summed = ragged.add(ragged.select("x"), default="intersection")
+    assert list(summed.keys()) == ["x"] and torch.equal(summed[1]["x"], ragged[1]["x"] * 2)
+    assert torch.equal(ragged.add(ragged.select("x"), default=1.0)[0]["n", "c"], ragged[0]["n", "c"] + 1)
+
+
+def test_softmax_needs_a_dense_entry_along_the_stack_dimension_alone(ragged):
+    floats = ragged.exclude("b")
+    assert torch.equal(floats.softmax(1)[2]["x"], floats[2]["x"].softmax(0))
+    with pytest.raises(RuntimeError, match="cannot be stacked"):
+        floats.softmax(0)
+
+
+def test_stacks_of_different_shapes_are_equal_or_not(ragged):
+    other = ragged.clone()
+    assert assert_close(ragged, other) and torch.equal(ragged, other)
+    other[2]["x"][0, 0] += 1
+    assert not torch.equal(ragged, other)
+    with pytest.raises(AssertionError, match="'x'"):
+        assert_close(ragged, other)
+
+
+def test_addresses_are_those_of_the_tensordicts(ragged):
+    assert ragged.data_ptr()["2", "x"] == ragged[2]["x"].data_ptr()
+
+
+def test_nothing_is_set_below_a_tensor(ragged):
+    with pytest.raises(KeyError, match="'x' is a tensor"):
+        ragged["x", "y"] = torch.ones(3, 2)
+
+
+def test_positions_that_depend_on_one_another_select_elements(ragged):
+    picked = ragged[torch.tensor([[0], [2]]), [[0, 1]]]
+    assert picked.batch_size == (2, 2) and torch.equal(picked[1, 0]["x"], ragged[2]["x"][0])
+    masked = ragged[torch.tensor([[True, False], [False, False], [False, True]])]
+    assert [len(td["x"]) for td in masked] == [1, 3]
+
+
+def test_a_part_is_updated_in_the_tensors_that_exist(ragged):
+    tensors = [td["x"] for td in ragged.tensordicts]
+    ragged.update_at_(ragged[:2].apply(torch.zeros_like), slice(0, 2))
+    assert [bool(tensor.any()) for tensor in tensors] == [False, False, True]
+    with pytest.raises(KeyError, match="new"):
+        ragged.update_at_(TensorDict({"new": torch.ones(2, 2)}, [2, 2]), slice(0, 2))
+
+
+def test_an_assignment_of_another_shape_is_refused(ragged):
+    before = ragged[0]["x"]
+    with pytest.raises(RuntimeError, match="shape"):
+        ragged[0] = ragged[2]
+    assert ragged[0]["x"] is before
+    with pytest.raises(RuntimeError, match="shape"):
+        ragged.set_at_("x", torch.ones(2, 4), 0)
