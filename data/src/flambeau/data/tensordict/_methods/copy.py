@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -45,11 +46,11 @@ class CopyMethods(CollectionMethods):
         self._collect(leaves)
         return leaves
 
-    def _plain(self) -> Any:
     def _copied(self) -> Any:
         """A shallow copy of the class that results of operations have."""
         return self.copy()
 
+    def _plain(self) -> Any:
         """A TensorDict of the same entries, where this is of a class derived from it."""
         return self
 
@@ -80,6 +81,18 @@ class CopyMethods(CollectionMethods):
     def copy(self) -> Self:
         """A shallow copy: other structures, the same tensors."""
         return self.clone(recurse=False)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """A copy in which nothing is shared: unlocked and saved nowhere, as a clone is; leaves of the graph stay such."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        state = {
+            name: copy.deepcopy(value, memo)
+            for name, value in self.__getstate__().items()  # type: ignore[attr-defined]
+            if name not in ("_is_locked", "_saved", "_is_memmap")
+        }
+        made.__setstate__(state)  # type: ignore[attr-defined]
+        return made
 
     def to_tensordict(self, *, retain_none: bool | None = None) -> Any:
         """A `TensorDict` with copies of all tensors, whatever kind of collection this and its entries are."""

@@ -73,7 +73,7 @@ class DeviceMethods(CollectionMethods):
         return result._remember("to", self)
 
     def _moved(self, device: torch.device | None, dtype: torch.dtype | None, request: dict[str, Any]) -> Any:
-        if self._consolidated is not None and dtype is None and not request["inplace"]:
+        if self._consolidated is not None and self.is_consolidated() and dtype is None and not request["inplace"]:
             return self._moved_whole(device, request["non_blocking"])
         leaves = self._leaves()
         wait = False

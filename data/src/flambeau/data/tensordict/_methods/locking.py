@@ -87,6 +87,8 @@ class LockMethods(CollectionMethods):
                 self._lock_parents.append(parent)
         if self._is_locked:
             return
+        if self._consolidated is not None:
+            self._check_storage()
         self._is_locked = True
         me = weakref.ref(self)
         for value in self._collections():

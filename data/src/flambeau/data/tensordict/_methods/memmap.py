@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.keys import key_path
 from flambeau.data.tensordict._nestedkey import NestedKey
 from flambeau.data.tensordict._tensorcollection import CollectionMethods
@@ -61,7 +62,7 @@ class MemmapMethods(CollectionMethods):
             fsync: return when the data would survive a power failure.
 
         Returns:
-            A locked tensordict of `MemoryMappedTensor`s; of plain tensors over one map for an archive.
+            A locked tensordict of `MemoryMappedTensor`s; for an archive an unlocked one of plain tensors over one map.
 
         Raises:
             RuntimeError: a tensor lies in another file; or a file exists and `existsok` is off.
@@ -241,7 +242,9 @@ class MemmapMethods(CollectionMethods):
         Raises:
             RuntimeError: this tensordict was not saved to a folder.
         """
-        return self.load_memmap_(self.saved_path, allow_pickle=allow_pickle)
+        from flambeau.data.tensordict.memmap import saved
+
+        return saved.refresh(self, allow_pickle)
 
     @property
     def saved_path(self) -> Path:
@@ -309,6 +312,8 @@ class MemmapMethods(CollectionMethods):
     ) -> MemoryMappedTensor:
         """A new entry over a storage that maps the entry's file already, although the tensordict is locked.
 
+        What a storage holds that maps no file is written to the entry's file.
+
         Args:
             key: of the entry; an existing one is replaced.
             storage: the mapped memory.
@@ -359,6 +364,9 @@ class MemmapMethods(CollectionMethods):
         Returns:
             A locked tensordict. One that is consolidated is returned as it is.
 
+        Raises:
+            RuntimeError: `inplace`, and this tensordict is locked.
+
         Example:
             >>> td = TensorDict(a=torch.zeros(3), b=torch.ones(2)).consolidate()
             >>> td["a"].untyped_storage().data_ptr() == td["b"].untyped_storage().data_ptr()
@@ -383,7 +391,7 @@ class MemmapMethods(CollectionMethods):
 
     @classmethod
     def from_consolidated(cls, filename: str | Path) -> Any:
-        """Map a file that `consolidate(filename)` wrote.
+        """Map a file that `consolidate(filename)` wrote; locked where what was written was.
 
         Pickled values are treated as `load_memmap` does; `memmap.set_allow_pickle` changes that.
 
@@ -396,7 +404,11 @@ class MemmapMethods(CollectionMethods):
 
     def is_consolidated(self) -> bool:
         """Whether all tensors are views of one storage, laid out by `consolidate`."""
-        return self._consolidated is not None
+        if self._consolidated is None or self.is_locked:
+            return self._consolidated is not None
+        from flambeau.data.tensordict.memmap import consolidated
+
+        return consolidated.still_consolidated(self)
 
     _consolidated: Any = None
 
@@ -405,6 +417,11 @@ class MemmapMethods(CollectionMethods):
         from flambeau.data.tensordict.memmap import consolidated
 
         return consolidated.moved(self, device, non_blocking)
+
+    def _check_storage(self) -> None:
+        """Locked, a tensordict is taken for consolidated as long as it stays so: see that it still is."""
+        if self._consolidated is not None and not self.is_consolidated():
+            self._consolidated = None
 
     def _forget_storage(self) -> None:
         """Unlocked, a tensordict may get other tensors: what is known of their memory no longer holds."""
@@ -415,15 +432,19 @@ class MemmapMethods(CollectionMethods):
 
     def __reduce__(self) -> Any:
         """One storage for all tensors where the tensordict is consolidated; otherwise its attributes."""
-        if self._consolidated is not None:
+        if self._consolidated is not None and self.is_consolidated():
             from flambeau.data.tensordict.memmap import consolidated
 
-            return consolidated.adopt, (self._consolidated["metadata"], self._consolidated["storage"])
+            known = self._consolidated
+            plain = type(self) is classes.TensorDict or not isinstance(self, classes.TensorDict)
+            derived = () if plain else (None, type(self), self.is_locked)
+            return consolidated.adopt, (known["metadata"], known["storage"], *derived)
         return copyreg.__newobj__, (type(self),), self.__getstate__()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
         # References to the parents that locked this one are weak, and mean nothing to another process.
-        passing = ("_lock_parents", "_cache", "_last_op", "_entered")
+        # What is consolidated is pickled as one storage, see `__reduce__`.
+        passing = ("_lock_parents", "_cache", "_last_op", "_entered", "_consolidated")
         return {name: value for name, value in self.__dict__.items() if name not in passing}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from flambeau.core.files import replace
 from flambeau.data.tensordict._layout import classes
+from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict.memmap import jsonable, nested, pickles
 from flambeau.data.tensordict.memmap.errors import LayoutError, MissingLayoutError
 from flambeau.data.tensordict.memmap.files import allocate, create, room_for
@@ -101,10 +102,17 @@ class _Layout:
         return [str(tensor.dtype), list(tensor.shape), start, self.end, pad]
 
 
+def _padded(plains: list[Tensor]) -> _Layout:
+    """A layout in which every tensor begins at a whole word."""
+    return _Layout(any((piece.numel() * piece.element_size()) % _WORD for piece in plains))
+
+
 def consolidate(value: Any, filename: str | None, options: Options, *, inplace: bool, return_early: bool) -> Any:
     """Lay all tensors out in one storage; see `TensorDictBase.consolidate`."""
-    if value._consolidated is not None and filename is None:
+    if filename is None and value.is_consolidated():
         return value
+    if inplace and value.is_locked:
+        raise RuntimeError(LOCKED)
     job = partial(_consolidate, value, filename, options, inplace)
     if not return_early:
         return job()
@@ -115,17 +123,35 @@ def consolidate(value: Any, filename: str | None, options: Options, *, inplace: 
 
 def _consolidate(value: Any, filename: str | None, options: Options, inplace: bool) -> Any:
     plains = [piece for leaf in _leaves(value) for piece in _plain_parts(leaf)]
-    layout = _Layout(any((piece.numel() * piece.element_size()) % _WORD for piece in plains))
+    layout = _padded(plains)
     structure = describe(value, layout)
     if filename is not None:
         path = os.path.abspath(filename)  # noqa: PTH100 - links stay as they are
         _write(path, layout, structure, options.num_threads)
-        result = _from_file(path, value if inplace else None)
+        result = _from_file(path, value if inplace else None, lock=True)
         return result.to(options.device) if options.device is not None and options.device.type != "cpu" else result
     device = options.device or _device_of(plains)
     storage = _storage(layout.end, device, options)
     _fill(storage, layout, options)
-    return adopt(structure, storage, value if inplace else None)
+    return adopt(structure, storage, value if inplace else None, type(value), lock=True)
+
+
+def still_consolidated(value: Any) -> bool:
+    """Whether a collection is what was consolidated: unlocked, it may have got other entries since."""
+    known = value._consolidated
+    if known is None or value.is_locked:
+        return known is not None
+    storage = known["storage"].untyped_storage()._cdata
+    plains = [piece for leaf in _leaves(value) for piece in _plain_parts(leaf)]
+    if any(piece.untyped_storage()._cdata != storage or not piece.is_contiguous() for piece in plains):
+        return False
+    layout = _padded(plains)
+    if describe(value, layout) != known["metadata"]:
+        return False
+    start = known["storage"].storage_offset()
+    return all(
+        piece.tensor.storage_offset() * piece.tensor.element_size() == start + piece.start for piece in layout.pieces
+    )
 
 
 def _device_of(tensors: list[Tensor]) -> torch.device:
@@ -245,7 +271,7 @@ def describe(value: Any, layout: _Layout) -> Structure:
         return _structure("TensorClass", {"tensorclass": str(type(value))}, {"_tensordict": inner})
     if value._is_lazy_stack:
         parts = {str(index): describe(item, layout) for index, item in enumerate(value.tensordicts)}
-        meta = {"stack_dim": value.stack_dim, "stack_dim_name": None, "is_locked": False}
+        meta = {"stack_dim": value.stack_dim, "stack_dim_name": None, "is_locked": value.is_locked}
         return _structure("LazyStackedTensorDict", {"cls_metadata": meta}, parts)
     return _describe_tensordict(value, layout)
 
@@ -302,9 +328,9 @@ def _metadata(value: Any) -> dict[str, Any]:
     names = value._names_or_none()
     return {
         "device": None if device is None else str(device),
-        "names": [] if names is None else list(names),
+        "names": [None] * len(value.batch_size) if names is None else list(names),
         "batch_size": list(value.batch_size),
-        "is_locked": False,
+        "is_locked": value.is_locked,
     }
 
 
@@ -355,19 +381,28 @@ def _describe_stack(stack: Any) -> dict[str, Any]:
 # --- and back
 
 
-def adopt(structure: Structure, storage: Tensor, into: Any = None) -> Any:
+def adopt(structure: Structure, storage: Tensor, into: Any = None, cls: Any = None, lock: bool = False) -> Any:
     """The collection that a structure describes, over a storage.
 
     Args:
         structure: what `describe` gave.
         storage: uint8.
         into: an existing collection of this structure, whose tensors are exchanged.
+        cls: of the collection, where that is derived from TensorDict, of which the structure knows nothing.
+        lock: lock it, whether or not what was described was locked.
     """
     made = _Maker(storage).collection(structure)
     if into is not None:
         made = rebind(into, made)
-    object.__setattr__(made, "_consolidated", {"storage": storage, "metadata": structure})
-    made.lock_()
+    elif cls is not None and cls is not classes.TensorDict and issubclass(cls, classes.TensorDict):
+        made = cls._result(dict(made._items()), made.batch_size, made.device, made._names_or_none())
+    return _note(made.lock_() if lock else made, storage, structure)
+
+
+def _note(made: Any, storage: Tensor, structure: Structure) -> Any:
+    object.__setattr__(
+        made, "_consolidated", {"storage": storage, "metadata": structure}
+    )  # of a frozen tensorclass, too
     return made
 
 
@@ -377,7 +412,8 @@ def moved(value: Any, device: torch.device, non_blocking: bool | None) -> Any:
     storage = known["storage"].to(device, non_blocking=bool(non_blocking))
     where = str(storage.device)
     plain, beside = known["metadata"]
-    return adopt(Structure(_on_device(plain, where), _beside_on_device(beside, where)), storage)
+    structure = Structure(_on_device(plain, where), _beside_on_device(beside, where))
+    return adopt(structure, storage, None, type(value), lock=value.is_locked)
 
 
 def _on_device(plain: dict[str, Any], device: str) -> dict[str, Any]:
@@ -388,6 +424,9 @@ def _on_device(plain: dict[str, Any], device: str) -> dict[str, Any]:
     }
     if "device" in plain["cls_metadata"]:
         changed["cls_metadata"] = {**plain["cls_metadata"], "device": device}
+    changed["non_tensors"] = {
+        key: [data, size, device, *rest] for key, (data, size, _, *rest) in plain["non_tensors"].items()
+    }
     return changed
 
 
@@ -437,7 +476,8 @@ class _Maker:
             data = {key: data[key] for key in beside["order"]}
         device = None if meta["device"] is None else self.storage.device
         names = meta["names"] if any(name is not None for name in meta["names"]) else None
-        return classes.make_td(data, torch.Size(meta["batch_size"]), device, names)
+        made = classes.make_td(data, torch.Size(meta["batch_size"]), device, names)
+        return made.lock_() if meta.get("is_locked") else made
 
     def _leaves(self, entries: dict[str, Any], records: dict[str, Any]) -> dict[str, Tensor]:
         made: dict[str, Tensor] = {}
@@ -491,8 +531,9 @@ class _Maker:
         return [values[index] for index in sorted(values)]
 
     def _lazy_stack(self, structure: Structure) -> Any:
-        dim = structure.plain["cls_metadata"]["stack_dim"]
-        return classes.LazyStackedTensorDict(*self._parts(structure), stack_dim=dim)
+        meta = structure.plain["cls_metadata"]
+        made = classes.LazyStackedTensorDict(*self._parts(structure), stack_dim=meta["stack_dim"])
+        return made.lock_() if meta.get("is_locked") else made
 
     def _stack(self, structure: Structure) -> Any:
         return classes.NonTensorStack(*self._parts(structure), stack_dim=structure.plain["cls_metadata"]["stack_dim"])
@@ -517,7 +558,7 @@ def _read_beside(file: Any, end: int) -> bytes:
     return text
 
 
-def _from_file(path: str, into: Any, allow_pickle: bool | None = None) -> Any:
+def _from_file(path: str, into: Any, allow_pickle: bool | None = None, *, lock: bool = False) -> Any:
     try:
         size = os.stat(path).st_size  # noqa: PTH116 - a string is enough
     except FileNotFoundError:
@@ -546,6 +587,7 @@ def _from_file(path: str, into: Any, allow_pickle: bool | None = None) -> Any:
     made = _Maker(memory, path, allow_pickle).collection(structure)
     if into is not None:
         made = rebind(into, made)
-    object.__setattr__(made, "_consolidated", {"storage": memory, "metadata": structure})
-    made.lock_()
-    return made
+    if lock:
+        made._set_device(torch.device("cpu"))  # files are mapped there, wherever the tensors were
+        made.lock_()
+    return _note(made, memory, structure)

@@ -33,6 +33,8 @@ _UPSTREAM = {
     "NonTensorStack": "tensordict.tensorclass.NonTensorStack",
     "MetaData": "tensordict.tensorclass.MetaData",
     "TensorDictParams": "tensordict.nn.params.TensorDictParams",
+    "PersistentTensorDict": "tensordict.persistent.PersistentTensorDict",
+    "_SubTensorDict": "tensordict._td._SubTensorDict",
 }
 _OURS = "flambeau.data.tensordict."
 _TYPE = re.compile(r"<class '([\w.<>]+)'>")
@@ -93,6 +95,27 @@ def _imported(path: str, where: str, trusted: bool | None) -> type:
         f"{where} holds a {path}, which is not defined. Import {'.'.join(parts[:-1])} first, or load with "
         "allow_pickle=True if you trust the file to choose what is imported."
     )
+
+
+def index_of(record: Any) -> Any:
+    """The index that a record of a part holds: numbers, None, and lists of a word and its arguments.
+
+    Raises:
+        ValueError, TypeError, KeyError, IndexError: it is none.
+    """
+    if record is None or isinstance(record, (bool, int)):
+        return record
+    word = record[0]
+    if word == "tuple":
+        return tuple(index_of(part) for part in record[1])
+    if word in ("slice", "range"):
+        ends = [record[1][name] for name in ("start", "stop", "step")]
+        return slice(*ends) if word == "slice" else range(*ends)
+    if word == "tensor":
+        return torch.tensor(record[1])
+    if word == "Ellipsis":
+        return Ellipsis
+    raise ValueError(f"{word!r} is no kind of index")
 
 
 def dtype_named(text: str, where: str) -> torch.dtype:

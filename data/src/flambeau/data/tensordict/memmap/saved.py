@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.keys import key_path
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict.memmap import archive, nested
@@ -103,6 +104,7 @@ def mark(value: Any, root: str | None, robust_key: bool = True, *, mapped: bool 
     """
     object.__setattr__(value, "_saved", Saved(root, robust_key, mode))  # of a frozen tensorclass, too
     if value._is_non_tensor:
+        value.__dict__["_is_memmap"] = mapped
         return value
     if value._is_tensorclass:
         mark(value._tensordict, None if root is None else f"{root}/_tensordict", robust_key, mapped=mapped, mode=mode)
@@ -141,7 +143,7 @@ def write_value(place: Saved, value: Any) -> None:
 
 def _share(value: Any, options: SaveOptions, inplace: bool) -> Any:
     """Put every tensor into one piece of shared memory."""
-    todo = Plan("", True, options.like)
+    todo = Plan("", True, options.like, shared=True)
     plan(value, "", todo)
     offsets: dict[str, int] = {}
     end = 0
@@ -157,6 +159,8 @@ def _share(value: Any, options: SaveOptions, inplace: bool) -> Any:
             target.copy_(leaf.tensor.detach())
 
     def opened(path: str, dtype: torch.dtype, shape: torch.Size, sizes: Tensor | None) -> Tensor:
+        if path in todo.shared_already:
+            return todo.shared_already[path]
         offset = offsets.get(path, 0) // dtype.itemsize
         if sizes is None:
             return MemoryMappedTensor._over(handle.storage, dtype, shape, offset=offset, handler=handle)
@@ -179,8 +183,8 @@ def save_archive(value: Any, prefix: Any, options: SaveOptions, compression: Any
     archive.write(path, todo, compression, fsync=options.fsync)
     source = archive.ArchiveSource(path, "c")
     result = attach(value, "", options.robust_key, source.tensor)
-    result.lock_()
-    return result
+    result._set_device(torch.device("cpu"))
+    return result  # unlocked, as what is loaded from an archive
 
 
 def load(prefix: Any, options: LoadOptions, *, subpath: Any = None, out: Any = None) -> Any:
@@ -214,6 +218,21 @@ def load(prefix: Any, options: LoadOptions, *, subpath: Any = None, out: Any = N
     return loaded if out is None else rebind(out, loaded)
 
 
+def refresh(value: Any, allow_pickle: bool | None) -> Any:
+    """Load again what a collection was saved as or loaded from, into the collection.
+
+    Raises:
+        RuntimeError: it has no folder.
+    """
+    place = getattr(value, "_saved", None)
+    if place is None or place.prefix is None:
+        raise RuntimeError("there is nothing to refresh from; save to a folder with memmap_(prefix) first.")
+    mapped = value.is_memmap()
+    options = LoadOptions(robust_key=place.robust_key, mode=place.mode, allow_pickle=allow_pickle)
+    out = load(place.prefix, options, out=value)
+    return mark(out, place.prefix, place.robust_key, mode=place.mode) if mapped else out
+
+
 def _moved(loaded: Any, device: Any, options: LoadOptions) -> Any:
     """A loaded collection on a device, several tensors being read and copied at a time."""
     leaves = loaded._leaves()
@@ -243,6 +262,10 @@ def _archive_folder(source: Source, subpath: Any) -> str:
 
 def rebind(out: Any, loaded: Any) -> Any:
     """Put loaded entries into a tensordict that is there, locked or not; remove the others."""
+    if isinstance(out, classes.TensorDictParams):  # whose tensors have to become parameters again
+        out._changed(lambda: rebind(out._param_td, loaded))
+        out._saved, out._is_memmap = loaded._saved, loaded._is_memmap
+        return out
     target, source = (out._tensordict, loaded._tensordict) if out._is_tensorclass else (out, loaded)
     if target._is_lazy_stack and source._is_lazy_stack:
         for mine, new in zip(target.tensordicts, source.tensordicts, strict=True):
@@ -287,7 +310,11 @@ def add_storage(
     mapped = storage.filename
     if file is not None and mapped is not None and os.path.abspath(mapped) != file:  # noqa: PTH100
         raise RuntimeError(f"the storage maps {mapped}, but the entry's file is {file}; map that one.")
-    made = MemoryMappedTensor.from_storage(storage, shape=shape, dtype=dtype, filename=file)
+    if file is not None and mapped is None:  # memory of this process, which is nowhere else: the file has to hold it
+        here = MemoryMappedTensor.from_storage(storage, shape=shape, dtype=dtype)
+        made = MemoryMappedTensor.from_tensor(here, filename=file, existsok=True, copy_existing=True)
+    else:
+        made = MemoryMappedTensor.from_storage(storage, shape=shape, dtype=dtype, filename=file)
     return _added(holder, path[-1], made, robust_key)
 
 
@@ -297,20 +324,28 @@ def _place(td: Any, path: tuple[str, ...], robust_key: bool) -> tuple[Any, str |
         raise RuntimeError("make_memmap adds to a memory-mapped tensordict; call memmap_() on this one first.")
     holder = td
     for name in path[:-1]:
+        _check_dense(holder)
         below = holder._get_str(name)
         if below is None:
             below = holder._make_child(name, ignore_lock=True)
             saved = holder._saved
             prefix = None if saved.prefix is None else f"{saved.prefix}/{encode_key(name, robust=robust_key)}"
             object.__setattr__(below, "_saved", replace(saved, prefix=prefix))
+            below._is_memmap = holder._is_memmap
             if prefix is not None:
                 Path(prefix).mkdir(exist_ok=True)
                 _note(holder, name, {"type": "TensorDict"})
                 write_meta(prefix, "", _meta_of(below))
         holder = below
+    _check_dense(holder)
     if holder._saved.prefix is None:
         return holder, None
     return holder, f"{holder._saved.prefix}/{encode_key(path[-1], robust=robust_key)}.memmap"
+
+
+def _check_dense(holder: Any) -> None:
+    if holder._is_lazy_stack:
+        raise RuntimeError("an entry of a lazy stack lies in several files; add to the tensordicts of the stack.")
 
 
 def _added(holder: Any, key: str, tensor: Any, robust_key: bool) -> Any:

@@ -40,6 +40,8 @@ class Plan:
         blobs: pickles, by paths below the root.
         metas: the `meta.json` of each folder, the nested before what holds them.
         kept: files that hold their tensor already.
+        shared: whether everything goes to shared memory.
+        shared_already: tensors that lie in shared memory, by paths.
     """
 
     root: str
@@ -50,6 +52,8 @@ class Plan:
     blobs: list[tuple[str, bytes]] = field(default_factory=list)
     metas: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     kept: set[str] = field(default_factory=set)
+    shared: bool = False
+    shared_already: dict[str, Tensor] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
 
     def name(self, folder: str, key: str, suffix: str = "") -> str:
@@ -136,6 +140,9 @@ def _plan_leaf(key: str, tensor: Tensor, folder: str, current: Plan) -> dict[str
 def _place(tensor: Tensor, plain: Tensor, path: str, current: Plan) -> None:
     nbytes = plain.numel() * plain.element_size()
     target = f"{current.root}/{path}"
+    if current.shared and isinstance(tensor, MemoryMappedTensor) and tensor._filename is None and not current.like:
+        current.shared_already[path] = tensor
+        return
     if isinstance(tensor, MemoryMappedTensor) and tensor._filename is not None:
         if tensor._filename == target and _whole(tensor) and not current.like:
             current.kept.add(path)
@@ -213,7 +220,7 @@ def attach(value: Any, folder: str, robust_key: bool, opened: Open, *, inplace: 
         inplace: put the tensors into `value` itself.
     """
     if value._is_non_tensor:
-        return value if inplace else value.to(CPU)
+        return value if inplace else value.copy()  # `mark` and locking must not reach what was saved
     if value._is_tensorclass:
         inner = attach(value._tensordict, join(folder, "_tensordict"), robust_key, opened, inplace=inplace)
         return value if inplace else value._wrap(inner)
@@ -236,7 +243,10 @@ def attach(value: Any, folder: str, robust_key: bool, opened: Open, *, inplace: 
 def _filled(value: Any, entries: dict[str, Any], inplace: bool) -> Any:
     if not inplace:
         names = value._names_or_none()
-        return classes.make_td(entries, value.batch_size, CPU, None if names is None else list(names))
+        names = None if names is None else list(names)
+        if isinstance(value, classes.TensorDict):  # a subclass stays what it is
+            return value._result(entries, value.batch_size, CPU, names)
+        return classes.make_td(entries, value.batch_size, CPU, names)
     for key, item in entries.items():
         value._set_str(key, item, validated=True, ignore_lock=True)
     value._device = CPU
