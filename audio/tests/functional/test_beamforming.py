@@ -88,12 +88,9 @@ def test_the_precision_of_a_spectrogram_is_kept_and_a_recording_can_begin_anew()
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda s, p: F.psd(s.real), "float64"),
+        (lambda s, p: F.psd(s[0]), "psd: specgram has shape"),
         (lambda s, p: F.psd(s, torch.ones(5, 400)), "mask has shape"),
-        (lambda s, p: F.mvdr_weights_souden(p, p.real, 0), "expected complex"),
         (lambda s, p: F.mvdr_weights_souden(p, p[:3], 0), "expected equal"),
-        (lambda s, p: F.mvdr_weights_souden(p, p, "first"), "reference_channel is a str"),
-        (lambda s, p: F.mvdr_weights_rtf(p[..., 0].real, p), "rtf is"),
         (lambda s, p: F.rtf_power(p, p, 0, 0), "n_iter is 0"),
         (lambda s, p: F.apply_beamforming(p[:5, :, 0], s), "beamform_weights"),
         (lambda s, p: MVDR(solution="best"), "solution is 'best'"),
@@ -104,3 +101,24 @@ def test_bad_arguments_are_named(call, said):
     speech, _, _ = scene()
     with pytest.raises(ValueError, match=said):
         call(speech, F.psd(speech))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda s, p: F.mvdr_weights_souden(p, p.real, 0), "psd_n is torch.float64, expected complex"),
+        (lambda s, p: F.mvdr_weights_souden(p, p, "first"), "reference_channel is a str"),
+        (lambda s, p: F.mvdr_weights_rtf(p[..., 0].real, p), "rtf is"),
+        (lambda s, p: F.rtf_evd(p.real), "psd_s is"),
+        (lambda s, p: F.apply_beamforming(p[..., 0], s.real), "specgram is"),
+    ],
+)
+def test_real_arguments_are_a_type_error(call, said):
+    speech, _, _ = scene()
+    with pytest.raises(TypeError, match=said):
+        call(speech, F.psd(speech))
+
+
+def test_the_covariance_of_real_channels_is_real():
+    speech, _, _ = scene()
+    torch.testing.assert_close(F.psd(speech.real), F.psd(speech.real.to(DOUBLE)).real)

@@ -96,9 +96,21 @@ def test_without_speech_nothing_stays(waveform):
     assert F.vad(waveform, RATE).shape == (*waveform.shape[:-1], 0)
 
 
-def test_a_batch_and_lifters_without_pitch_are_refused():
-    with pytest.raises(ValueError, match="several lengths"):
-        F.vad(torch.zeros(2, 2, 2, 9), RATE)
+def test_the_rows_of_a_batch_are_channels_of_one_recording():
+    quiet, speech = hiss(2.0), torch.cat([hiss(1.0), voice(1.0)])
+    with pytest.warns(UserWarning, match="several lengths"):
+        cut = F.vad(torch.stack([quiet, speech]).reshape(2, 1, -1), RATE)
+    assert torch.equal(cut, F.vad(torch.stack([quiet, speech]), RATE).unsqueeze(1))
+    with pytest.warns(UserWarning, match="several lengths"):
+        assert F.vad(torch.zeros(0, 2, 32000), RATE).shape == (0, 2, 0)
+
+
+def test_integers_are_heard_like_what_they_stand_for():
+    speech = (torch.cat([hiss(1.0), voice(1.0)]) * 8000).to(torch.int16)
+    assert torch.equal(F.vad(speech, RATE), F.vad(speech.float(), RATE).to(torch.int16))
+
+
+def test_lifters_without_pitch_are_refused():
     with pytest.raises(ValueError, match="move them apart"):
         F.vad(hiss(1.0), RATE, hp_lifter_freq=3000.0)
 

@@ -82,3 +82,20 @@ def test_spec_augment_writes_zeros_or_the_mean():
 def test_bad_arguments_are_named(call, said):
     with pytest.raises(ValueError, match=said):
         call(torch.ones(3, 20, 30))
+
+
+@pytest.mark.parametrize("transform", [FrequencyMasking(5), TimeMasking(5), SpecAugment(2, 5, 2, 5)])
+def test_one_spectrogram_keeps_its_two_dimensions(transform):
+    assert transform(torch.ones(20, 30)).shape == (20, 30)
+
+
+def test_what_is_no_spectrogram_is_refused():
+    with pytest.raises(ValueError, match="at least two dimensions"):
+        mask_along_axis(torch.ones(20), 5, 0.0, 0)
+
+
+def test_one_mask_in_double_precision_lies_where_it_lies_in_single_precision():
+    torch.manual_seed(0)
+    single = mask_along_axis(torch.ones(3, 20, 30), 10, 0.0, 1)
+    torch.manual_seed(0)
+    assert torch.equal(mask_along_axis(torch.ones(3, 20, 30).double(), 10, 0.0, 1), single.double())

@@ -16,7 +16,7 @@ def psd(specgram: Tensor, mask: Tensor | None = None, normalize: bool = True, ep
     """Compute the covariance of the channels at each frequency, `sum(mask[t] x[t] x[t]^H)`.
 
     Args:
-        specgram: (..., channel, freq, time), complex.
+        specgram: (..., channel, freq, time), complex; real ones give the real matrix.
         mask: (..., freq, time), real, how much of each bin counts; None for all. None also leaves the plain sum.
         normalize: divide the mask by its sum over time.
         eps: added to that sum.
@@ -25,9 +25,10 @@ def psd(specgram: Tensor, mask: Tensor | None = None, normalize: bool = True, ep
         (..., freq, channel, channel), complex, Hermitian.
 
     Raises:
-        ValueError: `specgram` is real or has too few dimensions, or the mask's shape does not fit.
+        ValueError: `specgram` has too few dimensions, or the mask's shape does not fit.
     """
-    _check_specgram("psd", specgram)
+    if specgram.dim() < 3:
+        raise ValueError(f"psd: specgram has shape {tuple(specgram.shape)}, expected (..., channel, freq, time).")
     x = specgram.transpose(-3, -2)
     if mask is None:
         return x @ x.mH
@@ -65,12 +66,13 @@ def mvdr_weights_souden(
         (..., freq, channel), complex.
 
     Raises:
-        ValueError: real or misshapen covariances, or a reference that is neither.
+        TypeError: real covariances, or a reference that is neither.
+        ValueError: misshapen covariances.
 
     References:
         Souden, Benesty, Affes 2009, "On optimal frequency-domain multichannel linear filtering for noise reduction".
     """
-    _check_covariances("mvdr_weights_souden", psd_s, psd_n)
+    _check_covariances("mvdr_weights_souden", psd_s=psd_s, psd_n=psd_n)
     if diagonal_loading:
         psd_n = _load_diagonal(psd_n, diag_eps, eps)
     ratio = torch.linalg.solve(psd_n, psd_s)
@@ -104,13 +106,15 @@ def mvdr_weights_rtf(
         (..., freq, channel), complex.
 
     Raises:
-        ValueError: real or misshapen arguments, or a reference that is neither.
+        TypeError: real arguments, or a reference that is neither.
+        ValueError: misshapen arguments.
     """
-    _check_covariances("mvdr_weights_rtf", psd_n)
-    if not rtf.is_complex() or rtf.shape[-2:] != psd_n.shape[-3:-1]:
+    _check_complex("mvdr_weights_rtf", rtf=rtf)
+    _check_covariances("mvdr_weights_rtf", psd_n=psd_n)
+    if rtf.shape[-2:] != psd_n.shape[-3:-1]:
         raise ValueError(
-            f"mvdr_weights_rtf: rtf is {rtf.dtype} of shape {tuple(rtf.shape)}, psd_n has {tuple(psd_n.shape)}; "
-            "expected complex (..., freq, channel) and (..., freq, channel, channel)."
+            f"mvdr_weights_rtf: rtf has shape {tuple(rtf.shape)}, psd_n {tuple(psd_n.shape)}; expected "
+            "(..., freq, channel) and (..., freq, channel, channel)."
         )
     if diagonal_loading:
         psd_n = _load_diagonal(psd_n, diag_eps, eps)
@@ -126,15 +130,16 @@ def rtf_evd(psd_s: Tensor) -> Tensor:
     """Estimate a transfer function as the covariance's principal eigenvector.
 
     Args:
-        psd_s: (..., freq, channel, channel), complex, Hermitian.
+        psd_s: (..., channel, channel), complex, Hermitian; one for each frequency.
 
     Returns:
-        (..., freq, channel), complex, of norm 1. Its phase is arbitrary.
+        (..., channel), complex, of norm 1. Its phase is arbitrary.
 
     Raises:
-        ValueError: `psd_s` is real or not square.
+        TypeError: `psd_s` is real.
+        ValueError: `psd_s` is not square.
     """
-    _check_covariances("rtf_evd", psd_s)
+    _check_covariances("rtf_evd", least=2, psd_s=psd_s)
     _, vectors = torch.linalg.eigh(psd_s)  # in ascending order of eigenvalues
     principal: Tensor = vectors[..., -1]
     return principal
@@ -162,9 +167,10 @@ def rtf_power(
         (..., freq, channel), complex; its scale means nothing.
 
     Raises:
-        ValueError: `n_iter` is below 1, or covariances are real or misshapen.
+        TypeError: real covariances, or a reference that is neither.
+        ValueError: `n_iter` is below 1, or covariances are misshapen.
     """
-    _check_covariances("rtf_power", psd_s, psd_n)
+    _check_covariances("rtf_power", psd_s=psd_s, psd_n=psd_n)
     if n_iter < 1:
         raise ValueError(f"rtf_power: n_iter is {n_iter}, expected at least 1.")
     if diagonal_loading:
@@ -189,35 +195,39 @@ def apply_beamforming(beamform_weights: Tensor, specgram: Tensor) -> Tensor:
         (..., freq, time), complex.
 
     Raises:
-        ValueError: real arguments, or shapes that do not go together.
+        TypeError: real arguments.
+        ValueError: shapes that do not go together.
     """
-    _check_specgram("apply_beamforming", specgram)
-    wanted = (*specgram.shape[:-3], specgram.shape[-2], specgram.shape[-3])
-    if not beamform_weights.is_complex() or beamform_weights.shape[-2:] != wanted[-2:]:
+    _check_complex("apply_beamforming", beamform_weights=beamform_weights, specgram=specgram)
+    if specgram.dim() < 3:
         raise ValueError(
-            f"apply_beamforming: beamform_weights is {beamform_weights.dtype} of shape "
-            f"{tuple(beamform_weights.shape)}, expected complex of shape {tuple(wanted)}: (..., freq, channel)."
+            f"apply_beamforming: specgram has shape {tuple(specgram.shape)}, expected (..., channel, freq, time)."
+        )
+    wanted = (*specgram.shape[:-3], specgram.shape[-2], specgram.shape[-3])
+    if beamform_weights.shape[-2:] != wanted[-2:]:
+        raise ValueError(
+            f"apply_beamforming: beamform_weights has shape {tuple(beamform_weights.shape)}, expected {wanted}: "
+            "(..., freq, channel)."
         )
     return (beamform_weights.conj().unsqueeze(-2) @ specgram.transpose(-3, -2)).squeeze(-2)
 
 
-def _check_specgram(name: str, specgram: Tensor) -> None:
-    if not specgram.is_complex() or specgram.dim() < 3:
-        raise ValueError(
-            f"{name}: specgram is {specgram.dtype} of shape {tuple(specgram.shape)}, expected complex of shape "
-            "(..., channel, freq, time)."
-        )
+def _check_complex(name: str, **arguments: Tensor) -> None:
+    for argument, one in arguments.items():
+        if not one.is_complex():
+            raise TypeError(f"{name}: {argument} is {one.dtype}, expected complex64 or complex128.")
 
 
-def _check_covariances(name: str, *covariances: Tensor) -> None:
-    for one in covariances:
-        if not one.is_complex() or one.dim() < 3 or one.shape[-1] != one.shape[-2]:
+def _check_covariances(name: str, *, least: int = 3, **covariances: Tensor) -> None:
+    _check_complex(name, **covariances)
+    for argument, one in covariances.items():
+        if one.dim() < least or one.shape[-1] != one.shape[-2]:
             raise ValueError(
-                f"{name}: a covariance is {one.dtype} of shape {tuple(one.shape)}, expected complex of shape "
-                "(..., freq, channel, channel)."
+                f"{name}: {argument} has shape {tuple(one.shape)}, expected (..., freq, channel, channel)."
             )
-    if len(covariances) == 2 and covariances[0].shape != covariances[1].shape:
-        shapes = " and ".join(str(tuple(one.shape)) for one in covariances)
+    first, *others = covariances.values()
+    if any(one.shape != first.shape for one in others):
+        shapes = " and ".join(str(tuple(one.shape)) for one in covariances.values())
         raise ValueError(f"{name}: the covariances have shapes {shapes}, expected equal ones.")
 
 
@@ -236,5 +246,5 @@ def _reference(matrix: Tensor, channel: int | Tensor) -> Tensor:
     if isinstance(channel, Tensor):
         return (matrix @ channel.to(matrix.dtype)[..., None, :, None]).squeeze(-1)
     if not isinstance(channel, int):
-        raise ValueError(f"reference_channel is a {type(channel).__name__}, expected an index or a tensor of weights.")
+        raise TypeError(f"reference_channel is a {type(channel).__name__}, expected an index or a tensor of weights.")
     return matrix[..., channel]

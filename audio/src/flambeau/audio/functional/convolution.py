@@ -53,6 +53,8 @@ def fftconvolve(x: Tensor, y: Tensor, mode: str = "full") -> Tensor:
     _check("fftconvolve", x, y, mode)
     sizes = x.shape[-1], y.shape[-1]
     samples = sizes[0] + sizes[1] - 1
+    if 0 in sizes:
+        raise ValueError(f"fftconvolve: x has {sizes[0]} samples and y {sizes[1]}; both need at least one.")
     length = fast_length(samples)
     if x.is_complex() or y.is_complex():
         full = torch.fft.ifft(torch.fft.fft(x, length) * torch.fft.fft(y, length), length)

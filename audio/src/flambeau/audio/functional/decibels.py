@@ -29,7 +29,7 @@ def amplitude_to_DB(
         Like `x`, in dB.
     """
     decibels = multiplier * torch.log10(torch.clamp(x, min=amin)) - multiplier * db_multiplier
-    if top_db is None:
+    if top_db is None or decibels.numel() == 0:
         return decibels
     example = tuple(range(-min(x.dim(), 3), 0))
     return torch.maximum(decibels, decibels.amax(example, keepdim=True) - top_db)

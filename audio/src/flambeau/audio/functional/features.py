@@ -59,11 +59,22 @@ def sliding_window_cmn(
 
     Returns:
         Like `specgram`.
+
+    Raises:
+        ValueError: fewer than two dimensions.
     """
+    if specgram.dim() < 2:
+        raise ValueError(
+            f"sliding_window_cmn: specgram has shape {tuple(specgram.shape)}, expected (..., time, freq) with at least "
+            "two dimensions."
+        )
     frames = specgram.shape[-2]
     start, end = _windows(frames, cmn_window, min_cmn_window, center, specgram.device)
     count = (end - start).unsqueeze(-1)
     mean = _window_sums(specgram, start, end) / count
+    if not specgram.is_floating_point():
+        # Integers are cut off after all is computed, as upstream does, not before.
+        return sliding_window_cmn(specgram.double(), cmn_window, min_cmn_window, center, norm_vars).to(specgram.dtype)
     normalized = specgram - mean.to(specgram.dtype)
     if not norm_vars:
         return normalized

@@ -24,9 +24,14 @@ def mask_along_axis(specgram: Tensor, mask_param: int, mask_value: float | Tenso
         Like `specgram`; the input itself where nothing may be masked.
 
     Raises:
-        ValueError: `axis` is another one, or `p` outside of [0, 1].
+        ValueError: fewer than two dimensions, `axis` is another one, or `p` outside of [0, 1].
     """
-    return _mask("mask_along_axis", specgram, mask_param, mask_value, axis, p, (1,))
+    if specgram.dim() < 2:
+        raise ValueError(
+            f"mask_along_axis: specgram has shape {tuple(specgram.shape)}, expected (..., freq, time) with at least "
+            "two dimensions."
+        )
+    return _mask("mask_along_axis", specgram, mask_param, mask_value, axis, p, ())
 
 
 def mask_along_axis_iid(
@@ -74,8 +79,9 @@ def _mask(
         mask_param = min(mask_param, int(size * p))
     if mask_param < 1:
         return specgram
+    # Upstream: one mask for all is drawn in float32, many in float64 where the spectrograms are; the numbers differ.
     # Half precision counts no further than 2048 and 256.
-    wide = specgram.dtype in (torch.float64, torch.complex128)
+    wide = draws != () and specgram.dtype in (torch.float64, torch.complex128)
     dtype = torch.float64 if wide else torch.float32
     length = torch.rand(draws, device=specgram.device, dtype=dtype) * mask_param
     start = (torch.rand(draws, device=specgram.device, dtype=dtype) * (size - length)).long()

@@ -118,7 +118,7 @@ def flanger(
 
 
 def _computable(waveform: Tensor) -> Tensor:
-    return waveform.float() if waveform.dtype in (torch.float16, torch.bfloat16) else waveform
+    return waveform if waveform.dtype in (torch.float32, torch.float64) else waveform.float()
 
 
 def _swing(shape: str, period: int, least: float, most: float, phase: float) -> Tensor:

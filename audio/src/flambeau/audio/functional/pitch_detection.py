@@ -39,11 +39,14 @@ def detect_pitch_frequency(
         (..., frames), Hz; frames is about time / (sample_rate * frame_time) - win_length / 2. No gradient.
 
     Raises:
-        ValueError: no lag lies between both frequencies, or the waveform has fewer frames than half the median needs.
+        ValueError: a waveform without dimensions, no lag lies between both frequencies, or the waveform has fewer
+            frames than half the median needs.
 
     References:
         Talkin 1995, "A Robust Algorithm for Pitch Tracking (RAPT)", section 3.
     """
+    if waveform.ndim < 1:
+        raise ValueError("detect_pitch_frequency: waveform has no dimensions, expected (..., time).")
     lags, frame = math.ceil(sample_rate / freq_low), math.ceil(sample_rate * frame_time)
     least = math.ceil(sample_rate / freq_high)
     if least >= lags // 2:

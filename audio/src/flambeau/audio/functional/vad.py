@@ -7,6 +7,7 @@ has taken away an estimate of the noise; speech begins where the smoothed measur
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -46,7 +47,8 @@ def vad(
     Normalise the volume first: the level is absolute.
 
     Args:
-        waveform: (time,) or (channel, time), in [-1, 1]; speech in any channel counts.
+        waveform: (time,) or (channel, time), in [-1, 1]; speech in any channel counts. Of more dimensions, with a
+            warning, all rows are channels of one recording: what comes before the first speech of any is trimmed.
         sample_rate: Hz.
         trigger_level: measure that speech must reach; higher for noisy recordings.
         trigger_time: time constant of the smoothing, s, so that short bursts do not count.
@@ -69,12 +71,15 @@ def vad(
         Same dtype and channels; time is what remains, 0 when no speech was found.
 
     Raises:
-        ValueError: a waveform of more dimensions, or no pitch between both lifter frequencies.
+        ValueError: a waveform without dimensions, or no pitch between both lifter frequencies.
     """
-    if waveform.ndim not in (1, 2):
-        raise ValueError(
-            f"vad: waveform has shape {tuple(waveform.shape)}, expected (time,) or (channel, time); what remains of "
-            "several recordings has several lengths: call it for each."
+    if waveform.ndim < 1:
+        raise ValueError("vad: waveform has no dimensions, expected (time,) or (channel, time).")
+    if waveform.ndim > 2:
+        warnings.warn(
+            f"vad: waveform has shape {tuple(waveform.shape)}, expected (time,) or (channel, time); all rows are taken "
+            "for channels of one recording. What remains of several recordings has several lengths: call it for each.",
+            stacklevel=2,
         )
     duration = 2.0 / measure_freq if measure_duration is None else measure_duration
     period = int(sample_rate / measure_freq + 0.5)
@@ -92,7 +97,9 @@ def vad(
     )
     search, gap = math.ceil(search_time * measure_freq), int(allowed_gap * measure_freq + 0.5)
     rows = waveform.detach().reshape(math.prod(waveform.shape[:-1]), waveform.shape[-1])
-    rows = rows.float() if rows.dtype in (torch.float16, torch.bfloat16) else rows
+    rows = rows if rows.dtype in (torch.float32, torch.float64) else rows.float()
+    if rows.shape[0] == 0:  # torch's transforms take no empty batch
+        rows = rows.new_zeros(1, rows.shape[-1])
     found = _trigger(detector.measures(rows), trigger_level, _decay(trigger_time, measure_freq), search)
     if found is None:
         return waveform[..., :0]

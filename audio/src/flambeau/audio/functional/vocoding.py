@@ -26,7 +26,7 @@ def phase_vocoder(complex_specgrams: Tensor, rate: float, phase_advance: Tensor)
         (..., freq, ceil(frames / rate)), complex. The input itself when `rate` is 1.
 
     Raises:
-        ValueError: `complex_specgrams` is real, or `rate` not positive.
+        ValueError: `complex_specgrams` is real, `rate` not positive, or `phase_advance` of other frequencies.
     """
     if not complex_specgrams.is_complex():
         raise ValueError(f"phase_vocoder: complex_specgrams is {complex_specgrams.dtype}, expected complex.")
@@ -34,6 +34,11 @@ def phase_vocoder(complex_specgrams: Tensor, rate: float, phase_advance: Tensor)
         raise ValueError(f"phase_vocoder: rate is {rate}, expected a positive number.")
     if rate == 1.0:
         return complex_specgrams
+    if phase_advance.shape[-2:-1] not in ((1,), complex_specgrams.shape[-2:-1]):
+        raise ValueError(
+            f"phase_vocoder: phase_advance has shape {tuple(phase_advance.shape)}, expected "
+            f"({complex_specgrams.shape[-2]}, 1): a phase for each frequency of complex_specgrams."
+        )
     frames = complex_specgrams.shape[-1]
     real = complex_specgrams.real.dtype
     # Upstream: in the spectrogram's own precision, which decides between neighbours where a step hits a frame.
@@ -85,6 +90,11 @@ def stretch(
     waveform: Tensor, rate: float, n_fft: int, win_length: int, hop_length: int, window: Tensor | None
 ) -> Tensor:  # fmt: skip
     """A waveform of round(time / rate) samples and unmoved pitch."""
+    if waveform.dtype in (torch.float16, torch.bfloat16):  # torch has no such transforms on most devices
+        wide = stretch(
+            waveform.float(), rate, n_fft, win_length, hop_length, None if window is None else window.float()
+        )
+        return wide.to(waveform.dtype)
     if window is None:
         window = torch.hann_window(win_length, device=waveform.device, dtype=waveform.dtype)
     flat = waveform.reshape(-1, waveform.shape[-1])

@@ -141,7 +141,9 @@ class Fade(nn.Module):
 
     def _way(self, length: int, time: int, like: Tensor) -> Tensor:
         """Up from 0 in `length` samples, then 1; (time,)."""
-        place = torch.linspace(0, 1, length, dtype=like.dtype, device=like.device)
+        # Integers become floating point where they fade, as in any product of the two.
+        dtype = like.dtype if like.is_floating_point() or like.is_complex() else torch.get_default_dtype()
+        place = torch.linspace(0, 1, length, dtype=dtype, device=like.device)
         level = _SHAPES[self.fade_shape](place).clamp(0, 1)
         return torch.cat([level, level.new_ones(time - length)])
 
