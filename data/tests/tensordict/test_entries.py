@@ -191,3 +191,21 @@ def test_a_reshaped_view_writes_back_unless_the_block_fails(td):
         flat_td["f"] = torch.arange(12)
         1 / 0
     assert "f" not in td
+
+
+@pytest.mark.parametrize("call", [lambda td, value: td.set_("a", value), lambda td, value: td.update_({"a": value})])
+def test_a_value_that_cannot_be_written_in_place_is_named_with_both_shapes(call):
+    td = TensorDict(a=torch.zeros(3, 4), batch_size=[3])
+    for caught in (ValueError, RuntimeError):
+        with pytest.raises(caught, match=r"'a' of shape \[3, 4\] cannot take a value of shape \[3, 5\]"):
+            call(td, torch.ones(3, 5))
+
+
+def test_popped_values_come_in_their_wrapper():
+    td = TensorDict(s="x", t="y", batch_size=[2])
+    assert td.pop("s").data == "x" and td.popitem()[1].data == "y" and td.is_empty()
+
+
+def test_a_truth_value_indexes_a_tensordict_without_batch_dimensions():
+    td = TensorDict(a=torch.ones(2))
+    assert td[True]["a"].shape == (1, 2) and td[False].batch_size == (0,)

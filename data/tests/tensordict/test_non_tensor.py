@@ -286,3 +286,25 @@ def test_names_of_dimensions_are_those_of_the_values_too():
 
 def test_a_stack_is_compared_with_lists_position_by_position():
     assert (grid() == LETTERS.tolist()).all() and not (grid() == ["a"]).any()
+
+
+def test_a_batch_size_reaches_no_further_than_that_of_the_values():
+    td = TensorDict({"a": torch.zeros(3, 2), "n": {"c": torch.zeros(3, 2)}})
+    td["n", "s"] = NonTensorData("x", batch_size=[3])
+    td["free"] = "y"
+    td.auto_batch_size_()
+    assert td.batch_size == td["n"].batch_size == td.get("free").batch_size == (3,)
+
+
+def test_values_stay_where_arithmetic_drops_keys():
+    td = TensorDict({"a": torch.ones(2), "b": torch.ones(2), "s": "x", "n": {"c": torch.ones(2), "t": "y"}}, [2])
+    result = td.add(TensorDict(a=torch.ones(2), batch_size=[2]), default="intersection")
+    assert result.to_dict(convert_tensors=True) == {"a": [2.0, 2.0], "s": "x", "n": {"t": "y"}}
+
+
+def test_a_linked_list_of_a_tensordict_writes_to_it():
+    td = TensorDict(a=torch.arange(3), s="x", batch_size=[3])
+    linked = td.tolist(as_linked_list=True)
+    linked[0] = td[2]
+    assert td["a"].tolist() == [2, 1, 2] and [item["s"] for item in linked[1:]] == ["x", "x"]
+    assert td.to_dict(tolist_first=True)["s"] == ["x"] * 3

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT
+from flambeau.data.tensordict._layout.errors import EntryWriteError
 from flambeau.data.tensordict._layout.index import begins_at_front, indexed_size, is_full, normal_index
 from flambeau.data.tensordict._layout.keys import _unravel_key_to_tuple, key_path, missing_key
 from flambeau.data.tensordict._layout.non_tensor import spread
@@ -188,7 +189,14 @@ class TensorDict(TensorDictBase):
         if isinstance(target, Tensor):
             if not isinstance(value, Tensor):
                 value = convert(value, self._batch_size, self._device)
-            target.copy_(value, non_blocking=non_blocking)
+            try:
+                target.copy_(value, non_blocking=non_blocking)
+            except RuntimeError as error:
+                if type(error) is not RuntimeError:  # memory ran out
+                    raise
+                raise EntryWriteError(
+                    f"{key!r} of shape {_shown(target)} cannot take a value of shape {_shown(value)} in place: {error}"
+                ) from error
         elif target._is_non_tensor:
             value = target._replaced_by(self._validated(key, value))
             self._set_str(key, value, validated=True, ignore_lock=True)
@@ -334,7 +342,7 @@ class TensorDict(TensorDictBase):
         kind = type(index)
         if kind is not int and is_full(index):
             return self
-        if not size and not (index is None or index is Ellipsis or kind is tuple):
+        if not size and not (index is None or index is Ellipsis or kind is tuple or kind is bool):
             raise RuntimeError(f"a tensordict without batch dimensions cannot be indexed, here with {index!r}.")
         if kind is int:
             if not -size[0] <= index < size[0]:

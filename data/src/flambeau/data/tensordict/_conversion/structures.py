@@ -14,6 +14,7 @@ from torch import Tensor
 
 from flambeau.data.tensordict._conversion.struct_arrays import from_struct_array
 from flambeau.data.tensordict._layout import classes
+from flambeau.data.tensordict._layout.linked_list import LinkedList
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 PYTREE_KEY = "_pytree_type"
@@ -140,7 +141,7 @@ def to_dict(td: Any, retain_none: bool, convert_tensors: Any, tolist_first: bool
         if isinstance(value, Tensor):
             made[key] = leaf_value(value, convert_tensors)
         elif value._is_non_tensor:
-            plain = value.to_dict(convert_tensors=convert_tensors)
+            plain = (value.tolist if tolist_first else value.to_dict)(convert_tensors=convert_tensors)
             if plain is not None or retain_none:
                 made[key] = plain
         elif tolist_first and value.batch_size:
@@ -158,11 +159,9 @@ def tolist(td: Any, convert_nodes: bool, convert_tensors: Any, tolist_first: boo
         if not convert_nodes:
             return td
         return td.to_dict(convert_tensors=convert_tensors, tolist_first=tolist_first)
-    options = {
-        "convert_nodes": convert_nodes, "convert_tensors": convert_tensors, "tolist_first": tolist_first,
-        "as_linked_list": as_linked_list,
-    }  # fmt: skip
-    return [item.tolist(**options) for item in td.unbind(0)]
+    options = {"convert_nodes": convert_nodes, "convert_tensors": convert_tensors, "tolist_first": tolist_first}
+    made = [item.tolist(**options) for item in td.unbind(0)]
+    return LinkedList(made, td=td) if as_linked_list else made
 
 
 def to_numpy(td: Any) -> dict[str, Any]:

@@ -143,13 +143,25 @@ def with_default(left: Any, right: Any, default: Any, combine: Callable[[Any, An
             else:
                 value = _entry(combine, left, key, a, b)
         elif isinstance(default, str) and default == "intersection":
-            continue
+            value = left._get_str(key)
+            value = _without_tensors(value) if isinstance(value, TensorCollection) else None
+            if value is None:
+                continue
         elif key in mine:
             value = _one_sided(combine, left, key, left._get_str(key), default, flip=False)
         else:
             value = _one_sided(combine, right, key, right._get_str(key), default, flip=True)
         result._set_str(key, value, validated=True)
     return result
+
+
+def _without_tensors(value: Any) -> Any:
+    """The non-tensor data of an entry, which take no part in arithmetic and stay; None where it has none."""
+    if value._is_non_tensor:
+        return value
+    kept = {key: item for key, item in value._items() if isinstance(item, TensorCollection)}
+    kept = {key: below for key, item in kept.items() if (below := _without_tensors(item)) is not None}
+    return value._result(kept, value.batch_size, value.device, value._names_or_none()) if kept else None
 
 
 def _entry(combine: Any, td: Any, key: str, a: Any, b: Any) -> Any:

@@ -25,6 +25,7 @@ from flambeau.data.tensordict._layout.keys import (
     walk,
     walk_keys,
 )
+from flambeau.data.tensordict._layout.non_tensor import resized
 from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._nestedkey import NestedKey
 from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
@@ -259,8 +260,10 @@ class AccessMethods(CollectionMethods):
         value = convert(value, size, self.device)
         if isinstance(value, Tensor):
             new = value.new_zeros((*self.batch_size, *value.shape[len(size) :]))
+        elif value._is_non_tensor:
+            new = resized(value, self.batch_size)
         else:
-            new = value.expand(size).new_zeros(self.batch_size) if not value._is_non_tensor else value
+            new = value.expand(size).new_zeros(self.batch_size)
         self._set_str(key, new)
         return self._get_str(key)
 
@@ -323,7 +326,7 @@ class AccessMethods(CollectionMethods):
         self.del_(key)
 
     def pop(self, key: NestedKey, default: Any = NO_DEFAULT) -> Any:
-        """Remove an entry and return it, non-tensor data as their value.
+        """Remove an entry and return it; non-tensor data come in their wrapper.
 
         Raises:
             KeyError: no such entry, and no default.
@@ -334,7 +337,7 @@ class AccessMethods(CollectionMethods):
                 raise missing_key(key, self._key_names())
             return default
         self.del_(key)
-        return value if isinstance(value, Tensor) else value._unwrap()
+        return value
 
     def popitem(self) -> tuple[NestedKey, Any]:
         """Remove the entry that was inserted last; returns its key and value.

@@ -214,7 +214,7 @@ class ConversionMethods(CollectionMethods):
             convert_nodes: False leaves the tensordicts at the bottom.
             convert_tensors: tensors as lists, or with "numpy" as arrays.
             tolist_first: nested tensordicts with batch dimensions as lists of dicts.
-            as_linked_list: accepted for compatibility: lists of tensordicts are not written back.
+            as_linked_list: a list of which items can be assigned, which writes to the tensordict.
         """
         return conversions.tolist(self, convert_nodes, convert_tensors, tolist_first, as_linked_list)
 
@@ -463,7 +463,9 @@ class ConversionMethods(CollectionMethods):
         batch_size: torch.Size | None = None,
     ) -> Any:
         """A `PersistentTensorDict` over an HDF5 file, whose data are read when they are used."""
-        made = classes.PersistentTensorDict.from_h5(filename, mode=mode, batch_size=batch_size)
+        made = classes.PersistentTensorDict.from_h5(
+            filename, mode=mode, batch_size=batch_size, auto_batch_size=auto_batch_size and batch_dims is None
+        )
         return Size(auto_batch_size, batch_dims).given_to(made)
 
     def to_h5(self, filename: Any, **kwargs: Any) -> Any:

@@ -137,14 +137,15 @@ class PropertyMethods(CollectionMethods):
         for _, value in self._items():
             if isinstance(value, TensorCollection):
                 if value._is_non_tensor:
-                    continue
-                if not (keep_compliant_size and batch_dims is not None and value.batch_dims >= batch_dims):
+                    if not value.batch_size:  # fits whatever the others have
+                        continue
+                elif not (keep_compliant_size and batch_dims is not None and value.batch_dims >= batch_dims):
                     value.auto_batch_size_(batch_dims)
             shape = value.shape
             shared = tuple(shape) if shared is None else _common(shared, shape)
         size = torch.Size((shared or ())[: len(shared or ()) if batch_dims is None else batch_dims])
         for value in self._collections():
-            if value._is_non_tensor:
+            if value._is_non_tensor and not value.batch_size:
                 value.batch_size = size
         self.batch_size = size
         return self

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout.linked_list import LinkedList
 from flambeau.data.tensordict._layout.non_tensor import same
 from flambeau.data.tensordict._methods.pointwise import PointwiseMethods
 from flambeau.data.tensordict._methods.reduction import ReductionMethods
 from flambeau.data.tensordict._non_tensor.data import NonTensorData, NonTensorDataBase, values_and_positions
-from flambeau.data.tensordict._non_tensor.linked_list import LinkedList
 from flambeau.data.tensordict._non_tensor.positions import (
     KEY,
     combined,
@@ -71,13 +71,14 @@ class NonTensorStack(NonTensorWrapper):
     def _of(cls, values: list[Any], inner: Any, dim: int = 0) -> Any:
         """A stack of values and positions; where one value stands for all positions, the value alone."""
         positions = inner._get_str(KEY)
-        if not inner.batch_size or is_one_value(positions):
+        mapped = torch._C._functorch.is_batchedtensor(positions)  # by torch.vmap, below which nothing tells the values
+        if not mapped and (not inner.batch_size or is_one_value(positions)):
             number = int(positions[(0,) * positions.ndim])
             return NonTensorData._make(values[number], inner.batch_size, inner.device, inner._names_or_none())
         made = cls.__new__(cls)
         own = made.__dict__
-        own["_dim"] = min(dim, len(inner.batch_size) - 1)
-        if positions.numel() * 2 < len(values):
+        own["_dim"] = max(0, min(dim, len(inner.batch_size) - 1))
+        if not mapped and positions.numel() * 2 < len(values):
             values, positions = compacted(values, positions)
             inner = positions_td(positions, inner)
         own["_values"], own["_tensordict"] = values, inner

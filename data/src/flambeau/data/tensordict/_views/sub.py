@@ -7,9 +7,10 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.index import indexed_size, is_full, normal_index
-from flambeau.data.tensordict._layout.keys import missing_key
+from flambeau.data.tensordict._layout.keys import key_path, missing_key
 from flambeau.data.tensordict._layout.pytree import register_tensordict
 from flambeau.data.tensordict._layout.sizes import refuse_device
 from flambeau.data.tensordict._methods.names import indexed_names
@@ -29,6 +30,8 @@ class _SubTensorDict(TensorDictBase):
     def __init__(self, source: Any, idx: Any, batch_size: Any = None) -> None:
         self._source = source
         self.idx = normal_index(idx, len(source.batch_size))
+        if isinstance(self.idx, int) and not -source.batch_size[0] <= self.idx < source.batch_size[0]:
+            raise IndexError(f"index {self.idx} is out of range for batch size {list(source.batch_size)}.")
         self._batch_size = indexed_size(source.batch_size, self.idx)
         if batch_size is not None and torch.Size(batch_size) != self._batch_size:
             raise RuntimeError(f"the index selects batch size {list(self._batch_size)}, not {list(batch_size)}.")
@@ -41,6 +44,9 @@ class _SubTensorDict(TensorDictBase):
             return False
         source = self._source
         return source._shares_memory if isinstance(source, _SubTensorDict) else isinstance(source, classes.TensorDict)
+
+    def _plain(self) -> Any:
+        return self.to_tensordict()
 
     def _written_back(self, local: Any) -> Self:
         for key, value in local._items():
@@ -59,6 +65,16 @@ class _SubTensorDict(TensorDictBase):
         return default if value is None else value
 
     def _set_str(self, key: str, value: Any, **options: Any) -> None:
+        whole = self._source._peek_str(key)
+        value = convert(value, self._batch_size, self.device)
+        plain = isinstance(value, Tensor) or not value._is_non_tensor
+        if whole is not None and plain != (isinstance(whole, Tensor) or not whole._is_non_tensor):
+            raise RuntimeError(
+                f"{key!r} is {'non-tensor data' if plain else 'a tensor'} in the whole tensordict, of which this is a "
+                f"part; a {type(value).__name__} can replace it there."
+            )
+        if whole is None or not options.get("validated"):
+            value = classes.make_td({}, self._batch_size, self.device)._validated(key, value)
         self._source._set_at_str(key, value, self.idx)
 
     def _set_at_str(self, key: str, value: Any, index: Any) -> None:
@@ -85,6 +101,11 @@ class _SubTensorDict(TensorDictBase):
 
     def _del_str(self, key: str) -> None:
         self._source._del_str(key)
+
+    def rename_key_(self, old_key: Any, new_key: Any, safe: bool = False) -> Self:
+        """Move an entry of the whole to another key; see `TensorDictBase.rename_key_`."""
+        self._source.rename_key_(old_key, new_key, safe)
+        return self
 
     def _index(self, index: Any) -> Any:
         if is_full(index):
@@ -118,10 +139,23 @@ class _SubTensorDict(TensorDictBase):
         names = self._source._names_or_none()
         return None if names is None else indexed_names(names, self.idx)
 
-    @property  # type: ignore[misc]  # the whole alone is locked
+    def _set_names(self, names: Any) -> None:
+        if names != self._names_or_none():
+            raise RuntimeError(
+                "a part of a tensordict has the names of the whole; name those dimensions, or a clone's."
+            )
+
+    @property
     def is_locked(self) -> bool:
-        """Whether the whole is locked."""
+        """Whether the whole is locked; of a part this can be changed by what `lock_` and `unlock_` say alone."""
         return self._source.is_locked
+
+    @is_locked.setter
+    def is_locked(self, value: bool) -> None:
+        if value:
+            self.lock_()
+        else:
+            self.unlock_()
 
     def lock_(self) -> Self:
         """Not for a part.
@@ -144,19 +178,48 @@ class _SubTensorDict(TensorDictBase):
     def _lock_below(self, parent: Any) -> None:
         self._source._lock_below(parent)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        # As a clone a part stands alone; the rest of the whole would be copied for nothing.
+        return self.clone()
+
     def parent_tensordict(self) -> Any:
         """The whole."""
         return self._source
 
     def entry_class(self, key: Any) -> type:
-        """The class of an entry of the whole."""
-        if key not in self:
+        """The class of an entry; nested collections are parts as well."""
+        value = self._get_path(key_path(key))
+        if value is None:
             raise missing_key(key, self._key_names())
-        return self._source.entry_class(key)
+        return type(value)
 
     def contiguous(self, *, canonical: bool = False, inplace: bool = False) -> Any:
-        """A TensorDict with copies of the part's tensors."""
-        return self.clone().contiguous(canonical=canonical)
+        """A TensorDict of the part's tensors, copied where they are not contiguous.
+
+        Raises:
+            NotImplementedError: `inplace`; the memory is that of the whole.
+        """
+        if inplace:
+            raise NotImplementedError("a part of a tensordict is as contiguous as the whole; use inplace=False.")
+        return super().contiguous(canonical=canonical)
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """A TensorDict with copies, on another device, of another dtype or batch size; see `TensorDictBase.to`.
+
+        Raises:
+            TypeError: `inplace`; the whole can be moved alone.
+        """
+        if kwargs.get("inplace"):
+            raise TypeError("a part of a tensordict cannot be moved in place; move the whole, or use inplace=False.")
+        return self.to_tensordict().to(*args, **kwargs)._remember("to", self)
+
+    def detach_(self) -> Any:
+        """Not for a part.
+
+        Raises:
+            RuntimeError: always; detach the whole.
+        """
+        raise RuntimeError("a part of a tensordict cannot be detached in place; detach the whole, or use detach().")
 
 
 add_in_place_methods(_SubTensorDict)

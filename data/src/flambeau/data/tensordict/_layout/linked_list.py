@@ -1,4 +1,4 @@
-"""The values of a `NonTensorStack` as a list that writes to it."""
+"""Lists over the batch of a collection that write to it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import Any
 
 
 class LinkedList(list[Any]):
-    """The values of a `NonTensorStack` as a list; assigning to an item writes to the stack.
+    """What a collection holds along its first dimension, as a list; assigning to an item writes to the collection.
+
+    Of a `NonTensorStack`, the lists inside do so as well.
 
     Args:
         args: of `list`.
-        td: the stack.
+        td: the collection.
     """
 
     def __init__(self, *args: Any, td: Any, **kwargs: Any) -> None:
@@ -18,17 +20,17 @@ class LinkedList(list[Any]):
         self._td = td
         self._at: tuple[int, ...] = ()
         for index, item in enumerate(self):
-            if type(item) is list and td.ndim > 1:
+            if type(item) is list and td.ndim > 1 and td._is_non_tensor:
                 super().__setitem__(index, _below(item, td, (index,)))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         super().__setitem__(index, value)
-        self._td._with_item((*self._at, index), value)
+        self._td[(*self._at, index)] = value
 
     def _refuse(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            "the list shows the values of a NonTensorStack, whose length is that of the batch; assign items, or work "
-            "on list(values)."
+            "the list shows what a collection holds, whose length is that of the batch; assign items, or work on "
+            "list(values)."
         )
 
     append = extend = insert = pop = remove = clear = __delitem__ = __iadd__ = __imul__ = sort = reverse = _refuse
