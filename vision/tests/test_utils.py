@@ -93,6 +93,14 @@ def test_a_saved_image_is_rounded_and_clamped(tmp_path):
     assert Image.open(buffer).size == (10, 1)
 
 
+def test_a_saved_image_of_8_bits_stays_as_it_is(tmp_path):
+    image = torch.arange(48, dtype=torch.uint8).reshape(3, 4, 4) * 5
+    save_image(image, tmp_path / "a.png")
+    assert np.array_equal(np.asarray(Image.open(tmp_path / "a.png")), image.permute(1, 2, 0).numpy())
+    with pytest.raises(TypeError, match=r"torch\.int64"):
+        save_image(image.long(), tmp_path / "b.png")
+
+
 # --- boxes ---
 
 
@@ -149,9 +157,41 @@ def test_no_boxes_draw_nothing_and_warn():
         assert torch.equal(draw_bounding_boxes(blank(), torch.empty(0, 4)), blank())
 
 
-def test_a_font_size_without_a_font_warns():
-    with pytest.warns(UserWarning, match="'font_size' will be ignored"):
-        draw_bounding_boxes(blank(), torch.tensor([[10, 5, 50, 30]]), font_size=20)
+def written(text: str, **options) -> torch.Tensor:
+    """The pixels of a label in a corner of a large image."""
+    image = torch.zeros(3, 400, 400, dtype=torch.uint8)
+    box = torch.tensor([[0, 0, 399, 399]])
+    return draw_bounding_boxes(image, box, labels=[text], colors="white", width=0, **options)[0, 1:-1, 1:-1]
+
+
+def height(pixels: torch.Tensor) -> int:
+    rows = pixels.any(1).nonzero()
+    return int(rows.max() - rows.min()) + 1
+
+
+@pytest.mark.parametrize("pair", ["éè", "ñň", "őö", "ΩΨ", "ЖЩ", "ớợ"])
+def test_labels_have_accents_and_other_alphabets_without_a_font_of_ones_own(pair):
+    first, second = (written(letter) for letter in pair)
+    assert first.any()
+    assert not torch.equal(first, second)  # both would be the same box if the font lacked them
+
+
+def test_labels_grow_with_the_image_or_have_the_size_that_is_asked_for():
+    large = draw_bounding_boxes(
+        torch.zeros(3, 1600, 1600, dtype=torch.uint8),
+        torch.tensor([[0, 0, 1599, 1599]]), labels=["H"], colors="white", width=0,
+    )[0, 1:-1, 1:-1]  # fmt: skip
+    assert height(written("H")) >= 9
+    assert height(large) > 3 * height(written("H"))
+    assert height(written("H", font_size=40)) > 2 * height(written("H", font_size=15))
+
+
+@pytest.mark.parametrize("level", [0, 255])
+def test_the_first_default_colour_is_seen_on_dark_and_on_light(level):
+    image = torch.full((3, 40, 60), level, dtype=torch.uint8)
+    masked = draw_segmentation_masks(image, torch.ones(40, 60, dtype=torch.bool))
+    for drawn in (at(draw_bounding_boxes(image, BOX), 10, 5), at(masked, 1, 1)):
+        assert max(abs(value - level) for value in drawn) > 100
 
 
 BOX = torch.tensor([[10, 5, 50, 30]])
@@ -165,6 +205,7 @@ BOX = torch.tensor([[10, 5, 50, 30]])
         (blank()[None], BOX, {}, ValueError, "not batches"),
         (blank(4), BOX, {}, ValueError, "Only grayscale and RGB"),
         (blank(), BOX.flip(1), {}, ValueError, r"\(xmin, ymin, xmax, ymax\)"),
+        (blank(), BOX.tolist(), {}, TypeError, "boxes is a list"),
         (blank(), BOX[:, :3], {}, ValueError, r"expected \[N, 4\]"),
         (blank(), BOX * float("nan"), {}, ValueError, "not-a-number"),
         (blank(), BOX * 1_000_000, {}, ValueError, "beyond 1,000,000"),
@@ -250,10 +291,11 @@ def test_points_are_white_without_a_colour_and_unknown_ones_are_not_drawn():
         (POINTS[0], {}, r"\(num_instances, K, 2\)"),
         (POINTS, {"visibility": torch.ones(1, 2)}, "same dimensionality"),
         (POINTS, {"connectivity": [(0, 3)]}, "there are 3 points"),
+        (POINTS, {"colors": ["red", "blue"]}, "expected a name"),
     ],
 )
 def test_key_points_that_do_not_fit_are_refused(points, options, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, IndexError, TypeError), match=message):
         draw_keypoints(blank(), points, **options)
 
 

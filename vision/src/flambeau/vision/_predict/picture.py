@@ -66,10 +66,10 @@ def resized(image: Image.Image) -> Image.Image:
 
 
 def font_of(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Pillow's own font, which needs no file of the system, in a size in pixels."""
-    from PIL import ImageFont
+    """The package's own font, in a size in pixels."""
+    from flambeau.vision.utils._font import label_font
 
-    return ImageFont.load_default(size)
+    return label_font(size)
 
 
 def shortened(text: str, room: float, length: Callable[[str], float]) -> str:

@@ -12,12 +12,15 @@ from torch import Tensor
 
 from flambeau.vision.utils._canvas import Canvas, check_image
 from flambeau.vision.utils._colors import RGB, Colors, parse_colors
+from flambeau.vision.utils._font import label_font
 
 if TYPE_CHECKING:
     from PIL import ImageDraw, ImageFont
 
 _FILL_ALPHA = 100
-_DEFAULT_FONT_SIZE = 10
+_DEFAULT_FONT_SIZE = 10  # of a font that the caller names
+_SMALLEST_FONT_SIZE = 12
+_FONT_SIZES_IN_IMAGE = 32
 _DASH = 5
 _FARTHEST = 1_000_000  # what Pillow draws far outside still costs time
 
@@ -47,8 +50,10 @@ def draw_bounding_boxes(
             0..255. By default many different ones.
         fill: cover each box's inside with its colour, translucent.
         width: of the lines, in pixels.
-        font: a TrueType font: file or name. By default Pillow's own.
-        font_size: of `font`, in points; 10 by default.
+        font: a TrueType font: file or name. By default a part of DejaVu Sans that comes with the package: Latin with
+            all accents, Greek and Cyrillic.
+        font_size: in pixels; by default 10 for a font of yours, and for the package's what suits the image: a 32nd of
+            its shorter side, at least 12.
         label_colors: of the texts; by default each box's colour, or black with `fill_labels`.
         label_background_colors: behind the texts where `fill_labels` is on; by default each box's colour.
         fill_labels: put a background behind the texts.
@@ -57,7 +62,7 @@ def draw_bounding_boxes(
         [3, H, W], dtype and device of `image`.
 
     Raises:
-        TypeError: `image` is no tensor.
+        TypeError: `image` or `boxes` is no tensor.
         ValueError: dtype, shape, order of coordinates, number of labels or colours do not fit.
         OSError: there is no such font.
     """
@@ -72,7 +77,7 @@ def draw_bounding_boxes(
     box_colors = parse_colors(colors, count)
     text_colors = parse_colors(label_colors or "black", count) if label_colors or fill_labels else box_colors
     backgrounds = parse_colors(label_background_colors, count) if label_background_colors else box_colors
-    typeface = _font(font, font_size)
+    typeface = _font(font, font_size, min(image.shape[-2:]))
 
     canvas = Canvas(image)
     with canvas.draw("RGBA" if fill else "RGB") as pen:
@@ -88,6 +93,8 @@ def draw_bounding_boxes(
 
 
 def _check_boxes(boxes: Tensor) -> None:
+    if not isinstance(boxes, Tensor):
+        raise TypeError(f"boxes is a {type(boxes).__name__}; expected a tensor [N, 4] or [N, 8].")
     if boxes.ndim != 2 or boxes.shape[1] not in (4, 8):
         if boxes.numel() == 0:  # an empty list of boxes rarely has its second dimension
             return
@@ -127,11 +134,9 @@ def _dashes(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[floa
         at += 2 * _DASH
 
 
-def _font(font: str | None, size: int | None) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
+def _font(font: str | None, size: int | None, shorter_side: int) -> ImageFont.ImageFont | ImageFont.FreeTypeFont:
+    if font is None:
+        return label_font(size or max(_SMALLEST_FONT_SIZE, round(shorter_side / _FONT_SIZES_IN_IMAGE)))
     from PIL import ImageFont
 
-    if font is not None:
-        return ImageFont.truetype(font, size or _DEFAULT_FONT_SIZE)
-    if size is not None:
-        warnings.warn("Argument 'font_size' will be ignored since 'font' is not set.", stacklevel=4)
-    return ImageFont.load_default()
+    return ImageFont.truetype(font, size or _DEFAULT_FONT_SIZE)

@@ -28,10 +28,11 @@ def flow_to_image(flow: Tensor) -> Tensor:
         [3, H, W] or [N, 3, H, W], uint8, same device.
 
     Raises:
-        ValueError: `flow` has another dtype or shape.
+        ValueError: `flow` is no tensor, or has another dtype or shape.
     """
-    if not flow.is_floating_point():
-        raise ValueError(f"Flow should be of dtype torch.float, got {flow.dtype}.")
+    if not isinstance(flow, Tensor) or not flow.is_floating_point():
+        kind = flow.dtype if isinstance(flow, Tensor) else f"a {type(flow).__name__}"
+        raise ValueError(f"Flow should be a tensor of dtype torch.float, got {kind}.")
     if flow.ndim not in (3, 4) or flow.shape[-3] != 2:
         raise ValueError(f"Input flow should have shape (2, H, W) or (N, 2, H, W), got {list(flow.shape)}.")
     if flow.dtype not in (torch.float32, torch.float64):

@@ -70,21 +70,27 @@ def save_image(
     """Write an image, or a grid of several, to a file.
 
     Args:
-        tensor: as `make_grid` takes it, floating point in [0, 1]; values are rounded to 8 bits, what lies outside is
-            clamped.
+        tensor: as `make_grid` takes it, floating point in [0, 1]: values are rounded to 8 bits, what lies outside is
+            clamped; or uint8, which is written as it is.
         fp: path or binary file.
         format: Pillow's name of the format, for example "png"; by default what the path's suffix says.
         **kwargs: options of `make_grid`.
 
     Raises:
+        TypeError: `tensor` has another dtype.
         ValueError: Pillow does not know the format; or what `make_grid` raises.
         OSError: the file cannot be written.
     """
     from PIL import Image
 
     grid = make_grid(tensor, **kwargs)
-    pixels = grid.mul(255).add(0.5).clamp(0, 255).permute(1, 2, 0).to("cpu", torch.uint8)
-    Image.fromarray(pixels.numpy()).save(fp, format=format)
+    if grid.is_floating_point():
+        grid = grid.mul(255).add(0.5).clamp(0, 255)
+    elif grid.dtype != torch.uint8:
+        raise TypeError(
+            f"save_image takes floating point in [0, 1] or uint8, got {grid.dtype}; convert the images first."
+        )
+    Image.fromarray(grid.permute(1, 2, 0).to("cpu", torch.uint8).numpy()).save(fp, format=format)
 
 
 def _as_batch(tensor: Tensor | list[Tensor]) -> Tensor:
@@ -112,11 +118,13 @@ def _as_batch(tensor: Tensor | list[Tensor]) -> Tensor:
 def _normalized(images: Tensor, value_range: object, scale_each: bool) -> Tensor:
     if not images.is_floating_point():
         raise TypeError(f"normalize needs floating point values, got {images.dtype}; convert the images first.")
+    # In half precision the quotient of two rounded differences is off by more than the last digit.
+    wide = images if images.dtype in (torch.float32, torch.float64) else images.float()
     if value_range is not None:
         if not isinstance(value_range, tuple) or len(value_range) != 2:
             raise TypeError("value_range has to be a tuple (min, max) if specified. min and max are numbers")
-        low, high = (images.new_tensor(value) for value in value_range)
+        low, high = (wide.new_tensor(value) for value in value_range)
     else:
         over = (1, 2, 3) if scale_each else (0, 1, 2, 3)
-        low, high = images.amin(over, keepdim=True), images.amax(over, keepdim=True)
-    return (images.clamp(low, high) - low) / (high - low).clamp(min=1e-5)
+        low, high = wide.amin(over, keepdim=True), wide.amax(over, keepdim=True)
+    return ((wide.clamp(low, high) - low) / (high - low).clamp(min=1e-5)).to(images.dtype)

@@ -36,7 +36,8 @@ def draw_keypoints(
 
     Raises:
         TypeError: `image` is no tensor.
-        ValueError: dtypes or shapes do not fit, or `connectivity` names a point that is not there.
+        ValueError: dtypes or shapes do not fit.
+        IndexError: `connectivity` names a point that is not there.
     """
     check_image(image, (3,))
     if keypoints.ndim != 3 or keypoints.shape[-1] != 2:
@@ -45,7 +46,7 @@ def draw_keypoints(
     count = keypoints.shape[1]
     pairs = connectivity or []
     if any(not -count <= number < count for pair in pairs for number in pair):
-        raise ValueError(
+        raise IndexError(
             f"connectivity is {pairs}, and there are {count} points; expected numbers from 0 to {count - 1}."
         )
     color = parse_color(colors) if colors is not None else (255, 255, 255)
