@@ -13,6 +13,8 @@ from torch import Tensor
 from flambeau.core.tensors import (
     TypedTensor,
     compiled,
+    export,
+    exported,
     functional,
     register_kernel,
     rewrap,
@@ -39,6 +41,11 @@ class Mine(Wave):
     """A user's subclass."""
 
 
+@tensor_type(name="compiled-whole-wave", fields={"rate": int, "span": tuple})
+class Whole(TypedTensor, tree="leaf"):
+    """Audio that pytree leaves whole."""
+
+
 @functional
 def resample(inpt: Tensor, factor: int) -> Tensor:
     return inpt[..., ::factor] - 1
@@ -46,6 +53,11 @@ def resample(inpt: Tensor, factor: int) -> Tensor:
 
 @register_kernel(resample, Wave)
 def resample_wave(inpt: Tensor, factor: int, *, rate: int) -> tuple[Tensor, dict[str, int]]:
+    return inpt[..., ::factor] * rate + inpt.shape[-1], {"rate": rate // factor}
+
+
+@register_kernel(resample, Whole)
+def resample_whole(inpt: Tensor, factor: int, *, rate: int) -> tuple[Tensor, dict[str, int]]:
     return inpt[..., ::factor] * rate + inpt.shape[-1], {"rate": rate // factor}
 
 
@@ -62,7 +74,7 @@ def reverse_wave(inpt: Tensor) -> Tensor:
 class Pipeline(torch.nn.Module):
     def forward(self, sample: dict[str, Any]) -> dict[str, Any]:
         return {
-            key: reverse(resample(value, 2)).clone() if isinstance(value, Wave) else value + 1
+            key: reverse(resample(value, 2)).clone() if isinstance(value, (Wave, Whole)) else value + 1
             for key, value in sample.items()
         }
 
@@ -81,7 +93,7 @@ class Resample(torch.nn.Module):
         return resample(inpt, 2)
 
 
-def wave(*shape: int, cls: type[Wave] = Wave, rate: int = 6) -> Wave:
+def wave(*shape: int, cls: Any = Wave, rate: int = 6) -> Any:
     return cls(torch.randn(*shape or (3, 8)), rate=rate, span=(0, 1))
 
 
@@ -94,7 +106,10 @@ CASES: dict[str, tuple[Any, Any]] = {
     "a functional, user's subclass": (lambda x: resample(x, 2), lambda: wave(cls=Mine)),
     "a model": (Model(), wave),
     "a pipeline over a tree": (Pipeline(), lambda: {"x": wave(), "y": torch.ones(2)}),
+    "a pipeline over a tree with leaves": (Pipeline(), lambda: {"x": wave(cls=Whole), "y": torch.ones(2)}),
     "attributes": (questions, wave),
+    "attributes of a leaf": (questions, lambda: wave(cls=Whole)),
+    "a model on a leaf": (Model(), lambda: wave(cls=Whole)),
     "kept by the table": (lambda x: (x.clone(), x.detach(), x + 1), wave),
     "wrap": (lambda x: wrap(x * 2, like=x, rate=1), wave),
     "unwrap and rewrap": (lambda x: rewrap(*unwrap({"a": x})), wave),
@@ -125,7 +140,7 @@ def test_compiled_whole_gives_what_eager_gives(name: str, compiler: Any) -> None
 @pytest.mark.parametrize("compiler", [compiled, torch.compile])
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_inductor_compiles_a_pipeline_and_a_model(compiler: Any, dynamic: bool | None) -> None:
-    for name in ("a pipeline over a tree", "a model"):
+    for name in ("a pipeline over a tree", "a pipeline over a tree with leaves", "a model", "a model on a leaf"):
         function, argument = CASES[name]
         value = argument()
         agree(compiler(function, fullgraph=True, dynamic=dynamic)(value), function(value))
@@ -198,6 +213,26 @@ def test_exported_programs_take_and_give_typed_tensors_after_saving(module: Any,
     file.seek(0)
 
     agree(torch.export.load(file).module()(value), module(value))
+
+
+def test_a_program_of_leaves_takes_and_gives_typed_tensors_after_saving() -> None:
+    sample = {"x": wave(cls=Whole), "y": torch.ones(2)}
+    file = io.BytesIO()
+    torch.export.save(export(Pipeline(), (sample,)), file)
+    file.seek(0)
+    program = torch.export.load(file)
+
+    agree(exported(program)(sample), Pipeline()(sample))
+    with pytest.raises(Exception, match="spec"):
+        exported(program)({"x": wave(cls=Whole, rate=2), "y": torch.ones(2)})
+
+
+def test_export_of_leaves_with_dynamic_sizes() -> None:
+    length = 2 * torch.export.Dim("half", min=2, max=64)
+    program = export(Resample(), (wave(3, 8, cls=Whole),), dynamic_shapes={"args": ([{0: None, 1: length}],)})
+
+    value = wave(3, 20, cls=Whole)
+    agree(exported(program)(value), resample(value, 2))
 
 
 def test_export_with_dynamic_sizes() -> None:

@@ -20,6 +20,7 @@ from flambeau.core.tensors import (
     set_return_type,
     summary,
     tensor_type,
+    through,
     unwrap,
     wrap,
 )
@@ -43,6 +44,15 @@ class Mine(Wave):
     """A user's subclass."""
 
 
+@tensor_type(name="tree-whole", fields={"rate": int, "tag": Field(str, default="")})
+class Whole(TypedTensor, tree="leaf"):
+    """Audio that pytree leaves whole."""
+
+
+class MyWhole(Whole):
+    """A user's subclass."""
+
+
 def in_words(value: Tensor) -> str:
     return f"Shown of\n {value.numel()}"
 
@@ -51,7 +61,7 @@ def as_html(value: Tensor) -> str:
     return f"<b>{value.numel()}</b>"
 
 
-def wave(*shape: int, cls: type[Wave] = Wave, **metadata: Any) -> Wave:
+def wave(*shape: int, cls: Any = Wave, **metadata: Any) -> Any:
     return cls(torch.arange(24.0).reshape(shape or (3, 8)), **{"rate": 3, **metadata})
 
 
@@ -186,6 +196,27 @@ def test_the_leaf_is_the_same_object_each_time_until_the_tensor_changes() -> Non
     assert pytree.tree_leaves(sound)[0].requires_grad
 
 
+@pytest.mark.parametrize("cls", [Whole, MyWhole])
+def test_pytree_leaves_alone_what_is_declared_a_leaf(cls: Any) -> None:
+    sound = wave(cls=cls)
+    leaves, structure = pytree.tree_flatten({"x": [sound], "y": 1})
+
+    assert leaves[0] is sound
+    assert pytree.tree_unflatten(leaves, structure)["x"][0] is sound
+
+
+def test_a_class_is_a_leaf_or_a_node() -> None:
+    with pytest.raises(TensorTypeError, match="tree='branch'; use 'node' or 'leaf'"):
+
+        class Wrong(Whole, tree="branch"):  # type: ignore[arg-type]
+            pass
+
+    class Taken(Whole, tree="node"):
+        pass
+
+    assert [type(leaf) for leaf in pytree.tree_leaves(wave(cls=Taken))] == [Tensor]
+
+
 def test_mapping_a_tree_to_something_else_gives_that() -> None:
     assert pytree.tree_map(lambda leaf: leaf.numel(), {"x": wave()}) == {"x": 24}
 
@@ -239,6 +270,32 @@ def test_transforms_nest(transformed: Any, expected: Any) -> None:
 
     bare = wave().as_subclass(Tensor)
     assert torch.equal(pytree.tree_leaves(result)[0], expected(bare))
+
+
+@pytest.mark.parametrize("cls", [Wave, MyWhole])
+def test_leaves_and_nodes_keep_their_type_through_transforms(cls: Any) -> None:
+    seen: list[Any] = []
+
+    def energy(sample: Any, factor: float) -> Any:
+        seen.append((type(sample["x"]), sample["x"].rate))
+        return (sample["x"] ** 2).sum() * factor, sample["x"].clone()
+
+    sums, waves = through(torch.func.vmap)(energy, in_dims=(0, None))({"x": wave(cls=cls)}, 2.0)
+    assert torch.equal(sums, (wave().as_subclass(Tensor) ** 2).sum(1) * 2)
+    assert (type(waves), waves.rate, waves.shape) == (cls, 3, (3, 8))
+
+    slope, _ = through(torch.func.grad)(energy, has_aux=True)({"x": wave(cls=cls)}, 1.0)
+    assert type(slope["x"]) is cls
+    assert torch.equal(slope["x"].as_subclass(Tensor), wave().as_subclass(Tensor) * 2)
+    assert set(seen) == {(cls, 3)}
+
+
+def test_transforms_nest_through() -> None:
+    vmap, grad = through(torch.func.vmap), through(torch.func.grad)
+    slopes = vmap(grad(lambda sound: (sound * sound.rate).sum()))(wave(cls=Whole))
+
+    assert type(slopes) is Whole
+    assert torch.equal(slopes.as_subclass(Tensor), torch.full((3, 8), 3.0))
 
 
 def test_vmap_and_grad_through_unwrap() -> None:

@@ -131,6 +131,21 @@ class HoldsSecret(Wave):
         return super().__new__(cls, data, **{"secret": Secret(), **metadata})
 
 
+class TakenApart(Wave, tree="leaf"):
+    """A leaf by its declaration."""
+
+
+def test_a_type_that_is_no_leaf_against_its_declaration_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.utils import _pytree as pytree
+
+    monkeypatch.setitem(pytree.SUPPORTED_NODES, TakenApart, pytree.SUPPORTED_NODES[Wave])
+
+    result = asked("pytree", TakenApart)
+
+    assert result.status == "failed", result
+    assert "declared to be a leaf" in result.message
+
+
 @pytest.mark.parametrize(
     ("cls", "check", "finding"),
     [
@@ -146,6 +161,8 @@ class HoldsSecret(Wave):
         (typed("ShowsLittle", __repr__=show_little), "repr", "lacks 'rate'"),
         (PlainBatch, "collate", "collate gives Tensor"),
         (UnwrapsClone, "compile", "compile gives a Tensor"),
+        (UnwrapsClone, "vmap", "vmap gives a Tensor"),
+        (UnwrapsClone, "export", "export gives a Tensor"),
         (HoldsSecret, "save-weights-only", "Secret"),
         (typed("WrongRoll", fault=shifted(torch.roll)), "other-operations-unwrap", "torch.roll"),
     ],

@@ -264,3 +264,16 @@ def test_fields_of_later_kinds_may_be_optional_words() -> None:
     assert Clamped(torch.zeros(1)).clamping_mode == "soft"
     with pytest.raises(ValueError, match="clamping_mode='loud' was refused"):
         Clamped(torch.zeros(1), clamping_mode="loud")
+
+
+@pytest.mark.parametrize("derived", [False, True])
+def test_pytree_leaves_tv_tensors_whole(derived: bool) -> None:
+    """Custom transforms flatten samples and ask `isinstance` of the leaves."""
+    from torch.utils import _pytree as pytree
+
+    kind: Any = type("Mine", (Image,), {}) if derived else Image
+    sample = {"img": kind(torch.zeros(3, 4, 4)), "label": 1}
+    leaves, structure = pytree.tree_flatten(sample)
+
+    assert leaves[0] is sample["img"]
+    assert pytree.tree_unflatten(leaves, structure)["img"] is sample["img"]

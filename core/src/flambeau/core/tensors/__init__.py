@@ -14,7 +14,8 @@
 
 `TypedTensor` says what operations return; `functional` and `register_kernel` choose implementations by type;
 `collate` and `unbatch`, `unwrap` and `rewrap`, `to_record` and `from_record` take typed tensors to batches, to plain
-trees, and to storage, and back; `compiled` takes them through `torch.compile`.
+trees, and to storage, and back; `compiled` takes them through `torch.compile`, `through` through `torch.func`, `export`
+through `torch.export`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from flambeau.core.tensors.functionals import functional, get_kernel, register_k
 from flambeau.core.tensors.info import Pad, TensorTypeInfo
 from flambeau.core.tensors.layout import Layout
 from flambeau.core.tensors.modes import set_checks, set_return_type
+from flambeau.core.tensors.parcels import export, exported, through
 from flambeau.core.tensors.records import from_record, to_record
 from flambeau.core.tensors.wrapping import TreeSpec, rewrap, unwrap, wrap
 
@@ -47,6 +49,8 @@ __all__ = [
     "checked",
     "collate",
     "compiled",
+    "export",
+    "exported",
     "from_record",
     "functional",
     "get_kernel",
@@ -56,6 +60,7 @@ __all__ = [
     "set_return_type",
     "summary",
     "tensor_type",
+    "through",
     "to_record",
     "unbatch",
     "unwrap",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor
 from torch._C import DisableTorchFunctionSubclass
 
+from flambeau.core.errors import TensorTypeError
 from flambeau.core.tensors import describe, propagation, trees
-from flambeau.core.tensors.info import Declared, TensorTypeInfo, declare
+from flambeau.core.tensors.info import Declared, TensorTypeInfo, Tree, declare
 from flambeau.core.tensors.wrapping import Carriers, carried, make, plain
 
 
@@ -22,6 +24,11 @@ class TypedTensor(Declared):
     meaning alone (clone, to, detach, requires_grad_, pin_memory, contiguous, deep copies, and whatever the type's
     `propagate` table names); operations in place keep the object. `set_return_type("typed")` keeps the type in all
     operations whose first argument is typed.
+
+    A class says when it is derived what it is to `torch.utils._pytree`, and those derived from it follow:
+    `class Wave(TypedTensor, tree="leaf")` is left whole, for code that flattens samples and asks `isinstance` of the
+    leaves; a `"node"`, the default, is taken apart into a plain tensor and metadata. With nodes `torch.func.vmap`,
+    `torch.export` and whatever else flattens its arguments keep the type by themselves; leaves go `through` them.
 
     Args:
         data: anything `torch.as_tensor` takes; a tensor's memory is shared.
@@ -70,8 +77,12 @@ class TypedTensor(Declared):
             typed.requires_grad_()
         return typed
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, tree: Tree | None = None, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if tree not in (None, "node", "leaf"):
+            raise TensorTypeError(f"{cls.__name__}: tree={tree!r}; use 'node' or 'leaf'.")
+        if tree is not None:
+            cls.__tensor_type__ = replace(cls.__tensor_type__, tree=tree)
         # Every class on its own, declared or not: pytree, collation and unpickling go by the exact class.
         _make_known(cls)
 

@@ -39,7 +39,8 @@ def tensor_type(
     """Declare a subclass of `TypedTensor`, once, for everything that handles tensors.
 
     What is not given is inherited from the parent type. The class is registered in `TENSOR_TYPES`, with pytree
-    (hence compile, export, vmap), with DataLoader's collation, and for `torch.load(weights_only=True)`.
+    unless it is to be a leaf (see `TypedTensor`), with DataLoader's collation, and for
+    `torch.load(weights_only=True)`.
 
     Args:
         name: short name in the registry, e.g. `"image"`.
@@ -79,6 +80,7 @@ def tensor_type(
             policies=propagation.table(parent.policies, propagate or {}, chosen_index),
             batch=_batch(cls, chosen_batch, declared),
             index=chosen_index,
+            tree=parent.tree,
             summary=summary or parent.summary,
             plot=plot or parent.plot,
         )

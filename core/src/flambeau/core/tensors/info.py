@@ -14,6 +14,7 @@ from flambeau.core.tensors.layout import Layout
 
 Rule = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any], Any], "Mapping[str, Any] | None"]
 Policy = Literal["keep", "unwrap", "index"] | Rule
+Tree = Literal["node", "leaf"]
 IndexRule = Callable[[dict[str, Any], tuple[Any, ...]], "Mapping[str, Any] | None"]
 
 
@@ -45,6 +46,7 @@ class TensorTypeInfo:
         policies: torch function -> what its results become; `"index"` stands for the type's index rule.
         batch: how samples are collated.
         index: how metadata follows indexing, splitting and unbinding.
+        tree: whether pytree takes such tensors apart (`"node"`) or leaves them whole (`"leaf"`).
         summary: `"module:function"`, value -> one line of text.
         plot: `"module:function"`, value -> HTML for notebooks.
     """
@@ -55,6 +57,7 @@ class TensorTypeInfo:
     policies: Mapping[Callable[..., Any], Policy] = field(default_factory=dict)
     batch: Batch = "stack"
     index: Literal["keep", "unwrap"] | IndexRule = "unwrap"
+    tree: Tree = "node"
     summary: str | None = None
     plot: str | None = None
     names: tuple[str, ...] = field(init=False)

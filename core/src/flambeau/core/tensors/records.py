@@ -44,7 +44,7 @@ def from_record(tensor: Tensor, record: dict[str, Any] | None) -> Tensor:
     """
     if record is None:
         return tensor
-    cls = BY_PATH.get(record["class"]) or _registered(record)
+    cls = class_at(record["class"], record["type"])
     info = TensorTypeInfo.of(cls)
     info.refuse_unknown(cls.__name__, record["metadata"])
     metadata = {name: info.fields[name].from_json(item) for name, item in record["metadata"].items()}
@@ -52,10 +52,19 @@ def from_record(tensor: Tensor, record: dict[str, Any] | None) -> Tensor:
     return typed
 
 
-def _registered(record: dict[str, Any]) -> Any:
+def class_at(path: str, name: str | None = None) -> Any:
+    """The class of a record: one that is defined, or else one that a plugin registered.
+
+    Args:
+        path: see `class_path`.
+        name: of the type in the registry, which serves where no class is at the path any more.
+
+    Raises:
+        UnknownNameError: neither the class is defined nor the type registered.
+    """
     from flambeau.core.registry import TENSOR_TYPES
 
-    matching = [
-        entry for entry in TENSOR_TYPES.entries() if entry.name == record["type"] and entry.target == record["class"]
-    ]
-    return TENSOR_TYPES.resolve(matching[0].id if matching else record["type"])
+    if path in BY_PATH:
+        return BY_PATH[path]
+    matching = [entry.id for entry in TENSOR_TYPES.entries() if entry.target == path and name in (None, entry.name)]
+    return TENSOR_TYPES.resolve(matching[0] if matching else name or path)

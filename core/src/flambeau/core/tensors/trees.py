@@ -1,8 +1,8 @@
-"""Registration of each tensor type with pytree, DataLoader's collation and safe unpickling."""
+"""Registration of each tensor type: with pytree if it is to be a node, for DataLoader's collation, safe unpickling."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import torch
@@ -35,17 +35,33 @@ def register(cls: type[Declared]) -> None:
     """Make a class known where exact classes count. A class of the same name (a reloaded module) takes over."""
     name = class_path(cls)
     BY_PATH[name] = cls
-    pytree.register_pytree_node(
-        cls,
-        _flatten,
-        lambda leaves, context: _unflatten(cls, leaves, context),
-        serialized_type_name=name,
-        to_dumpable_context=lambda context: _to_json(cls, context),
-        from_dumpable_context=lambda data: _from_json(cls, data),
-        flatten_with_keys_fn=_flatten_with_keys,
-    )
+    if info_of(cls).tree == "node":
+        pytree.register_pytree_node(
+            cls,
+            _flatten,
+            lambda leaves, context: build(cls, leaves[0], context),
+            serialized_type_name=name,
+            to_dumpable_context=lambda context: to_json(cls, context),
+            from_dumpable_context=lambda data: from_json(cls, data),
+            flatten_with_keys_fn=_flatten_with_keys,
+        )
+    else:
+        _let_compiled_graphs_take_leaves()
     default_collate_fn_map[cls] = collation.collate_typed
     torch.serialization.add_safe_globals([cls, PerSample])
+
+
+def _let_compiled_graphs_take_leaves() -> None:
+    """Switch off the check of custom operators' aliases in the first run of each compiled graph.
+
+    While it watches, torch (2.13) refuses operators on tensors of any class but its own, unless pytree takes them
+    apart: a compiled model then fails on a typed batch when it is called first. The check only warns of operators that
+    return their arguments.
+    """
+    from torch._functorch import config
+
+    if hasattr(config, "check_custom_op_aliasing"):
+        config.check_custom_op_aliasing = False
 
 
 def class_path(cls: type) -> str:
@@ -55,7 +71,7 @@ def class_path(cls: type) -> str:
 
 # The context is a tuple of values in the order of the type's fields: comparable, and constant to compilers.
 def _flatten(value: Declared) -> tuple[list[Tensor], tuple[Any, ...]]:
-    return [_at_home(value, lambda: _twin(value))], tuple(info_of(type(value)).metadata(value).values())
+    return [bare(value)], tuple(info_of(type(value)).metadata(value).values())
 
 
 def _flatten_with_keys(value: Declared) -> tuple[list[tuple[pytree.KeyEntry, Tensor]], tuple[Any, ...]]:
@@ -63,12 +79,17 @@ def _flatten_with_keys(value: Declared) -> tuple[list[tuple[pytree.KeyEntry, Ten
     return [(pytree.GetAttrKey("data"), leaves[0])], context
 
 
-def _unflatten(cls: type[Declared], leaves: Iterable[Any], context: tuple[Any, ...]) -> Any:
-    (leaf,) = leaves
+def bare(value: Declared) -> Tensor:
+    """The plain tensor of a typed one, while a transform may be under way."""
+    return _at_home(value, lambda: _twin(value))
+
+
+def build(cls: type[Declared], leaf: Any, context: tuple[Any, ...]) -> Any:
+    """The typed tensor of a plain one and of its metadata in order, while a transform may be under way."""
     if not isinstance(leaf, Tensor):
         return leaf  # a tree of something else (specifications, shapes): there is no tensor to give a type
     metadata = dict(zip(info_of(cls).names, context, strict=True))
-    if is_functorch_wrapped_tensor(leaf):
+    if not torch.compiler.is_dynamo_compiling() and is_functorch_wrapped_tensor(leaf):
         return carry(leaf, cls, metadata)
     return _at_home(leaf, lambda: make(leaf, cls, metadata))
 
@@ -106,11 +127,13 @@ def _at_home(tensor: Tensor, build: Callable[[], Built]) -> Built:
         return _at_home(tensor, build)
 
 
-def _to_json(cls: type[Declared], context: tuple[Any, ...]) -> Any:
+def to_json(cls: type[Declared], context: tuple[Any, ...]) -> Any:
+    """Metadata in order as JSON."""
     fields = info_of(cls).fields
     return [declared.to_json(value) for declared, value in zip(fields.values(), context, strict=True)]
 
 
-def _from_json(cls: type[Declared], data: Any) -> tuple[Any, ...]:
+def from_json(cls: type[Declared], data: Any) -> tuple[Any, ...]:
+    """Undo `to_json`."""
     fields = info_of(cls).fields
     return tuple(declared.from_json(value) for declared, value in zip(fields.values(), cast("Any", data), strict=True))

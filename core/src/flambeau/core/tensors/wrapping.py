@@ -179,5 +179,5 @@ def rewrap(tree: Any, spec: TreeSpec) -> Any:
 
 
 def flatten(tree: Any) -> tuple[list[Any], pytree.TreeSpec]:
-    """Leaves and structure of a tree, in which typed tensors are leaves (to pytree they are nodes)."""
+    """Leaves and structure of a tree, in which typed tensors are leaves, whatever they are to pytree."""
     return pytree.tree_flatten(tree, is_leaf=is_typed)

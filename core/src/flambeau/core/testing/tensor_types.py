@@ -212,14 +212,58 @@ def _compile(subject: TensorTypeSubject, sample: Any) -> None:
 @CHECKS.check("pytree")
 @each
 def _pytree(subject: TensorTypeSubject, sample: Any) -> None:
-    """As a leaf or node of a pytree it comes back the same."""
+    """It is the leaf or the node of a pytree that it is declared to be, and comes back the same."""
     from torch.utils import _pytree as pytree
+
+    from flambeau.core.tensors import TensorTypeInfo
 
     tree = {"a": [sample], "b": 1}
     leaves, spec = pytree.tree_flatten(tree)
+    declared = TensorTypeInfo.of(sample).tree
+    if (leaves[0] is sample) != (declared == "leaf"):
+        raise CheckFailed(
+            f"tree_flatten gives a {type(leaves[0]).__name__}, but the type is declared to be a {declared}."
+        )
     subject.require_twin(pytree.tree_unflatten(leaves, spec)["a"][0], sample, "tree_unflatten")
     mapped = pytree.tree_map(lambda leaf: leaf, tree)["a"][0]
     subject.require_twin(mapped, sample, "tree_map")
+
+
+@CHECKS.check("vmap")
+@each
+def _vmap(subject: TensorTypeSubject, sample: Any) -> None:
+    """A function under `torch.func.vmap` is called with instances of the class, and gives back what it returns."""
+    from flambeau.core.tensors import through
+
+    if not sample.ndim or not len(sample):
+        raise NotApplicable("vmap needs a first dimension that is not empty.")
+    seen: list[Any] = []
+
+    def function(value: Any) -> Any:
+        seen.append((type(value), subject.metadata(value)))
+        return value.clone()
+
+    result = through(torch.func.vmap)(function)(sample)
+    if seen[0][0] is not type(sample):
+        raise CheckFailed(f"vmap calls the function with a {seen[0][0].__name__}, expected a {type(sample).__name__}.")
+    require_equal(seen[0][1], subject.metadata(sample), "vmap changes metadata", where="metadata")
+    subject.require_twin(result, sample, "vmap")
+
+
+@CHECKS.check("export")
+@each
+def _export(subject: TensorTypeSubject, sample: Any) -> None:
+    """An exported module takes it, also as fake tensors, and gives it back with class, metadata and elements."""
+    from flambeau.core.tensors import export, exported
+
+    class Again(torch.nn.Module):
+        def forward(self, value: Any) -> dict[str, Any]:
+            # What a functional would do is decided while the module is exported.
+            return {"again": value.clone(), "is": value * isinstance(value, subject.cls)}
+
+    result = exported(export(Again(), (sample,)))(sample)
+    subject.require_twin(result["again"], sample, "export")
+    require_equal(_plain(result["is"]), _plain(sample) * True, "export loses the class", where="elements")
 
 
 @CHECKS.check("repr")

@@ -15,7 +15,7 @@ from flambeau.core.tensors import TypedTensor
 Kind = TypeVar("Kind", bound="TVTensor")
 
 
-class TVTensor(TypedTensor):
+class TVTensor(TypedTensor, tree="leaf"):
     """What images, videos, masks, boxes and key points have in common.
 
     A class of your own derives from one of them, or from this one with `flambeau.core.tensor_type`; either way it is
