@@ -88,3 +88,26 @@ def test_an_assignment_of_another_shape_is_refused(ragged):
     assert ragged[0]["x"] is before
     with pytest.raises(RuntimeError, match="shape"):
         ragged.set_at_("x", torch.ones(2, 4), 0)
+
+
+def test_a_stack_of_such_stacks_prints(ragged):
+    assert "x: Tensor(shape=torch.Size([2, 3, 2, -1])" in repr(lazy_stack([ragged, ragged]))
+
+
+def test_a_dense_form_keeps_what_only_some_have():
+    lazy = lazy_stack([TensorDict({"x": torch.ones(2)}), TensorDict({"x": torch.ones(2), "only": torch.ones(4, 3)})])
+    dense = lazy.densify(layout=torch.jagged)
+    assert [tuple(part.shape) for part in dense["only"].unbind(0)] == [(4, 0), (4, 3)]
+
+
+def test_a_tree_that_loses_dimensions_is_stacked_where_it_still_can_be():
+    lazy = TensorDict({"x": torch.arange(6).reshape(3, 2)}, [3, 2]).to_lazystack(1)
+    assert torch.utils._pytree.tree_map(lambda leaf: leaf[0], lazy)["x"].tolist() == [0, 1]
+
+
+def test_mapped_arithmetic_leaves_the_shapes_apart(ragged):
+    floats = ragged.exclude("b")
+    result = torch.vmap(lambda td, weight: (td + 1).exp() * weight)(floats, torch.tensor([1.0, 2.0, 3.0]))
+    assert torch.equal(result[2]["x"], (floats[2]["x"] + 1).exp() * 3)
+    twice = torch.vmap(torch.vmap(lambda td: td * 2))(floats)
+    assert twice.batch_size == (3, 2) and torch.equal(twice[1]["n", "c"], floats[1]["n", "c"] * 2)

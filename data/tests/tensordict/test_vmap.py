@@ -9,6 +9,7 @@ import torch
 
 from flambeau.data.tensordict import (
     LazyStackedTensorDict,
+    NonTensorStack,
     TensorDict,
     TensorDictParams,
     is_batchedtensor,
@@ -148,3 +149,10 @@ def test_entries_are_combined_in_a_map_over_a_lazy_stack():
 
     a = stacked()["a"]
     assert torch.equal(torch.vmap(pair)(stacked()), torch.stack([a, a + 1], 2))
+
+
+def test_a_mapped_function_stacks_and_indexes_values_that_are_no_tensors():
+    td = TensorDict({"a": torch.zeros(3, 2), "s": "text"}, [3, 2])
+    td["u"] = NonTensorStack(*(NonTensorStack("a", str(at)) for at in range(3)))
+    assert torch.vmap(lambda one: torch.stack([one, one]))(td)["u"][2] == [["a", "2"], ["a", "2"]]
+    assert torch.vmap(lambda one: one[1])(td)["u"] == ["0", "1", "2"]

@@ -224,7 +224,8 @@ def _loss(function: Callable[..., Any]) -> Callable[..., Any]:
         for leaf, opposite, weight in zip(leaves, targets, weights, strict=True):
             options = {**given, **{name: value.expand_as(leaf) for name, value in weight.items()}}
             results.append(function(leaf, opposite.expand_as(leaf), **options))
-        return whole._pointwise(results) if reduction == "none" else whole._scalars(results)
+        # Upstream: unlike arithmetic, unlocked.
+        return whole._rebuild(iter(results)) if reduction == "none" else whole._scalars(results)
 
     return call
 

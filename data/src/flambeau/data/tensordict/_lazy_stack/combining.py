@@ -144,7 +144,10 @@ class LazyCombining(StackMethods):
         return self._dense().contiguous(canonical=canonical)
 
     def densify(self, *, layout: torch.layout = torch.strided) -> Any:  # type: ignore[override]  # upstream's
-        """A TensorDict with the entries stacked; those of different shapes become nested tensors of this layout."""
+        """A TensorDict with the entries stacked; those of different shapes become nested tensors of this layout.
+
+        So do tensors that only some of the tensordicts have: for the others they have no elements.
+        """
         data = {}
         for key in self._key_names():
             values = [td._get_str(key) for td in self.tensordicts]
@@ -154,6 +157,13 @@ class LazyCombining(StackMethods):
             elif all(value.shape == values[0].shape for value in values):
                 data[key] = torch.stack(values, self.stack_dim)
             else:
+                data[key] = self._nested_tensor(key, values, layout)
+        for key in dict.fromkeys(key for td in self.tensordicts for key in td._key_names() if key not in data):
+            found = [td._get_str(key) for td in self.tensordicts]
+            first = next(value for value in found if value is not None)
+            if isinstance(first, Tensor) and first.ndim:
+                empty = first.new_zeros((*first.shape[:-1], 0))
+                values = [empty if value is None else value for value in found]
                 data[key] = self._nested_tensor(key, values, layout)
         return self._result(data, self.batch_size, self.device, self._names_or_none())
 

@@ -267,7 +267,7 @@ class LazyIndexing(StackMethods):
         return self
 
     def _get_first(self, key: str) -> Any:
-        return self.tensordicts[0]._get_str(key) if self.tensordicts else None
+        return self.tensordicts[0]._peek_str(key) if self.tensordicts else None
 
 
 def _as_positions(part: Tensor) -> Tensor:

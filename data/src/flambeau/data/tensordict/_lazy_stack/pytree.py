@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from torch.utils import _pytree as pytree
 
 from flambeau.data.tensordict._layout import classes
+from flambeau.data.tensordict._tensorcollection import TensorCollection
 
 
 class Stacking(NamedTuple):
@@ -28,7 +29,6 @@ def flatten_with_keys(stack: Any) -> tuple[list[tuple[Any, Any]], Stacking]:
 
 
 def unflatten(tensordicts: Any, stacking: Stacking) -> Any:
-    """Undo `flatten`."""
-    return classes.LazyStackedTensorDict(
-        *tensordicts, stack_dim=stacking.stack_dim, stack_dim_name=stacking.stack_dim_name
-    )
+    """Undo `flatten`; where the tensordicts have lost dimensions, along the last that there can be."""
+    where = min([stacking.stack_dim, *[len(td.batch_size) for td in tensordicts if isinstance(td, TensorCollection)]])
+    return classes.LazyStackedTensorDict(*tensordicts, stack_dim=where, stack_dim_name=stacking.stack_dim_name)

@@ -51,7 +51,7 @@ class LazyReading(StackMethods):
         """Keys without the stacking of entries, whose shapes may differ."""
         found = []
         for key in self._key_names():
-            value = self.tensordicts[0]._get_str(key)
+            value = self.tensordicts[0]._peek_str(key)
             nested = isinstance(value, TensorCollection) and not value._is_non_tensor
             kind = self.entry_class(key)
             leaf = not issubclass(kind, TensorCollection) if is_leaf is None else is_leaf(kind)
@@ -220,14 +220,14 @@ class LazyReading(StackMethods):
         shared = self._key_names()
         apart = []
         for place, td in enumerate(self.tensordicts):
-            only = [(key, entry_text(value)) for key, value in td._items() if key not in shared]
+            only = [(key, _text_in(td, key)) for key in td._key_names() if key not in shared]
             if only:
                 apart.append(f"    {place} ->\n{textwrap.indent(listing_of(only), '    ')}")
         common = listing_of((key, self._entry_text(key)) for key in shared)
         return [("fields", common), ("exclusive_fields", ",\n".join(apart))]
 
     def _entry_text(self, key: str) -> str:
-        first = self.tensordicts[0]._get_str(key)
+        first = self.tensordicts[0]._peek_str(key)
         if isinstance(first, TensorCollection):
             return entry_text(self._get_str(key))
         shape = self.get_item_shape(key)
@@ -235,6 +235,11 @@ class LazyReading(StackMethods):
 
     def _repr_extras(self) -> list[tuple[str, Any]]:
         return [("stack_dim", self.stack_dim)]
+
+
+def _text_in(td: Any, key: str) -> str:
+    """How an entry of a tensordict, which may be a lazy stack itself, is shown."""
+    return td._entry_text(key) if td._is_lazy_stack else entry_text(td._get_str(key))
 
 
 def padded(values: list[Tensor], dim: int, fill: Any, side: str) -> Tensor:

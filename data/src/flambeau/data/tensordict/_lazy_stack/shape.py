@@ -150,7 +150,7 @@ class LazyShape(StackMethods):
         length = len(self.tensordicts)
         wanted = length if shape[place] == -1 else shape[place]
         if wanted != length and length != 1:
-            raise RuntimeError(f"expand: batch size {list(size)} does not expand to {list(shape)}.")
+            raise ValueError(f"expand: the {length} tensordicts of a lazy stack do not expand to {wanted}.")
         below = (*shape[:place], *shape[place + 1 :])
         tds = [td.expand(*below) if below else td for td in self.tensordicts]
         result = self._like(tds * wanted if length == 1 else tds, place)

@@ -291,7 +291,7 @@ class AccessMethods(CollectionMethods):
     def _fitted(self, value: Any, size: torch.Size) -> Any:
         try:
             return value.expand(size)
-        except RuntimeError as error:
+        except (RuntimeError, ValueError) as error:
             raise RuntimeError(
                 f"the index selects batch size {list(size)}, but the value has {list(value.batch_size)}."
             ) from error

@@ -16,7 +16,7 @@ from flambeau.data.tensordict._layout.alignment import aligned_leaves, broadcast
 from flambeau.data.tensordict._layout.foreach import fusible
 from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
-_UNARY = (
+UNARY = (
     "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma",
     "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt",
     "tan", "tanh", "trunc",
@@ -277,7 +277,7 @@ def _define_operator(operator: str, name: str, reverse: str | None = None) -> No
         _define(f"__r{operator}__", reversed_method, f"`{reverse}`.")
 
 
-for _name in _UNARY:
+for _name in UNARY:
     _define_unary(_name)
 for _name in _TESTS:
     _define_test(_name)

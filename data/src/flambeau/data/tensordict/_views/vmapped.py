@@ -9,6 +9,7 @@ from torch import Tensor
 
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.vmap import add_dim, remove_dim
+from flambeau.data.tensordict._methods.pointwise import UNARY
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict.base import TensorDictBase
 
@@ -42,10 +43,21 @@ class _VmappedStack(TensorDictBase):
     def _set_str(self, key: str, value: Any, **options: Any) -> None:
         if not isinstance(value, (Tensor, TensorCollection)):
             value = torch.as_tensor(value)
-        count = len(self.tensordicts)
-        parts = remove_dim(value, self._level, count, 0, torch.Size((count, *self.batch_size))).unbind(0)
-        for td, part in zip(self.tensordicts, parts, strict=True):
+        for td, part in zip(self.tensordicts, self._positions_of(value), strict=True):
             td._set_str(key, part, **options)
+
+    def _positions_of(self, value: Any) -> Any:
+        """What each position has of a tensor or collection, which may be mapped over or not."""
+        count = len(self.tensordicts)
+        return remove_dim(value, self._level, count, 0, torch.Size((count, *self.batch_size))).unbind(0)
+
+    def _binary(self, name: str, fused: bool, other: Any, default: Any = None, **kwargs: Any) -> Any:
+        """Arithmetic at each position, whose entries need not have the shapes of the others'."""
+        parts = [other] * len(self.tensordicts)
+        if isinstance(other, (Tensor, TensorCollection)):
+            parts = self._positions_of(other)
+        pairs = zip(self.tensordicts, parts, strict=True)
+        return _VmappedStack([td._binary(name, fused, part, default, **kwargs) for td, part in pairs], self._level)
 
     def _make_child(self, key: str, *, ignore_lock: bool = False) -> Any:
         children = [td._make_child(key, ignore_lock=ignore_lock) for td in self.tensordicts]
@@ -106,9 +118,13 @@ class _VmappedStack(TensorDictBase):
         ]
         return combine(plain, dim, out=out)
 
+    def _add_batch_dim(self, *, in_dim: int, vmap_level: int) -> Any:
+        return self._each_of(lambda td: td._add_batch_dim(in_dim=in_dim, vmap_level=vmap_level))
+
     def _remove_batch_dim(self, *, vmap_level: int, batch_size: int, out_dim: int) -> Any:
         if vmap_level != self._level:
-            return super()._remove_batch_dim(vmap_level=vmap_level, batch_size=batch_size, out_dim=out_dim)
+            options = {"vmap_level": vmap_level, "batch_size": batch_size, "out_dim": out_dim}
+            return self._each_of(lambda td: td._remove_batch_dim(**options))
         return classes.LazyStackedTensorDict(*self.tensordicts, stack_dim=out_dim)
 
 
@@ -124,5 +140,5 @@ def _define(name: str) -> None:
 
 # They need no entry as it is in the mapped function.
 _EACH = "copy select exclude empty flatten_keys unflatten_keys unsqueeze squeeze reshape view permute transpose"
-for _name in _EACH.split():
+for _name in (*_EACH.split(), *UNARY):
     _define(_name)
