@@ -245,6 +245,7 @@ def test_the_dimension_of_a_stack_moves_with_the_dimensions():
     assert stack.stack_dim == 0 and stack.transpose(0, 1).stack_dim == 1 and stack.permute(1, 0).stack_dim == 1
     assert stack.unsqueeze(0).stack_dim == stack.expand(3, 2, 2).stack_dim == stack[None].stack_dim == 1
     assert stack.unsqueeze(1).stack_dim == stack[:, None].stack_dim == stack[..., None].stack_dim == 0
+    assert stack.unsqueeze(0).squeeze(0).stack_dim == stack.unsqueeze(1).squeeze().stack_dim == 0
     assert stack[None, 0].stack_dim == 1 and stack[0].stack_dim == 0
 
 
@@ -308,3 +309,11 @@ def test_a_linked_list_of_a_tensordict_writes_to_it():
     linked[0] = td[2]
     assert td["a"].tolist() == [2, 1, 2] and [item["s"] for item in linked[1:]] == ["x", "x"]
     assert td.to_dict(tolist_first=True)["s"] == ["x"] * 3
+
+
+def test_writing_equal_values_leaves_one_value():
+    td = TensorDict(s="x", batch_size=[3, 2])
+    td[[0, 1]] = TensorDict(s="x", batch_size=[2])
+    with td.unsqueeze(0) as wider:
+        assert wider["s"] == [[["x", "x"]] * 3]
+    assert td["s"] == "x"

@@ -204,5 +204,13 @@ def test_the_full_index_gives_the_instance_itself():
 def test_parts_and_other_forms_keep_the_class():
     state = make()
     assert [type(part) for part in state.split_keys(["x"])] == [State, State]
+    assert state.split_keys(["x"], inplace=True)[1] is state and type(make().tolist(convert_nodes=False)[0]) is State
     assert all(type(part) is State for part in state.to_lazystack().tensordicts)
     assert type(state.to_pytree()) is State
+
+
+def test_as_a_pytree_it_has_the_paths_of_the_tensordict_inside():
+    state = make()
+    paths = [path for path, _ in pytree.tree_flatten_with_path(state)[0]]
+    assert paths == [path for path, _ in pytree.tree_flatten_with_path(state.to_tensordict())[0]]
+    assert type(pytree.tree_map(lambda leaf: leaf + 1, state)) is State

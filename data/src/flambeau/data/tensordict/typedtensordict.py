@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 
 import torch
 
-from flambeau.data.tensordict._layout.pytree import register_node
+from flambeau.data.tensordict._layout.pytree import register_transparent
 from flambeau.data.tensordict._td import TensorDict
 from flambeau.data.tensordict._tensorclass.forwarding import add_forwards
 from flambeau.data.tensordict.base import TensorDictBase
@@ -120,7 +120,7 @@ class TypedTensorDict(TensorDictBase):
             setattr(cls, name, _Field(name))
         cls.__required_keys__, cls.__optional_keys__ = frozenset(required), frozenset(optional)
         cls.__expected_keys__ = frozenset(required | optional)
-        register_node(cls, lambda one: ([one._tensordict], None), lambda values, _: cls._around(values[0]))
+        register_transparent(cls, cls._around)
 
     def __class_getitem__(cls, options: str | tuple[str, ...]) -> type:
         """The class with options: "shadow", "frozen", "autocast", "nocast", "tensor_only".
@@ -195,6 +195,14 @@ class TypedTensorDict(TensorDictBase):
     def to_lazystack(self, dim: int = 0) -> Any:
         """A lazy stack of the elements along a batch dimension, which are of this class."""
         return TensorDictBase.to_lazystack(self, dim)
+
+    def tolist(self, **kwargs: Any) -> Any:
+        """A list over the batch dimensions, see `TensorDictBase.tolist`; tensordicts in it are of this class."""
+        return TensorDictBase.tolist(self, **kwargs)
+
+    def split_keys(self, *key_sets: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Distribute the entries over several tensordicts of this class; see `TensorDictBase.split_keys`."""
+        return TensorDictBase.split_keys(self, *key_sets, **kwargs)
 
     def __iter__(self) -> Any:
         return map(self._wrapped, iter(self._tensordict))

@@ -8,6 +8,7 @@ A class is made a node where it is defined, unless `EXCLUDE_TD_FROM_PYTREE` is s
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -66,6 +67,8 @@ def put_together(values: Any, structure: Structure) -> Any:
 def _batch_of(data: dict[str, Any], structure: Structure) -> tuple[torch.Size, int]:
     """The batch size of what came back, and how many dimensions it has more."""
     width = len(structure.batch_size)
+    if not width:  # fits, whatever became of the entries
+        return structure.batch_size, 0
     for value in data.values():
         if isinstance(value, Tensor) and structure.rank is not None:
             change = value.ndim - structure.rank
@@ -86,9 +89,9 @@ def _flatten_with_keys(td: Any) -> tuple[list[tuple[Any, Any]], Structure]:
 
 
 def register_tensorclass(cls: type[TensorCollection]) -> None:
-    """Make a tensorclass a pytree node around its tensordict."""
+    """Make a tensorclass a pytree node, whose children are the fields."""
     if not cls._is_non_tensor:
-        register_node(cls, lambda one: ([one._tensordict], None), lambda values, _: _wrapped(cls, values[0]))
+        register_transparent(cls, functools.partial(_wrapped, cls))
 
 
 def register_node(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[[Any, Any], Any]) -> None:
@@ -99,6 +102,34 @@ def register_node(cls: type, flatten: Callable[[Any], Any], unflatten: Callable[
     def with_keys(one: Any) -> Any:
         (inner,), context = flatten(one)
         return [(pytree.GetAttrKey("_tensordict"), inner)], context
+
+    pytree.register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=with_keys)
+
+
+def register_transparent(cls: type, around: Callable[[Any], Any]) -> None:
+    """Make a class around one tensordict a pytree node that has the children of that tensordict.
+
+    Args:
+        cls: the class.
+        around: makes an instance of a tensordict.
+    """
+    if _excluded():
+        return
+
+    def flatten(one: Any) -> tuple[list[Any], Any]:
+        inner = one._tensordict
+        values, context = pytree.SUPPORTED_NODES[type(inner)].flatten_fn(inner)
+        return values, (type(inner), context)
+
+    def with_keys(one: Any) -> tuple[list[tuple[Any, Any]], Any]:
+        inner = one._tensordict
+        by_key: Any = pytree.SUPPORTED_NODES[type(inner)].flatten_with_keys_fn
+        pairs, context = by_key(inner)
+        return pairs, (type(inner), context)
+
+    def unflatten(values: Any, context: Any) -> Any:
+        kind, below = context
+        return around(pytree.SUPPORTED_NODES[kind].unflatten_fn(values, below))
 
     pytree.register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=with_keys)
 

@@ -95,7 +95,7 @@ class FormMethods(CollectionMethods):
                 data[key] = classes.TensorAttrs(
                     **{f"tgt_{field}": classes.NonTensorData(getattr(value, field)) for field in fields}
                 )
-        return classes.make_td(data, torch.Size(()))
+        return self._result(data, torch.Size(()))
 
     def clear_refs_for_compile_(self) -> Self:
         """Drop what a compiled function need not return: caches, and what `with` would undo."""

@@ -161,7 +161,7 @@ class ShapeMethods(CollectionMethods):
         size, names = self.batch_size, self._names_or_none()
         new = torch.Size((*size[:dim], 1, *size[dim:]))
         new_names = None if names is None else [*names[:dim], None, *names[dim:]]
-        return self._each(lambda value: value.unsqueeze(dim), new, new_names)._remember("reshape", self)
+        return self._each(lambda value: value.unsqueeze(dim), new, new_names)._remember("unsqueeze", self, dim)
 
     # --- order
 

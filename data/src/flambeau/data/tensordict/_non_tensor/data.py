@@ -139,12 +139,11 @@ class NonTensorDataBase(NonTensorWrapper):
 
     def _with_item(self, index: Any, value: Any) -> Any:
         """What this becomes when positions are given another value: itself where it is the same."""
-        if isinstance(value, NonTensorDataBase) and same(value._value, self._value):
-            return self
-        if not getattr(value, "_is_non_tensor", False) and same(value, self._value):
+        wrapped = getattr(value, "_is_non_tensor", False)
+        if all(same(one, self._value) for one in (values_and_positions(value)[0] if wrapped else [value])):
             return self
         if not self._size:
-            return value if getattr(value, "_is_non_tensor", False) else self._make(value, self._size, self._where)
+            return value if wrapped else self._make(value, self._size, self._where)
         return self.maybe_to_stack()._with_item(index, value)
 
     # --- a batch without entries
@@ -292,7 +291,7 @@ class NonTensorDataBase(NonTensorWrapper):
     def __setitem__(self, index: Any, value: Any) -> None:
         changed = self._with_item(index, value)
         if changed is not self:
-            raise RuntimeError(
+            raise ValueError(
                 "a NonTensorData has one value for all positions; set parts of `maybe_to_stack()`, or of the "
                 "tensordict that holds it: td[index] = other."
             )

@@ -56,8 +56,6 @@ class NonTensorStack(NonTensorWrapper):
     _tensordict: Any
 
     def __init__(self, *args: Any, stack_dim: int = 0, **kwargs: Any) -> None:
-        if len(args) == 1 and isinstance(args[0], (list, tuple)):
-            args = tuple(args[0])
         wrappers = [item if getattr(item, "_is_non_tensor", False) else NonTensorData(item) for item in args]
         if not wrappers:
             values: list[Any] = []
@@ -294,6 +292,15 @@ class NonTensorStack(NonTensorWrapper):
         kept = {dim + (dim >= new) for dim in shared_dims(self)}
         inner = positions_td(with_own(inner._get_str(KEY), [new], kept), inner)
         return self._wrap(inner, self._dim + (new <= self._dim))
+
+    def squeeze(self, *args: Any, **kwargs: Any) -> Any:
+        """Without batch dimensions of size 1."""
+        inner = self._tensordict.squeeze(*args, **kwargs)
+        dim = args[0] if args else kwargs.get("dim")
+        size = self.batch_size
+        asked = range(len(size)) if dim is None else (dim,) if isinstance(dim, int) else dim
+        gone = {one % len(size) for one in asked if size[one] == 1}
+        return self._wrap(inner, self._dim - sum(one < self._dim for one in gone))
 
     def expand(self, *args: Any) -> Any:
         """Another batch size, with leading dimensions along which the stack is repeated."""
