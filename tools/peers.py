@@ -82,6 +82,14 @@ import gensim.models, tiktoken, tokenizers, transformers
 transformers.T5Config, transformers.BertModel, transformers.T5ForConditionalGeneration
 """,
     ),
+    "rec": Peers(
+        ("torchrec==1.8.0", "fbgemm-gpu-cpu==1.8.0", "torchmetrics==1.0.3", "tensordict==0.14.3"),
+        ("iopath", "lightning-utilities", "portalocker", "pyre-extensions", "pyvers", "typing-inspect"),
+        """
+import fbgemm_gpu, torch, torchrec, torchrec.metrics.ne, torchrec.distributed.planner
+torch.ops.fbgemm.asynchronous_complete_cumsum(torch.tensor([1, 2]))
+""",
+    ),
 }  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""Operators on sparse and jagged data, as `torch.ops.flambeau_rec`."""

@@ -1,0 +1,62 @@
+"""Sparse features that several processes sent to this one, put together.
+
+What arrives is rank-major: for each process, for each key, the lengths (and the ids) of its examples. What is wanted is
+key-major: for each key the examples of all processes, in the order of the processes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flambeau.rec.ops.permute import sources
+
+__all__ = ["from_exchanged"]
+
+
+def from_exchanged(
+    keys: int,
+    tensors: list[Tensor],
+    variable: bool,
+    workers: int,
+    recat: Tensor | None,
+    stride_per_rank: list[int] | None,
+    stagger: int = 1,
+) -> dict[str, Any]:
+    """The arguments of a `KeyedJaggedTensor` besides its keys.
+
+    Args:
+        keys: how many there are.
+        tensors: lengths, values, with `variable` the number of examples of each process and key, and weights if any.
+        variable: whether each key has a batch of its own.
+        workers: processes.
+        recat: which (process, key) comes at each (key, process); None where the order is right as it is.
+        stride_per_rank: examples of each process, where they are the same for all keys.
+        stagger: the ranks arrived as `workers / stagger` groups of every `stagger`-th one.
+    """
+    lengths, values = tensors[0].view(-1), tensors[1]
+    weights = tensors[2 + variable] if len(tensors) > 2 + variable else None
+    if variable:
+        sizes = tensors[2].view(workers, keys)
+        strides = sizes.t()
+        if stagger > 1:
+            strides = strides[:, torch.arange(workers).view(stagger, -1).t().reshape(-1)]
+        counts = sizes.reshape(-1)
+        sizing: dict[str, Any] = {"stride_per_key_per_rank": strides.tolist()}
+    else:
+        per_rank = stride_per_rank or [0] * workers
+        counts = torch.tensor(per_rank, device=lengths.device).repeat_interleave(keys)
+        sizing = {"stride": sum(per_rank)}
+    if recat is None or not recat.numel():
+        return {"values": values, "weights": weights, "lengths": lengths, **sizing}
+    if not variable and len(set(per_rank)) == 1 and per_rank[0] > 0:
+        grouped = lengths.view(-1, per_rank[0])
+        moved = torch.ops.flambeau_rec.permute_2D_sparse_data(recat, grouped, values, weights)
+    else:
+        # A row of lengths has as many entries as its process has examples: first its entries, then their values.
+        rows = sources(recat, counts.to(lengths.device)).to(torch.int64)
+        moved = torch.ops.flambeau_rec.permute_1D_sparse_data(rows, lengths, values, weights)
+    new_lengths, values, weights = moved
+    return {"values": values, "weights": weights, "lengths": new_lengths.reshape(-1), **sizing}
