@@ -16,7 +16,11 @@ pytest.importorskip("torchvision.utils")
 
 # Both libraries draw labels with the same file, since a default of one's own is no other's.
 FONT = str(next(Path(utils.__file__).parent.glob("**/*.ttf")))
-NAMES = NAMES | {"FONT": FONT, "RED": {"colors": "red", "font": FONT}}
+NAMES = NAMES | {
+    "FONT": FONT,
+    "RED": {"colors": "red", "font": FONT},
+    "TAGS": {"label_colors": "blue", "fill_labels": True},
+}
 
 
 def read_pictures(path: Path) -> object:
@@ -165,9 +169,9 @@ BOXES = programs("""
     utils.draw_bounding_boxes(image, boxes, ["dog"] * 4, font=FONT, font_size=12, fill_labels=True)
     utils.draw_bounding_boxes(image, boxes, ["dog"] * 4, **RED, font_size=12, fill_labels=True)
     utils.draw_bounding_boxes(image, boxes, ["dog"] * 4, **RED, label_colors="blue")
-    utils.draw_bounding_boxes(image, boxes, ["dog"] * 4, **RED, label_colors=["blue", "red", "#fff", "lime"], fill_labels=True)
+    utils.draw_bounding_boxes(image, boxes, ["dog"] * 4, **RED, label_colors=["red", "#fff"] * 2, fill_labels=True)
     utils.draw_bounding_boxes(image, boxes, ["dog"] * 4, **RED, label_background_colors="yellow", fill_labels=True)
-    utils.draw_bounding_boxes(image, boxes, ["dog"] * 4, **RED, label_background_colors=["yellow"] * 4, label_colors="blue", fill_labels=True, width=3)
+    utils.draw_bounding_boxes(image, boxes, ["dog"] * 4, **RED, **TAGS, label_background_colors=["yellow"] * 4, width=3)
     utils.draw_bounding_boxes(image, boxes, ["dog"] * 4, **RED, label_background_colors="yellow")
     utils.draw_bounding_boxes(image, boxes, ["dog"] * 4, **RED, label_colors=["blue"])
     utils.draw_bounding_boxes(image, boxes, ["two\\nlines"] * 4, **RED, fill_labels=True)

@@ -60,7 +60,11 @@ def _facts(view: str, sizes: dict[str, int], schema: tuple[Field, ...]) -> Datas
                 DatasetFile(path=f"{_FOLDER}/{(name := f'{view}{suffix}.txt')}", md5=_MD5[name], splits=(split,))
                 for split, suffix in _SUFFIX.items()
             ),
-            DatasetFile(path=f"{_FOLDER}/lfw-names.txt", md5=_MD5["lfw-names.txt"]),
+            *(
+                DatasetFile(path=f"{_FOLDER}/{name}", md5=_MD5[name])
+                for name in ("lfw-names.txt",)
+                if view == "people"
+            ),
         ),
         schema=schema,
         license="unknown; cite the report",

@@ -88,13 +88,18 @@ class MNIST(VisionDataset):
             # Releases of upstream before 2021 kept two tensors here.
             self.data, self.targets = torch.load(legacy, weights_only=True)
             return
-        prepare_dataset(self.facts(), root, download=download, splits=(self._part(),))
+        if not self._unpacked():
+            prepare_dataset(self.facts(), root, download=download, splits=(self._part(),))
         self.data, self.targets = self._load_data()
 
     @classmethod
     def facts(cls) -> DatasetInfo:
         """What the registry knows of this dataset, made from the class's attributes."""
         return _facts(cls, f"{cls.__name__}/raw", 10, **_ABOUT[cls.__name__])
+
+    def _unpacked(self) -> bool:
+        """Whether the files lie there in a form that the published archives do not hold."""
+        return False
 
     def _part(self) -> str:
         """The split whose files are needed."""
@@ -258,6 +263,10 @@ class EMNIST(MNIST):
     def labels_file(self) -> str:
         """Path of the unpacked labels."""
         return str(Path(self.raw_folder) / f"emnist-{self._part().replace(' ', '-')}-labels-idx1-ubyte")
+
+    def _unpacked(self) -> bool:
+        """Upstream unpacks the archive of archives into the folder above it, and both may be gone since."""
+        return Path(self.images_file).is_file() and Path(self.labels_file).is_file()
 
     def _load_data(self) -> tuple[Tensor, Tensor]:
         from flambeau.core.hub import extract_archive
