@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import os
 import pickle
 import subprocess
 import sys
@@ -9,10 +12,23 @@ import sys
 import pytest
 import torch
 
-from flambeau.data.tensordict import NonTensorData, NonTensorStack, PersistentTensorDict, TensorDict
+from flambeau.data.tensordict import (
+    NonTensorData,
+    NonTensorStack,
+    PersistentTensorDict,
+    TensorDict,
+    TensorDictParams,
+    merge_tensordicts,
+    tensorclass,
+)
 from flambeau.data.tensordict.memmap.errors import ReadOnlyError
 
 h5py = pytest.importorskip("h5py")
+
+
+@tensorclass
+class Pair:
+    a: torch.Tensor
 
 
 def sample() -> TensorDict:
@@ -201,3 +217,102 @@ def test_a_file_of_another_program_has_the_batch_size_that_its_entries_share(tmp
     assert PersistentTensorDict.from_h5(tmp_path / "x.h5").batch_size == (3, 2)
     assert PersistentTensorDict.from_h5(tmp_path / "x.h5", batch_size=[3]).batch_size == (3,)
     assert PersistentTensorDict(filename=tmp_path / "x.h5").batch_size == ()
+
+
+def test_nested_groups_of_other_programs_have_the_batch_size_that_their_entries_share(tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["a"] = torch.zeros(3, 2).numpy()
+        file["n/deep/b"] = torch.zeros(3, 2, 4).numpy()
+    td = TensorDict.from_h5(tmp_path / "x.h5")
+    assert (td.batch_size, td["n"].batch_size, td["n", "deep"].batch_size) == ((3, 2), (3, 2, 4), (3, 2, 4))
+    given = TensorDict.from_h5(tmp_path / "x.h5", batch_size=[3])
+    assert given["n", "deep"].batch_size == (3,)
+
+
+def test_auto_batch_size_asks_the_entries_and_not_the_file(tmp_path):
+    TensorDict({"a": torch.zeros(3, 2), "n": {"b": torch.zeros(3, 2, 4)}}).to_h5(tmp_path / "x.h5").close()
+    assert TensorDict.from_h5(tmp_path / "x.h5").batch_size == ()
+    found = TensorDict.from_h5(tmp_path / "x.h5", auto_batch_size=True)
+    assert found.batch_size == (3, 2) and found["n"].batch_size == (3, 2, 4)
+
+
+def test_another_batch_size_leaves_those_of_nested_collections(stored):
+    stored["m"] = TensorDict({"x": torch.zeros(4, 2)}, batch_size=[4])
+    stored.batch_size = []
+    assert stored["m"].batch_size == (4,)
+    resized = stored.to(batch_size=[4])
+    assert type(resized) is PersistentTensorDict and (resized.batch_size, stored.batch_size) == ((4,), ())
+
+
+def test_a_clone_has_a_file_of_its_own_that_goes_with_it(stored):
+    copied = stored.clone()
+    where = copied._filename
+    copied["z"] = torch.zeros(4, 3, 2)
+    assert type(copied) is PersistentTensorDict and stored["z"].sum() > 0 and os.path.exists(where)
+    assert list(copied.keys(True)) == list(stored.keys(True))
+    del copied
+    gc.collect()
+    assert not os.path.exists(where)
+
+
+def test_a_shallow_copy_is_another_view_of_the_file(stored):
+    copied = stored.lock_().copy()
+    copied["new"] = torch.ones(4)
+    assert not copied.is_locked and "new" in stored
+    named = stored.rename("time")
+    assert type(named) is PersistentTensorDict and (named.names, stored.names) == (["time"], [None])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda td: td.replace(z=torch.zeros(4, 3, 2)),
+        lambda td: td.split_keys(["z"]),
+        lambda td: td.split_keys([("n", "b")]),
+        lambda td: td.unflatten_keys("l"),
+        lambda td: td.flatten_keys("."),
+        lambda td: td.exclude(("n", "b")),
+        lambda td: td.exclude().set(("n", "b"), torch.zeros(4)),
+        lambda td: merge_tensordicts(td, TensorDict({"new": torch.ones(4)}, batch_size=[4])),
+        lambda td: TensorDictParams(td.select("z")),
+        lambda td: copy.deepcopy(td).zero_(),
+    ],
+)
+def test_what_gives_another_tensordict_leaves_the_file_as_it_is(stored, change):
+    before = stored.to_tensordict()
+    change(stored)
+    assert list(stored.keys(True)) and set(stored.keys(True)) == set(before.keys(True) | {("n", "deep"), "n"})
+    assert (stored.to_tensordict() == before).all()
+
+
+def test_a_nested_collection_is_unlocked_through_the_whole(stored):
+    stored.lock_()
+    with pytest.raises(RuntimeError, match="unlock the one that holds it"):
+        stored["n", "deep"].unlock_()
+    assert not stored.unlock_()["n"].is_locked
+
+
+def test_an_entry_that_is_replaced_keeps_its_place(stored):
+    stored["z"] = torch.zeros(4, dtype=torch.int16)
+    stored["flag"] = "text"
+    assert list(stored.keys()) == ["z", "n", "flag", "complex", "s", "stack", "number"]
+
+
+def test_an_entry_that_is_written_in_place_keeps_its_shape_and_dtype(stored):
+    stored.set_(("n", "b"), torch.tensor([1.5, 2.5, 3.5, 4.5]))
+    assert stored["n", "b"].tolist() == [1, 2, 3, 4]
+    stored.set("z", torch.ones(4, 1, 1), inplace=True)
+    assert stored["z"].shape == (4, 3, 2) and stored["z"].unique().item() == 1
+    with pytest.raises(RuntimeError, match=r"'z' of shape \[4, 3, 2\] cannot take"):
+        stored.set_("z", torch.ones(4, 2))
+
+
+def test_text_is_not_written_into_a_part_of_a_tensor(stored):
+    with pytest.raises(TypeError, match="'z' holds a tensor"):
+        stored.set_at_("z", "text", 0)
+
+
+def test_a_tensorclass_over_a_file_closes_it(tmp_path):
+    td = Pair(torch.ones(2), batch_size=[2]).to_h5(tmp_path / "x.h5")
+    td.close()
+    assert TensorDict.from_h5(tmp_path / "x.h5")["a"].sum() == 2

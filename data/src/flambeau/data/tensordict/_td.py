@@ -139,6 +139,12 @@ class TensorDict(TensorDictBase):
         td = put_together(values, structure)
         return cls._result(td._tensordict, td._batch_size, td._device, td._names)
 
+    @classmethod
+    def _of_class(cls, td: Any) -> Any:
+        if cls is TensorDict or type(td) is not TensorDict:
+            return td
+        return cls._result(td._tensordict, td._batch_size, td._device, td._names)
+
     def _plain(self) -> TensorDict:
         if type(self) is TensorDict:
             return self
@@ -146,6 +152,9 @@ class TensorDict(TensorDictBase):
             key: value._plain() if isinstance(value, TensorDict) else value for key, value in self._tensordict.items()
         }
         return make_td(entries, self._batch_size, self._device, self._names)
+
+    def __copy__(self) -> Any:
+        return self.copy()
 
     # --- primitives
 
@@ -417,12 +426,12 @@ class TensorDict(TensorDictBase):
         """
         return self._device
 
-    def _names_or_none(self) -> list[str | None] | None:
-        return self._names
-
     @device.setter
     def device(self, device: Any) -> None:
         refuse_device(device)
+
+    def _names_or_none(self) -> list[str | None] | None:
+        return self._names
 
 
 def _shown(value: Tensor) -> str:

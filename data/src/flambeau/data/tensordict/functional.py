@@ -88,12 +88,14 @@ def pad_sequence(
         A tensordict of batch size (number of tensordicts, ...).
 
     Raises:
-        RuntimeError: the list is empty.
+        RuntimeError: the list is empty, or it holds tensorclasses and `return_mask` is set.
         KeyError: the keys differ.
     """
     tds = list(list_of_tensordicts)
     if not tds:
         raise RuntimeError("pad_sequence: the list of tensordicts is empty.")
+    if return_mask and any(td._is_tensorclass for td in tds):
+        raise RuntimeError("pad_sequence: a tensorclass has no field for masks; give TensorDicts (`to_tensordict()`).")
     first = tds[0]
     keys = set(first.keys(True, True))
     for place, td in enumerate(tds):
@@ -125,7 +127,8 @@ def _filled_up(td: Any, tds: Sequence[Any], dim: int, value: float | None, batch
         if value is None:
             mask = torch.zeros((*leaf.shape[:where], length), dtype=torch.bool, device=leaf.device)
             mask[..., : leaf.shape[where]] = True
-            return mask
+            rest = batch[where + 1 :]
+            return mask.reshape(*mask.shape, *[1] * len(rest)).expand(*mask.shape, *rest)
         return pad_tensor(leaf, [0, 0] * (leaf.ndim - 1 - where) + [0, missing], value=value) if missing else leaf
 
     filled = td._fast_apply(fill, *tds, batch_size=batch, filter_empty=False)
@@ -204,7 +207,7 @@ def merge_tensordicts(
     if len(tensordicts) < 2:
         raise RuntimeError(f"merge_tensordicts takes two or more tensordicts, not {len(tensordicts)}.")
     first, *rest = tensordicts
-    result = first.copy()
+    result = first._copied()
     for td in rest:
         if td.batch_size != first.batch_size:
             raise RuntimeError(

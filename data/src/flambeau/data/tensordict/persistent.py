@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import os
+import shutil
+import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -13,11 +17,13 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict._conversion.entries import convert
+from flambeau.data.tensordict._layout.errors import EntryWriteError
 from flambeau.data.tensordict._layout.index import indexed_size, normal_index
 from flambeau.data.tensordict._layout.keys import key_path
 from flambeau.data.tensordict._layout.pytree import register_tensordict
 from flambeau.data.tensordict._layout.sizes import as_device, as_size
 from flambeau.data.tensordict._methods.access import index_and_default
+from flambeau.data.tensordict._methods.locking import HELD
 from flambeau.data.tensordict._non_tensor.data import NonTensorData
 from flambeau.data.tensordict._non_tensor.stack import NonTensorStack
 from flambeau.data.tensordict._stored.array_files import Group, H5Group, ZarrGroup, open_h5, open_zarr, size_text
@@ -63,6 +69,9 @@ class PersistentTensorDict(StoredTensorDict):
     """
 
     LOCKING = None
+    _outer_keys_first = True
+    _infers = False  # whether nested collections have the batch size that their entries share
+    _is_handle = False  # whether it is one of several over the same group, of which the file remembers the first
 
     def __init__(
         self,
@@ -77,7 +86,7 @@ class PersistentTensorDict(StoredTensorDict):
         **kwargs: Any,
     ) -> None:
         if (filename is None) == (group is None):
-            raise ValueError("give either the `filename` of a file or an open `group`.")
+            raise RuntimeError("give either the `filename` of a file or an open `group`.")
         self._options, self._backend, self._mode = kwargs, backend, mode
         self._filename, self._file = filename, None
         if group is not None:
@@ -103,31 +112,52 @@ class PersistentTensorDict(StoredTensorDict):
         made = cls.__new__(cls)
         made._group, made._file, made._filename = group, None, parent._filename
         made._options, made._backend, made._mode = parent._options, parent._backend, parent._mode
-        known = group.attributes()
-        size = torch.Size(json.loads(known[_SIZE])) if _SIZE in known else parent._batch_size
-        made._batch_size = size if size[: len(parent._batch_size)] == parent._batch_size else parent._batch_size
+        made._infers, made._is_handle = parent._infers, parent._is_handle
+        made._batch_size = parent._batch_size
+        made._batch_size = parent._size_below(group, made)
         made._device, made._names = parent._device, parent._names
         made._is_locked = parent._is_locked
+        if made._is_locked:
+            # Who asked for a nested one may have dropped what was between it and the whole.
+            made._lock_parents = [weakref.ref(parent), *(parent._lock_parents or ())]
         return made
+
+    def _size_below(self, group: Group, child: PersistentTensorDict) -> torch.Size:
+        """The batch size of a nested collection."""
+        known = group.attributes()
+        if self._infers:
+            size = _common_size(child)
+        else:
+            size = torch.Size(json.loads(known[_SIZE])) if _SIZE in known else None
+        return self._batch_size if size is None or size[: len(self._batch_size)] != self._batch_size else size
+
+    def _check_unlock(self, parent: Any) -> None:
+        for reference in self._lock_parents or ():
+            other = reference()
+            if other is not None and other is not parent and other.is_locked:
+                raise RuntimeError(HELD)
 
     # --- making
 
     @classmethod
     def from_h5(  # type: ignore[override]  # here the file stays open
-        cls, filename: Any, *, mode: str = "r", batch_size: Any = None
+        cls, filename: Any, *, mode: str = "r", batch_size: Any = None, auto_batch_size: bool = False
     ) -> Self:
         """Open an HDF5 file, or an open group of one.
 
         Args:
             filename: the file or group.
             mode: of the file.
-            batch_size: by default what the file says; where it says nothing, the longest that all entries have.
+            batch_size: by default what the file says; where it says nothing, the longest that all entries have, and
+                for each nested collection the longest that all of its entries have.
+            auto_batch_size: let the entries tell, also where the file says something.
         """
         opened: dict[str, Any] = {"group": filename}
         if isinstance(filename, (str, os.PathLike)):
             opened = {"filename": filename, "mode": mode}
         made = cls(**opened, batch_size=batch_size)
-        if batch_size is None and not made._says_size:
+        if batch_size is None and (auto_batch_size or not made._says_size):
+            made._infers = True
             made.batch_size = _common_size(made) or torch.Size(())
         return made
 
@@ -210,6 +240,25 @@ class PersistentTensorDict(StoredTensorDict):
         if form is None and item.dtype.kind not in "OSUV":
             return Tensor
         return NonTensorStack if form is not None and form.endswith("stack") else NonTensorData
+
+    def _set_str(self, key: str, value: Any, *, inplace: Any = False, **options: Any) -> None:
+        if inplace and self._kind(key) is Tensor:
+            value = convert(value, self._batch_size, None)
+            if isinstance(value, Tensor):
+                self._fill(key, value)
+                return
+        super()._set_str(key, value, inplace=inplace, **options)
+
+    def _fill(self, key: str, value: Tensor) -> None:
+        """Write into a dataset, whose shape and dtype stay."""
+        item = self._group.get(encode_key(key))
+        try:
+            value = value.expand(item.shape)
+        except RuntimeError as error:
+            raise EntryWriteError(
+                f"{key!r} of shape {list(item.shape)} cannot take a value of shape {list(value.shape)} in place."
+            ) from error
+        self._write(key, value.to(_dtype_of(item, self._group.attributes(item))), WHOLE)
 
     def _get_str(self, key: str, default: Any = None, **kwargs: Any) -> Any:
         item = self._group.get(encode_key(key))
@@ -302,9 +351,17 @@ class PersistentTensorDict(StoredTensorDict):
         if same and item.dtype == array.dtype and self._group.attributes(item).get(_DTYPE) == attributes.get(_DTYPE):
             item[...] = array
             return
+        self._make_array(name, item, array, attributes, self._options)
+
+    def _make_array(self, name: str, item: Any, data: Any, attributes: dict[str, Any], options: dict[str, Any]) -> None:
+        """A new dataset, where there is one already in its place."""
+        behind: list[str] = []
         if item is not None:
+            names = list(self._group.names())
+            behind = names[names.index(name) + 1 :]
             self._group.remove(name)
-        self._group.make_array(name, array, attributes, self._options)
+        self._group.make_array(name, data, attributes, options)
+        self._group.put_last(behind)
 
     def _write_part(self, key: str, name: str, item: Any, value: Any, index: Any) -> None:
         attributes = self._group.attributes(item)
@@ -314,10 +371,10 @@ class PersistentTensorDict(StoredTensorDict):
         current = self._read(key, WHOLE) if not _simple(index) else None
         if current is None:
             size = indexed_size(torch.Size(item.shape), index)
-            value = convert(value, torch.Size(()), None).expand(size)
+            value = _number_for(key, value).expand(size)
             item[_from_front(index, item.shape)] = _to_array(value.to(_dtype_of(item, attributes)))[0]
             return
-        current[index] = convert(value, torch.Size(()), None).to(current.dtype)
+        current[index] = _number_for(key, value).to(current.dtype)
         item[...] = _to_array(current)[0]
 
     def _write_value(self, name: str, item: Any, value: Any) -> None:
@@ -330,9 +387,8 @@ class PersistentTensorDict(StoredTensorDict):
             form, text = "json", jsonable.dumps(data).decode()
         else:
             form, text = "pickle", pickles.dumps(data).hex()
-        if item is not None:
-            self._group.remove(name)
-        self._group.make_array(name, text, {**attributes, _VALUE: f"{form}-stack" if stack else form}, {})
+        attributes[_VALUE] = f"{form}-stack" if stack else form
+        self._make_array(name, item, text, attributes, {})
 
     def _make_group(self, key: str) -> PersistentTensorDict:
         self._check_writable()
@@ -347,9 +403,70 @@ class PersistentTensorDict(StoredTensorDict):
         if value.batch_size != self._batch_size:
             self._group.child(encode_key(key)).set_attributes({_SIZE: size_text(value.batch_size)})
 
+    @StoredTensorDict.batch_size.setter  # type: ignore[attr-defined, misc]  # mypy does not follow setters of a base
+    def batch_size(self, size: Any) -> None:
+        """As for any tensordict, what is nested keeps the batch size that it has."""
+        new = as_size(size)
+        self._check_size(new)
+        if new != self._batch_size and self._writable and not self._is_handle and not self._infers:
+            for child in self._collections():
+                if _SIZE not in child._group.attributes():
+                    child._remember_size()
+        self._batch_size = new
+        self._remember_size()
+
     def _remember_size(self) -> None:
-        if self._writable:
+        if self._writable and not self._is_handle:
             self._group.set_attributes({_SIZE: size_text(self._batch_size)})
+
+    # --- copies
+
+    def clone(self, recurse: bool = True, **kwargs: Any) -> Self:
+        """A copy, unlocked.
+
+        Args:
+            recurse: copy what is stored into a temporary file, which goes with the copy. Otherwise it is another view
+                of the same file: what is set in one is there in the other.
+            kwargs: of no meaning here.
+        """
+        if recurse:
+            return self._in_new_file()
+        made = self._view()
+        made._names = None if self._names is None else list(self._names)
+        return made
+
+    def _view(self) -> Any:
+        made = super()._view()
+        made._is_handle = True
+        return made
+
+    def _in_new_file(self) -> Any:
+        folder = tempfile.mkdtemp(prefix="tensordict-")
+        remove = functools.partial(_remove_folder, folder, os.getpid())
+        try:
+            path = f"{folder}/clone.{self._backend}"
+            made = type(self).from_dict(self, path, backend=self._backend, device=self._device, **self._options)
+        except BaseException:
+            remove()
+            raise
+        weakref.finalize(made, remove)
+        return made
+
+    def densify(self, layout: torch.layout = torch.strided) -> Self:
+        """This tensordict: no file holds lazy stacks."""
+        return self
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self.clone()
+
+    def replace(self, *args: Any, **kwargs: Any) -> Self:
+        """A copy in a temporary file with the entries of a mapping, or given by name; `self` where there is none."""
+        if not kwargs and not (args and len(args[0].keys())):
+            return self
+        return self.clone().update(*args, **kwargs)
 
     # --- the file
 
@@ -387,6 +504,11 @@ def _open(backend: str, filename: Any, mode: str) -> tuple[Any, Group]:
     raise ValueError(f"backend is {backend!r}; use 'h5' or 'zarr'.")
 
 
+def _remove_folder(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # and not in a process that it forked, where the last reference may go first
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _mode_of(group: Any) -> str:
     file = getattr(group, "file", None)
     if file is not None:
@@ -407,6 +529,13 @@ def _common_size(td: PersistentTensorDict) -> torch.Size | None:
             pairs = zip(shared or size, size, strict=False) if shared is None or shared else ()
             shared = torch.Size([one for one, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)])
     return shared
+
+
+def _number_for(key: str, value: Any) -> Tensor:
+    value = convert(value, torch.Size(()), None)
+    if isinstance(value, Tensor):
+        return value
+    raise TypeError(f"{key!r} holds a tensor, into which a {type(value).__name__} cannot be written.")
 
 
 def _dtype_of(item: Any, attributes: dict[str, Any]) -> torch.dtype:

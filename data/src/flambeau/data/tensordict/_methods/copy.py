@@ -83,7 +83,7 @@ class CopyMethods(CollectionMethods):
         return self.clone(recurse=False)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """A copy in which nothing is shared: unlocked and saved nowhere, as a clone is; leaves of the graph stay such."""
+        """A copy that shares nothing: unlocked and saved nowhere, as a clone is; leaves of the graph stay such."""
         made = type(self).__new__(type(self))
         memo[id(self)] = made
         state = {

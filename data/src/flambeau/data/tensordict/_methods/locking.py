@@ -20,6 +20,8 @@ LOCKED = (
     "copy_). Unlock it first with `unlock_()`, or work on a `clone()` or `copy()`."
 )
 
+HELD = "cannot unlock a tensordict that a locked tensordict holds; unlock the one that holds it."
+
 
 def lock_blocked(func: F) -> F:
     """Make a method raise RuntimeError while its tensordict is locked."""
@@ -99,9 +101,7 @@ class LockMethods(CollectionMethods):
         for reference in self._lock_parents or ():
             other = reference()
             if other is not None and other is not parent and other.is_locked:
-                raise RuntimeError(
-                    "cannot unlock a tensordict that a locked tensordict holds; unlock the one that holds it."
-                )
+                raise RuntimeError(HELD)
         for value in self._collections():
             value._check_unlock(self)
 

@@ -148,7 +148,7 @@ class StructureMethods(CollectionMethods):
         Raises:
             KeyError: see `strict`.
         """
-        rest = self if inplace else self.copy()
+        rest = self if inplace else self._copied()
         if rest.is_locked:
             raise RuntimeError(LOCKED)
         parts = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any, Protocol
 
@@ -35,6 +36,9 @@ class Group(Protocol):
 
     def remove(self, name: str) -> None:
         """Remove an item."""
+
+    def put_last(self, names: list[str]) -> None:
+        """Put items behind all others, in this order, where the group keeps an order."""
 
     def attributes(self, item: Any = None) -> dict[str, Any]:
         """The attributes of an item, or of the group."""
@@ -91,6 +95,14 @@ class H5Group:
     def remove(self, name: str) -> None:
         """Remove an item; the file does not shrink."""
         del self.raw[name]
+
+    def put_last(self, names: list[str]) -> None:
+        """Put items behind all others, in this order, where the group keeps an order: a link that is moved is new."""
+        if self.raw.id.get_create_plist().get_link_creation_order():
+            for name in names:
+                between = f".{os.urandom(8).hex()}"
+                self.raw.move(name, between)
+                self.raw.move(between, name)
 
     def attributes(self, item: Any = None) -> dict[str, Any]:
         """The attributes of an item, or of the group."""
@@ -154,6 +166,11 @@ class ZarrGroup:
     def remove(self, name: str) -> None:
         """Remove an item."""
         del self.raw[name]
+
+    def put_last(self, names: list[str]) -> None:
+        """Put items behind all others, in this order."""
+        for name in names:
+            self._note(name)
 
     def attributes(self, item: Any = None) -> dict[str, Any]:
         """The attributes of an item, or of the group."""

@@ -41,7 +41,8 @@ class _KeysView(_TensorDictKeysView):
     """The keys, found without reading an entry."""
 
     def __iter__(self) -> Iterator[NestedKey]:
-        return _names(self.tensordict, self.include_nested, self.leaves_only, self.is_leaf, self.sort)
+        td: Any = self.tensordict
+        return _names(td, self.include_nested, self.leaves_only, self.is_leaf, self.sort)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -66,10 +67,12 @@ def _names(td: Any, nested: bool, leaves_only: bool, is_leaf: Any, sort: bool) -
         kind = td._kind(name)
         collection = issubclass(kind, TensorCollection)
         leaf = is_leaf(kind) if is_leaf is not None else not collection
+        if td._outer_keys_first and (leaf or not leaves_only):
+            yield name
         if nested and collection and not leaf and not kind._is_non_tensor:
             for below in _names(td._child(name), True, leaves_only, is_leaf, sort):
                 yield (name, *below) if isinstance(below, tuple) else (name, below)
-        if leaf or not leaves_only:
+        if not td._outer_keys_first and (leaf or not leaves_only):
             yield name
 
 
@@ -87,6 +90,7 @@ class StoredTensorDict(TensorDictBase):
     """
 
     _shares_memory = False  # what is read is a copy
+    _outer_keys_first = False  # whether `keys(True)` names a nested collection before what is in it
     _batch_size: torch.Size
     _device: torch.device | None = None
     _names: list[str | None] | None = None
@@ -176,6 +180,17 @@ class StoredTensorDict(TensorDictBase):
                 data[key] = value if self._device is None else value.to(self._device)
         names = None if self._names is None else indexed_names(self._names, index)
         return make_td(data, indexed_size(self._batch_size, index), self._device, names)
+
+    def masked_select(self, mask: Tensor) -> Any:
+        """The elements where a mask over the (first) batch dimensions holds, read into a TensorDict."""
+        return StoredTensorDict._index(self, mask)
+
+    def _copied(self) -> Any:
+        """All entries in memory: what the result of an operation changes must not be changed here."""
+        nested = ((key, value, isinstance(value, TensorCollection)) for key, value in self._items())
+        data = {key: value._copied() if collection else value for key, value, collection in nested}
+        names = self._names_or_none()
+        return make_td(data, self._batch_size, self._device, None if names is None else list(names))
 
     def __getitems__(self, indices: Any) -> Any:
         """The elements at a list of positions, read into a TensorDict, which workers of a `DataLoader` can send."""
@@ -320,16 +335,33 @@ class StoredTensorDict(TensorDictBase):
         return self.to_tensordict()
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """With a device alone another view of the same entries, which are put there when read; else a `TensorDict`."""
+        """With a device or batch size alone another view of the same entries; else a `TensorDict`.
+
+        The entries are put on the device when they are read.
+        """
+        other = kwargs.get("other")
+        if isinstance(other, TensorCollection) and len(kwargs) == 1 and not args:
+            kwargs = {"device": self._device if other.device is None else other.device}
+        if set(kwargs) == {"batch_size"} and not args:
+            resized = self._view()
+            resized.batch_size = kwargs["batch_size"]
+            return resized._remember("to", self)
         probe = torch.empty(0)
         only_device = len(args) == 1 and not kwargs and isinstance(args[0], (str, torch.device))
         if only_device or set(kwargs) == {"device"}:
-            passing = ("_lock_parents", "_cache", "_last_op", "_entered")
-            made = object.__new__(type(self))
-            made.__dict__.update({name: value for name, value in self.__dict__.items() if name not in passing})
-            made._device = probe.to(*args, **kwargs).device
+            made = self._view()
+            made._is_locked = self._is_locked
+            if kwargs.get("device", self) is not None:
+                made._device = probe.to(*args, **kwargs).device
             return made._remember("to", self)
         return self.to_tensordict().to(*args, **kwargs)
+
+    def _view(self) -> Any:
+        """Another one over the same entries, unlocked, whose batch size and device can be changed."""
+        passing = ("_lock_parents", "_cache", "_last_op", "_entered", "_is_locked")
+        made = object.__new__(type(self))
+        made.__dict__.update({name: value for name, value in self.__dict__.items() if name not in passing})
+        return made
 
     # --- what memory cannot do for what lies elsewhere
 

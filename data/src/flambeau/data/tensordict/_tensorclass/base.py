@@ -413,7 +413,7 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(value, TensorClass) and type(value) is not type(self) and not value._is_non_tensor:
-            raise RuntimeError(f"a {type(value).__name__} cannot be written into a {type(self).__name__}.")
+            raise ValueError(f"a {type(value).__name__} cannot be written into a {type(self).__name__}.")
         self._tensordict[index] = value
 
     def __contains__(self, key: Any) -> bool:
@@ -459,6 +459,14 @@ class TensorClass(TensorCollection, metaclass=TensorClassMeta):
         if any(isinstance(item, TensorClass) and type(item) is not cls for item in tensors):
             return inner
         return cls.from_tensordict(inner, safe=False)
+
+    def close(self) -> None:
+        """Close the file that the fields are read from, see `to_h5`.
+
+        Raises:
+            AttributeError: they lie in memory.
+        """
+        self._tensordict.close()
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self._tensordict)

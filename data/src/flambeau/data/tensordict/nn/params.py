@@ -60,7 +60,7 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # appl
         source = kwargs if parameters is None else parameters
         if isinstance(source, TensorDictParams):
             source = source._param_td
-        self._param_td = source.copy() if isinstance(source, TensorCollection) else TensorDict(source)
+        self._param_td = source._copied() if isinstance(source, TensorCollection) else TensorDict(source)
         self.no_convert = no_convert
         self._get_post_hooks: list[Callable[..., Any]] = []
         self._convert_leaves(self._param_td)
@@ -304,6 +304,14 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # appl
         """Write a number where a mask over the batch dimensions holds."""
         self._param_td.data.masked_fill_(mask, value)
         return self
+
+    @classmethod
+    def _of_class(cls, td: Any) -> Any:
+        return cls(td) if type(td) is TensorDict else td
+
+    def from_dict_instance(self, input_dict: Mapping[Any, Any], *others: Any, **kwargs: Any) -> Any:
+        """As `TensorDictBase.from_dict_instance`; what it makes are parameters."""
+        return self._of_class(super().from_dict_instance(input_dict, *others, **kwargs))
 
     def _copied(self) -> Any:
         return self._param_td.copy()
