@@ -283,8 +283,8 @@ def _like(name: str) -> Callable[..., Any]:
 
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
         device = kwargs.get("device")
-        options = {} if device is None else {"device": torch.device(device)}
-        return input._fast_apply(lambda item: function(item, *args, **kwargs), propagate_lock=True, **options)
+        made = input._fast_apply(lambda item: function(item, *args, **kwargs), propagate_lock=True)
+        return made if device is None else made.to(torch.device(device))  # non-tensor entries, too
 
     return call
 
