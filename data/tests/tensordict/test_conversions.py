@@ -247,3 +247,40 @@ def test_a_schema_makes_zeros_in_the_storage_asked_for(tmp_path, storage):
     assert td.is_memmap() == (storage == "memmap") and td.is_shared() == (storage == "shared")
     with pytest.raises(ValueError, match="storage is 'tape'"):
         TensorDict.from_schema(schema, storage="tape")
+
+
+def test_a_list_becomes_what_it_would_be_as_an_entry():
+    assert torch.equal(from_any([1, 2]), torch.tensor([1, 2]))
+    ragged = from_any([torch.ones(2), torch.zeros(3)])
+    assert isinstance(ragged, NonTensorStack)
+    assert from_any([{"a": 1}, {"a": 2}])["a"].tolist() == [1, 2]
+    with pytest.raises(ValueError, match="dicts or tensordicts"):
+        from_list([[{"a": 1}]])
+
+
+def test_a_data_frame_becomes_a_tensordict_of_its_columns():
+    pandas = pytest.importorskip("pandas")
+    td = from_any(pandas.DataFrame({"i": [1, 2], "s": ["a", "b"]}))
+    assert td.batch_size == torch.Size([2])
+    assert td["i"].tolist() == [1, 2]
+    assert td["s"] == ["a", "b"]
+
+
+def test_numbers_of_a_structured_array_are_shared_where_their_layout_allows():
+    array = np.array([(1, 2.0), (3, 4.0)], dtype=[("i", np.int64), ("f", np.float64)])
+    td = from_struct_array(array)
+    td["f"].zero_()
+    assert array["f"].tolist() == [0, 0]
+    packed = np.array([(1, 2.0)], dtype=[("i", np.int8), ("f", np.float64)])
+    assert from_struct_array(packed)["f"].tolist() == [2.0]
+
+
+def test_a_dict_is_made_into_the_kinds_that_an_instance_holds():
+    class Kind(TensorDict):
+        pass
+
+    assert type(Kind.from_dict({"a": torch.ones(2)})) is Kind
+    td = TensorDict({"a": torch.zeros(2), "n": Kind({"b": torch.zeros(2)}, [2])}, [2])
+    made = td.from_dict_instance({"a": torch.ones(1), "n": {"b": torch.ones(1)}, "o": {"c": 1}})
+    assert made.batch_size == torch.Size([])
+    assert type(made["o"]) is TensorDict

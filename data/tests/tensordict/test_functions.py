@@ -57,7 +57,8 @@ def test_pad_sequence_fills_up_and_says_where(td):
     result = pad_sequence([td[:2], td], padding_value=-1.0, return_mask=True)
     assert result.batch_size == torch.Size([2, 4, 3])
     assert (result["a"][0, 2:] == -1).all()
-    assert result["masks", "b", "c"][0].tolist() == [True, True, False, False]
+    assert result["masks", "b", "c"].shape == result.batch_size
+    assert result["masks", "b", "c"][0, :, 0].tolist() == [True, True, False, False]
     with pytest.raises(KeyError, match="'a'"):
         pad_sequence([td, td.exclude("a")])
 
@@ -100,6 +101,8 @@ def test_the_text_of_a_tensordict_can_be_read_back(td):
     assert {key: value.shape for key, value in parsed.items(True, True)} == {
         key: value.shape for key, value in td.items(True, True)
     }
+    in_one_line = parse_tensor_dict_string(" ".join(repr(td).split()))
+    assert in_one_line["b", "c"].shape == td["b", "c"].shape
     with pytest.raises(ValueError, match="not the text"):
         parse_tensor_dict_string("hello")
 

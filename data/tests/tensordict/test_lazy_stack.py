@@ -68,7 +68,7 @@ def test_tensordicts_can_be_added_at_any_place(lazy):
     lazy.extend([one.clone()])
     assert lazy.batch_size == torch.Size([4, 6, 3])
     assert lazy.tensordicts[4] is one
-    with pytest.raises(RuntimeError, match="batch sizes"):
+    with pytest.raises(ValueError, match="batch sizes"):
         lazy.append(TensorDict({}, [4]))
     with pytest.raises(TypeError, match="not a int"):
         lazy.append(3)
@@ -236,3 +236,10 @@ def test_new_stacks_may_be_empty(lazy):
     assert lazy.to_lazystack(lazy.stack_dim) is lazy
     with pytest.raises(NotImplementedError, match="cannot become dense"):
         lazy.contiguous(inplace=True)
+
+
+def test_a_negative_stack_dimension_counts_from_the_end():
+    tds = [TensorDict({"x": torch.zeros(2)}, [2]) for _ in range(3)]
+    assert LazyStackedTensorDict(*tds, stack_dim=-1).batch_size == torch.Size([2, 3])
+    with pytest.raises(ValueError, match="stack_dim"):
+        LazyStackedTensorDict(*tds, stack_dim=-3)

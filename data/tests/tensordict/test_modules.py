@@ -232,3 +232,16 @@ def test_parameters_can_be_moved_for_a_block():
     params = TensorDictParams(TensorDict(a=torch.zeros(2)))
     with params.to("cpu") as moved:
         assert moved.device == torch.device("cpu")
+
+
+def test_constants_in_the_place_of_parameters_become_parameters_as_they_were(net):
+    weights = from_module(net).data.clone()
+    with weights.to_module(net):
+        assert all(isinstance(one, nn.Parameter) and one.requires_grad for one in net.parameters())
+        assert net[0].weight.data_ptr() == weights["0", "weight"].data_ptr()
+    graph = from_module(net) * 1
+    with graph.to_module(net):
+        assert not any(isinstance(one, nn.Parameter) for one in net.parameters())
+    net.requires_grad_(False)
+    with weights.to_module(net):
+        assert not any(one.requires_grad for one in net.parameters())

@@ -156,3 +156,10 @@ def test_a_mapped_function_stacks_and_indexes_values_that_are_no_tensors():
     td["u"] = NonTensorStack(*(NonTensorStack("a", str(at)) for at in range(3)))
     assert torch.vmap(lambda one: torch.stack([one, one]))(td)["u"][2] == [["a", "2"], ["a", "2"]]
     assert torch.vmap(lambda one: one[1])(td)["u"] == ["0", "1", "2"]
+
+
+def test_what_is_set_in_an_input_that_is_not_mapped_over_stays_within():
+    td = TensorDict({"a": torch.ones(3)}, [3])
+    result = torch.vmap(lambda x, td: td.set("b", td["a"] * x)["b"], (0, None))(torch.arange(2.0), td)
+    assert result.tolist() == [[0, 0, 0], [1, 1, 1]]
+    assert list(td.keys()) == ["a"]

@@ -73,8 +73,10 @@ class LazyStackedTensorDict(
         stack_dim_name: str | None = None,
         strict_shape: bool = False,
     ) -> None:
+        if stack_dim < 0 and tensordicts:
+            stack_dim += len(tensordicts[0].batch_size) + 1
         if stack_dim < 0:
-            raise ValueError(f"stack_dim is {stack_dim}; it is counted from the front, 0 or more.")
+            raise ValueError(f"stack_dim is out of range, by {-stack_dim} below 0.")
         for td in tensordicts:
             if not isinstance(td, TensorCollection):
                 raise TypeError(f"a lazy stack holds tensordicts, not a {type(td).__name__}.")
@@ -388,7 +390,8 @@ class LazyStackedTensorDict(
 
         Raises:
             TypeError: it is no tensor collection.
-            RuntimeError: its batch size does not fit, or the stack is locked.
+            ValueError: its batch size does not fit.
+            RuntimeError: the stack is locked.
         """
         if not isinstance(tensordict, TensorCollection):
             raise TypeError(f"a lazy stack holds tensordicts, not a {type(tensordict).__name__}.")
@@ -406,9 +409,9 @@ class LazyStackedTensorDict(
         self.tensordicts = [*before[:index], *items, *before[index:]]
         try:
             self._element_size = self._common_size()
-        except RuntimeError:
+        except RuntimeError as error:
             self.tensordicts = before
-            raise
+            raise ValueError(str(error)) from error
 
     # --- walks
 

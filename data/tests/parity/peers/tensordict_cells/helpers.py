@@ -27,6 +27,12 @@ def within(manager: AbstractContextManager[Any], act: Callable[[Any], Any]) -> A
         return act(entered)
 
 
+def by_key(td: Any) -> Any:
+    """A collection with its entries in the order of their keys, for results that a library puts together by chance."""
+    entries = sorted(td.items(True, True), key=lambda entry: str(entry[0]))
+    return [type(td), td.batch_size, td.names, td.is_locked, entries]
+
+
 def opened(library: Any) -> dict[str, Any]:
     """Arguments with which a library reads pickled values from folders."""
     return {} if library.ours else {"allow_pickle": True}
@@ -169,6 +175,7 @@ def compiled(function: Callable[..., Any], *inputs: Any) -> Any:
 
 
 LENT: dict[str, Any] = {
+    "by_key": by_key,
     "compiled": compiled,
     "define": define,
     "derive": derive,

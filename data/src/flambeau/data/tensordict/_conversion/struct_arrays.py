@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,23 +15,37 @@ from flambeau.data.tensordict._layout import classes
 def from_struct_array(array: np.ndarray, device: Any = None) -> Any:
     """A TensorDict of the fields, its batch size the array's shape. Text and objects become non-tensor data.
 
+    Numbers share the array's memory where their layout allows.
+
     Raises:
         TypeError: the array has no fields.
     """
     if array.dtype.names is None:
         raise TypeError(f"expected a structured array; dtype {array.dtype} has no fields.")
-    td = classes.TensorDict({}, batch_size=array.shape, device=device)
-    for name in array.dtype.names:
-        column = array[name]
+    return from_columns(((name, array[name]) for name in array.dtype.names), array.shape, device)
+
+
+def from_columns(columns: Iterable[tuple[str, np.ndarray]], shape: Sequence[int], device: Any = None) -> Any:
+    """A TensorDict of arrays that have the shape of its batch; see `from_struct_array`."""
+    td = classes.TensorDict({}, batch_size=shape, device=device)
+    for name, column in columns:
         if column.dtype.names is not None:
             td.set(name, from_struct_array(column, device))
         elif column.dtype.kind in "biufc":
-            native = column.dtype.newbyteorder("=")
-            td.set(name, torch.from_numpy(np.ascontiguousarray(column, dtype=native).copy()))
+            td.set(name, torch.from_numpy(_shareable(column)))
         else:
             value = column.tolist()
             td.set(name, classes.NonTensorStack.from_list(value) if isinstance(value, list) else value)
     return td
+
+
+def _shareable(column: np.ndarray) -> np.ndarray:
+    """A column whose memory a tensor can share: itself, or a copy where layout or byte order are not torch's."""
+    native = column.dtype.newbyteorder("=")
+    fits = all(stride % column.itemsize == 0 and stride >= 0 for stride in column.strides)
+    if fits and column.dtype == native and column.flags.writeable and column.flags.aligned:
+        return column
+    return column.astype(native)
 
 
 def to_struct_array(td: Any) -> np.ndarray:

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict._conversion.struct_arrays import from_struct_array
+from flambeau.data.tensordict._conversion.entries import convert_sequence, wrap_non_tensor
+from flambeau.data.tensordict._conversion.struct_arrays import from_columns, from_struct_array
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.linked_list import LinkedList
 from flambeau.data.tensordict._tensorcollection import TensorCollection
@@ -52,8 +53,12 @@ def is_namedtuple(value: Any) -> bool:
 
 
 def from_dict(source: Mapping[Any, Any], size: Size) -> Any:
-    """A TensorDict of a dict; nested dicts become TensorDicts. Upstream: a lazy stack is given back as it is."""
-    if isinstance(source, TensorCollection) and source._is_lazy_stack and size.batch_size is None:
+    """A TensorDict of a dict; nested dicts become TensorDicts.
+
+    Upstream: a lazy stack is given back as it is, and with `auto_batch_size` any collection.
+    """
+    given_back = isinstance(source, TensorCollection) and (source._is_lazy_stack or size.auto_batch_size)
+    if given_back and size.batch_size is None:
         return source
     td = classes.TensorDict({}, device=size.device)
     for key, value in source.items():
@@ -61,10 +66,27 @@ def from_dict(source: Mapping[Any, Any], size: Size) -> Any:
     return size.given_to(td)
 
 
+def from_dict_instance(td: Any, source: Mapping[Any, Any], size: Size) -> Any:
+    """As `from_dict`, with nested dicts as collections of the kind that `td` has under their keys."""
+    made = classes.TensorDict({}, device=size.device)
+    for key, value in source.items():
+        below = td.get(key, None)
+        if isinstance(value, Mapping) and isinstance(below, TensorCollection) and not below._is_non_tensor:
+            value = below.from_dict_instance(value, device=size.device)  # type: ignore[attr-defined]
+        elif isinstance(value, Mapping):
+            value = from_dict(value, Size(device=size.device))
+        made.set(key, value)
+    return size.given_to(made)
+
+
 def from_any(obj: Any, size: Size) -> Any:
-    """The collection for an object, or the object itself where there is none for it."""
+    """The collection for an object, a tensor for numbers in a list, or the object where there is neither for it."""
     if isinstance(obj, (TensorCollection, Tensor)):
         return obj
+    if isinstance(obj, list) and not _is_stack_of_dicts(obj):
+        tensors = any(isinstance(item, Tensor) for item in obj)
+        empty = torch.Size(())
+        return (wrap_non_tensor if tensors else convert_sequence)(obj, empty, size.device)
     made = _collection(obj, size.device)
     return obj if made is None else size.given_to(made)
 
@@ -81,8 +103,10 @@ def _collection(obj: Any, device: Any) -> Any:
         items = [(str(index), item) for index, item in enumerate(obj)]
     elif isinstance(obj, np.ndarray) and obj.dtype.names is not None:
         return from_struct_array(obj, device)
-    elif isinstance(obj, list) and obj and all(isinstance(item, (Mapping, TensorCollection)) for item in obj):
+    elif isinstance(obj, list) and _is_stack_of_dicts(obj):
         return from_list(obj, Size(device=device))
+    elif type(obj).__module__.partition(".")[0] == "pandas" and hasattr(obj, "columns"):
+        return from_columns(((str(name), column.to_numpy()) for name, column in obj.items()), [len(obj)], device)
     elif type(obj).__module__.startswith("h5py"):
         return classes.PersistentTensorDict(group=obj)
     else:
@@ -94,13 +118,24 @@ def _collection(obj: Any, device: Any) -> Any:
     return td
 
 
+def _is_stack_of_dicts(obj: list[Any]) -> bool:
+    return bool(obj) and all(isinstance(item, (Mapping, TensorCollection)) for item in obj)
+
+
 def from_tuple(obj: tuple[Any, ...], size: Size) -> Any:
     """A TensorDict with the keys "0", "1", ... for a tuple."""
     return from_any(tuple(obj), size)
 
 
 def from_list(items: Sequence[Any], size: Size, *, lazy: bool | None = None) -> Any:
-    """A stack of a tensordict for each item: dense where they agree, or lazy."""
+    """A stack of a tensordict for each item: dense where they agree, or lazy.
+
+    Raises:
+        ValueError: an item is neither a dict nor a tensordict.
+    """
+    for item in items:
+        if not isinstance(item, (Mapping, TensorCollection)):
+            raise ValueError(f"from_list: an item is a {type(item).__name__}; give dicts or tensordicts.")
     parts: list[Any] = [
         item if isinstance(item, TensorCollection) else from_dict(item, Size(device=size.device)) for item in items
     ]

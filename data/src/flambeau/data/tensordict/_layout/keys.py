@@ -49,13 +49,17 @@ def unravel_key(key: NestedKey) -> NestedKey:
 
 
 def unravel_key_list(keys: Sequence[NestedKey]) -> list[NestedKey]:
-    """`unravel_key` of each key of a list or tuple."""
+    """`unravel_key` of each key of a list or tuple.
+
+    Raises:
+        TypeError: it is neither, or something in it is no key.
+    """
+    if not isinstance(keys, (list, tuple)):
+        raise TypeError(f"the keys come in a list or a tuple, but this is a {type(keys).__name__}; did you mean [key]?")
     return [unravel_key(key) for key in keys]
 
 
-def unravel_keys(*keys: NestedKey) -> tuple[NestedKey, ...]:
-    """`unravel_key` of each argument."""
-    return tuple(unravel_key(key) for key in keys)
+unravel_keys = unravel_key
 
 
 def key_path(key: Any) -> tuple[str, ...]:

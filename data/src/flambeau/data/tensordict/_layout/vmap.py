@@ -17,6 +17,7 @@ from torch._functorch import vmap as torch_vmap
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]  # its stub forgets it
 from torch.utils import _pytree as pytree
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._tensorcollection import TensorCollection
 from flambeau.data.tensordict._unbatched import UnbatchedTensor
 
@@ -102,8 +103,13 @@ def _process(original: Callable[..., Any], in_dims: Any, args: Any, func: Any) -
 def _create(original: Callable[..., Any], dims: list[Any], leaves: list[Any], level: int, structure: Any) -> Any:
     dims, leaves = list(dims), list(leaves)
     for position, (leaf, dim) in enumerate(zip(leaves, dims, strict=True)):
-        if dim is not None and _is_collection(leaf):
+        if not _is_collection(leaf):
+            continue
+        if dim is not None:
             leaves[position], dims[position] = leaf._add_batch_dim(in_dim=dim, vmap_level=level), None
+        elif isinstance(leaf, (classes.TensorDict, classes.LazyStackedTensorDict)) or leaf._is_tensorclass:
+            # The function may set entries of a batch that is no more when it has returned.
+            leaves[position] = leaf.copy().lock_() if leaf.is_locked else leaf.copy()
     return original(dims, leaves, level, structure)
 
 

@@ -47,7 +47,13 @@ class ConversionMethods(CollectionMethods):
             >>> TensorDict.from_dict({"a": torch.zeros(3, 2), "b": torch.zeros(3)}, auto_batch_size=True).batch_size
             torch.Size([3])
         """
-        return conversions.from_dict(input_dict, Size(auto_batch_size, batch_dims, batch_size, device, names))
+        size = Size(auto_batch_size, batch_dims, batch_size, device, names)
+        return cls._of_class(conversions.from_dict(input_dict, size))
+
+    @classmethod
+    def _of_class(cls, td: Any) -> Any:
+        """A new TensorDict as an instance of this class, if it is one that wraps or extends TensorDicts."""
+        return td
 
     def from_dict_instance(
         self,
@@ -59,11 +65,9 @@ class ConversionMethods(CollectionMethods):
         batch_dims: int | None = None,
         names: list[str] | None = None,
     ) -> Any:
-        """As `from_dict`, with this tensordict's batch size and device where none are given."""
-        size = self.batch_size if batch_size is None and not auto_batch_size and batch_dims is None else batch_size
-        return conversions.from_dict(
-            input_dict, Size(auto_batch_size, batch_dims, size, self.device if device is None else device, names)
-        )
+        """As `from_dict`; nested dicts become collections of the kind that this tensordict has under their keys."""
+        size = Size(auto_batch_size, batch_dims, batch_size, device, names)
+        return conversions.from_dict_instance(self, input_dict, size)
 
     @classmethod
     def from_any(
@@ -75,11 +79,13 @@ class ConversionMethods(CollectionMethods):
         device: torch.device | None = None,
         batch_size: torch.Size | None = None,
     ) -> Any:
-        """A TensorDict of a dict, tuple, named tuple, dataclass, list of dicts, structured array or HDF5 group.
+        """A TensorDict of a dict, tuple, dataclass, list of dicts, structured array, data frame or HDF5 group.
 
-        What it holds is converted likewise. Anything else is returned as it is.
+        What it holds is converted likewise. Other lists become a tensor, or non-tensor data; anything else is returned
+        as it is.
         """
-        return conversions.from_any(obj, Size(auto_batch_size, batch_dims, batch_size, device))
+        made = conversions.from_any(obj, Size(auto_batch_size, batch_dims, batch_size, device))
+        return made if made is obj else cls._of_class(made)
 
     @classmethod
     def from_tuple(

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
 from flambeau.data.tensordict._layout import classes
@@ -173,7 +174,7 @@ class ModuleMethods(CollectionMethods):
                 old.data.copy_(value, non_blocking=non_blocking)
             else:
                 before[key] = old
-                places[key] = value
+                places[key] = _in_place_of(old, value)
         if isinstance(module, nn.RNNBase):
             module._flat_weights = [getattr(module, name, None) for name in module._flat_weights_names]
         return result
@@ -190,6 +191,19 @@ class ModuleMethods(CollectionMethods):
                 value._swap(module._modules[name], False, False, {})
         known = [*module._parameters, *module._buffers, *module._modules]
         raise KeyError(f"{key!r} is no parameter, buffer or child of {type(module).__name__}; it has {listing(known)}.")
+
+
+def _in_place_of(old: Any, value: Any) -> Any:
+    """A tensor for the place of another. Upstream: a constant in the place of a parameter becomes one, as that was."""
+    if (
+        isinstance(old, nn.Parameter)
+        and isinstance(value, Tensor)
+        and not (isinstance(value, nn.Parameter) or value.requires_grad or torch.compiler.is_compiling())
+        and (value.is_floating_point() or value.is_complex())
+        and not is_functorch_wrapped_tensor(value)
+    ):
+        return nn.Parameter(value, requires_grad=old.requires_grad)
+    return value
 
 
 def _tree(module: nn.Module, filter_empty: bool, memo: dict[int, Any]) -> Any:

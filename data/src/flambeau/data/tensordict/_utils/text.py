@@ -11,6 +11,15 @@ import torch
 
 from flambeau.data.tensordict._td import TensorDict
 
+# What the text of a TensorDict consists of, however its lines are broken.
+_PIECES = re.compile(
+    r"(?P<leaf>[^\s:{]+): \w+\(shape=torch\.Size\(\[(?P<shape>[\d, ]*)\]\), "
+    r"device=(?P<device>[\w:]+), dtype=torch\.(?P<dtype>\w+)"
+    r"|(?P<nested>[^\s:{]+): \w+\(\s*fields="
+    r"|(?P<opening>\w+\(\s*fields=)"
+    r"|batch_size=torch\.Size\(\[(?P<size>[\d, ]*)\]\)"
+)
+
 
 def parse_tensor_dict_string(s: str) -> Any:
     """A TensorDict of zeros with the keys, shapes and dtypes that the text of a TensorDict shows.
@@ -18,27 +27,21 @@ def parse_tensor_dict_string(s: str) -> Any:
     Raises:
         ValueError: it is no such text.
     """
-    entry = re.compile(
-        r"(?P<key>[^\s:{]+): \w+\(shape=torch\.Size\(\[(?P<shape>[\d, ]*)\]\), "
-        r"device=(?P<device>[\w:]+), dtype=torch\.(?P<dtype>\w+)"
-    )
-    opening = re.compile(r"(?P<key>[^\s:{]+): \w+\(\s*$")
-    size = re.compile(r"batch_size=torch\.Size\(\[(?P<size>[\d, ]*)\]\)")
     stack: list[tuple[str, dict[str, Any]]] = []
     current: dict[str, Any] | None = None
     result: Any = None
-    for line in s.splitlines():
-        if found := entry.search(line):
-            if current is None:
+    for found in _PIECES.finditer(s):
+        if current is None:
+            if found["opening"] is None:
                 break
+            current = {}
+        elif found["leaf"]:
             shape = _numbers(found["shape"])
-            current[found["key"]] = torch.zeros(shape, dtype=getattr(torch, found["dtype"]), device=found["device"])
-        elif found := opening.search(line):
-            stack.append((found["key"], current or {}))
+            current[found["leaf"]] = torch.zeros(shape, dtype=getattr(torch, found["dtype"]), device=found["device"])
+        elif found["nested"]:
+            stack.append((found["nested"], current))
             current = {}
-        elif "fields={" in line and current is None:
-            current = {}
-        elif (found := size.search(line)) and current is not None:
+        elif found["size"] is not None:
             made = TensorDict(current, batch_size=_numbers(found["size"]))
             if not stack:
                 result = made

@@ -151,14 +151,18 @@ class TensorDictModuleBase(nn.Module):
 
 
 def reset_below(module: nn.Module) -> None:
-    """Call `reset_parameters`, or `reset_parameters_recursive`, of all modules below, each once."""
+    """Call `reset_parameters`, or `reset_parameters_recursive`, of all modules below.
+
+    Upstream: a layer is reset again through the module that wraps it, whose `reset_parameters` is the layer's. So the
+    same seed gives the same values.
+    """
     for child in module.children():
         if isinstance(child, TensorDictModuleBase):
             child.reset_parameters_recursive()
         else:
             reset_below(child)
-            if callable(reset := getattr(child, "reset_parameters", None)):
-                reset()
+        if callable(reset := getattr(child, "reset_parameters", None)):
+            reset()
 
 
 def _as_keys(keys: Any) -> list[Any]:
