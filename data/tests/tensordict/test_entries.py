@@ -209,3 +209,11 @@ def test_popped_values_come_in_their_wrapper():
 def test_a_truth_value_indexes_a_tensordict_without_batch_dimensions():
     td = TensorDict(a=torch.ones(2))
     assert td[True]["a"].shape == (1, 2) and td[False].batch_size == (0,)
+
+
+def test_the_full_slice_writes_a_tensordict_without_batch_dimensions():
+    td = TensorDict(a=torch.ones(2))
+    td[:] = TensorDict(a=torch.zeros(2))
+    assert td["a"].tolist() == [0, 0]
+    with pytest.raises(IndexError, match="0 batch dimensions"):
+        td[0] = 1

@@ -16,7 +16,7 @@ from torch import Tensor
 from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.defaults import NO_DEFAULT, _get_defaults_to_none
-from flambeau.data.tensordict._layout.index import indexed_size, normal_index
+from flambeau.data.tensordict._layout.index import indexed_size, is_full, normal_index
 from flambeau.data.tensordict._layout.keys import (
     _TensorDictKeysView,
     _unravel_key_to_tuple,
@@ -276,7 +276,8 @@ class AccessMethods(CollectionMethods):
 
     def _set_index(self, index: Any, value: Any) -> None:
         """Write what an index selects: of the entries of `value` if it is a collection, else of every entry."""
-        index = normal_index(index, len(self.batch_size))
+        full = not self.batch_size and is_full(index)  # as for reading, although there is nothing to slice
+        index = () if full else normal_index(index, len(self.batch_size))
         if not isinstance(value, (TensorCollection, dict)):
             for key in list(self._key_names()):
                 self._set_at_str(key, value, index)

@@ -31,8 +31,9 @@ class FormMethods(CollectionMethods):
         Args:
             layout: of these nested tensors.
         """
-        data = {key: value.densify(layout=layout) if _is_tree(value) else value for key, value in self._items()}
-        if all(data[key] is value for key, value in self._items()):
+        items = list(self._items())  # some collections make a new object at each access
+        data = {key: value.densify(layout=layout) if _is_tree(value) else value for key, value in items}
+        if all(data[key] is value for key, value in items):
             return self
         return self._result(data, self.batch_size, self.device, self._names_or_none())
 

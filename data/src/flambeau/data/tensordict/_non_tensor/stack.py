@@ -34,6 +34,8 @@ from flambeau.data.tensordict._non_tensor.positions import (
 from flambeau.data.tensordict._non_tensor.wrapper import NonTensorWrapper, write_to
 from flambeau.data.tensordict.base import TensorDictBase
 
+_LONGEST_TEXT = 50  # of the values in the text of a stack
+
 
 class NonTensorStack(NonTensorWrapper):
     """Values that differ between the positions of a batch.
@@ -422,7 +424,9 @@ class NonTensorStack(NonTensorWrapper):
         return self._of(copy.deepcopy(self._values, memo), self._tensordict.copy(), self._dim)
 
     def __repr__(self) -> str:
-        return f"NonTensorStack(\n    {self.tolist()},\n    batch_size={self.batch_size},\n    device={self.device})"
+        text = str(self.tolist())
+        shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+        return f"NonTensorStack(\n    {shown},\n    batch_size={self.batch_size},\n    device={self.device})"
 
 
 def _left_alone(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
