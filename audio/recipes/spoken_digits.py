@@ -323,26 +323,30 @@ def error_rate(model: RNNT, utterances: list[Utterance], *, streaming: bool, con
     return 100 * wrong / said
 
 
-def measure(model: RNNT, background: list[Utterance], count: int) -> Iterator[str]:
-    """One line for each kind of speech that training has not heard."""
+def tests() -> dict[str, dict[str, Any]]:
+    """Each kind of speech that training has not heard, with what `unheard` is asked for."""
     slow, fast, fastest = (110, 230), (240, 380), (390, 450)
     every = (*VOICES, *HELD_OUT_VOICES)
-    tests: list[tuple[str, bool, list[Utterance]]] = []
-
-    def add(name: str, noisy: bool, **which: Any) -> None:
-        tests.append((name, noisy, unheard(count, 1000 + len(tests), **which)))
-
-    add("held-out voices", False, voices=HELD_OUT_VOICES, speeds=slow)
-    add("held-out voices, in noise and rooms", True, voices=HELD_OUT_VOICES, speeds=slow)
-    add("held-out voices, 240 to 380 words a minute", False, voices=HELD_OUT_VOICES, speeds=fast)
-    add("held-out voices, 390 to 450 words a minute", False, voices=HELD_OUT_VOICES, speeds=fastest)
-    add("unheard families of voices", False, voices=UNHEARD_FAMILIES, speeds=slow)
-    add("unheard accent", False, voices=every, accents=(UNHEARD_ACCENT,), speeds=slow)
+    kinds: dict[str, dict[str, Any]] = {
+        "held-out voices": {"voices": HELD_OUT_VOICES, "speeds": slow},
+        "held-out voices, in noise and rooms": {"voices": HELD_OUT_VOICES, "speeds": slow},
+        "held-out voices, 240 to 380 words a minute": {"voices": HELD_OUT_VOICES, "speeds": fast},
+        "held-out voices, 390 to 450 words a minute": {"voices": HELD_OUT_VOICES, "speeds": fastest},
+        "unheard families of voices": {"voices": UNHEARD_FAMILIES, "speeds": slow},
+        "unheard accent": {"voices": every, "accents": (UNHEARD_ACCENT,), "speeds": slow},
+    }
     if shutil.which("flite"):
-        add("another synthesizer, Flite", False, voices=FLITE_VOICES, speeds=slow)
-        add("Flite, 240 to 380 words a minute", False, voices=FLITE_VOICES, speeds=fast)
-    for name, noisy, utterances in tests:
+        kinds["another synthesizer, Flite"] = {"voices": FLITE_VOICES, "speeds": slow}
+        kinds["Flite, 240 to 380 words a minute"] = {"voices": FLITE_VOICES, "speeds": fast}
+    return kinds
+
+
+def measure(model: RNNT, background: list[Utterance], count: int) -> Iterator[str]:
+    """One line for each kind of speech that training has not heard."""
+    for number, (name, kind) in enumerate(tests().items()):
+        utterances = unheard(count, 1000 + number, **kind)
         said = sum(len(one.digits) for one in utterances)
+        noisy = "noise" in name
         rates = [
             error_rate(model, utterances, streaming=streaming, conditions=Conditions(background, 7) if noisy else None)
             for streaming in (False, True)

@@ -143,6 +143,20 @@ def test_a_registered_class_is_listed_described_and_built_with_its_configuration
     assert get_dataset("shapes", root="r", split="val").split == "val"
 
 
+def test_a_split_is_given_by_the_name_that_the_dataset_has_for_it() -> None:
+    @register_dataset("recorded", plugin="doc")
+    class Recorded:
+        split_argument = "subset"
+
+        def __init__(self, subset: str = "train") -> None:
+            self.subset = subset
+
+    assert get_dataset("doc/recorded", split="dev").subset == "dev"
+    assert get_dataset("doc/recorded", subset="dev").subset == "dev"
+    with pytest.raises(TypeError, match="split"):
+        get_dataset("doc/recorded", subset="dev", split="test")
+
+
 def test_a_function_can_be_a_dataset_and_takes_the_name_of_its_facts() -> None:
     @register_dataset(info=DatasetInfo("counted", sizes={"all": 3}), plugin="doc")
     def build(stop: int = 3) -> range:

@@ -247,3 +247,24 @@ def test_upstreams_other_names_work(tmp_path):
     assert torch.equal(audio.load_with_torchcodec(tmp_path / "a.wav")[0], tone())
     assert soundfile_backend.info(tmp_path / "a.wav") == no_backend.info(tmp_path / "a.wav")
     assert isinstance(audio.info(tmp_path / "a.wav"), audio.AudioMetaData)
+
+
+def test_what_cannot_be_written_is_called_by_its_own_name(tmp_path):
+    for name, channels in (("a.nope", 1), ("a.flac", 12)):
+        with pytest.raises(RuntimeError, match=f"/{name}'") as caught:
+            audio.save(tmp_path / name, torch.zeros(channels, 100), RATE)
+        assert "partial" not in str(caught.value)
+    with pytest.raises(ValueError, match="compression is 'best'"):
+        audio.save(tmp_path / "a.mp3", tone(), RATE, compression="best")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_vorbis_of_more_channels_than_it_has_is_refused(tmp_path):
+    with pytest.raises(RuntimeError):
+        audio.save(tmp_path / "a.ogg", torch.zeros(300, 100), RATE)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wma_is_written_though_its_encoder_has_no_bit_rate_of_its_own(tmp_path):
+    audio.save(tmp_path / "a.wma", tone(), RATE)
+    assert audio.info(tmp_path / "a.wma").num_channels == 2

@@ -129,7 +129,7 @@ def test_iemocap_counts_six_emotions(miniature):
     [
         ("sep_clean", "mix_clean", ["s1", "s2"]),
         ("sep_noisy", "mix_both", ["s1", "s2"]),
-        ("enh_single", "mix_single", ["s1"]),
+        ("enh_single", "mix_single", ["s1", "s2"]),
         ("enh_both", "mix_both", ["mix_clean"]),
     ],
 )

@@ -47,6 +47,14 @@ def test_a_name_and_a_root_are_enough(miniature):
     assert sorted(item[1:] for item in pipe) == sorted(item[1:] for item in dataset)
 
 
+@pytest.mark.parametrize(("name", "argument"), [("librispeech", "url"), ("speechcommands", "subset")])
+def test_a_split_is_asked_for_as_of_any_dataset(miniature, name, argument):
+    config = dict(miniature(name).config)
+    split = config.pop(argument, None) or {"librispeech": "train-clean-100", "speechcommands": "testing"}[name]
+    wanted = [item[1:] for item in load_dataset(f"audio/{name}", **config, **{argument: split})]
+    assert [item[1:] for item in load_dataset(f"audio/{name}", **config, split=split)] == wanted
+
+
 def test_nothing_is_decoded_before_it_is_shuffled_and_shared_out(miniature, decoded):
     dataset = miniature("librispeech").dataset
     pipe = load_dataset(dataset, shuffle=True, seed=0)

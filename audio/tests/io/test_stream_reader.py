@@ -169,14 +169,14 @@ def test_the_oldest_chunks_go_when_there_are_too_many(short, engine):
     with StreamReader(short, engine=engine) as reader:
         reader.add_basic_audio_stream(1600, 3, sample_rate=16000)
         reader.process_all_packets()
-        assert [round(chunk.pts, 6) for (chunk,) in iter(reader.pop_chunks, (None,))] == [2.8, 2.9, 3.0]
+        assert [round(chunk.pts, 6) for (chunk,) in iter(reader.pop_chunks, [None])] == [2.8, 2.9, 3.0]
 
 
 def test_buffers_without_limit_keep_everything(short, engine):
     with StreamReader(short, engine=engine) as reader:
         reader.add_basic_audio_stream(1600, -1, sample_rate=16000)
         reader.process_all_packets()
-        chunks = [chunk for (chunk,) in iter(reader.pop_chunks, (None,))]
+        chunks = [chunk for (chunk,) in iter(reader.pop_chunks, [None])]
     assert [len(chunk) for chunk in chunks[:-1]] == [1600] * 30 and 0 < len(chunks[-1]) < 1600
 
 
@@ -187,7 +187,7 @@ def test_the_end_is_told_once(short):
         reader.process_all_packets()
         with pytest.raises(RuntimeError, match="at its end"):
             reader.process_packet()
-        while reader.pop_chunks() != (None,):
+        while reader.pop_chunks() != [None]:
             pass
         assert reader.fill_buffer() == 1
 
@@ -335,6 +335,34 @@ def test_streams_are_added_and_removed_before_reading(short):
         reader.seek(1.0)
         reader.add_basic_audio_stream(4000)
         assert reader.num_out_streams == 2
+
+
+def test_without_an_output_packets_are_read_and_dropped(short):
+    with StreamReader(short) as reader:
+        assert [reader.process_packet() for _ in range(3)] == [0, 0, 0]
+        assert (reader.pop_chunks(), reader.is_buffer_ready(), reader.fill_buffer()) == ([], True, 0)
+        reader.process_all_packets()
+        assert reader.process_packet() == 1
+        reader.seek(1.0)
+        reader.add_basic_audio_stream(4000)
+        (chunk,) = next(reader.stream())
+        assert chunk.pts == pytest.approx(1.0, abs=0.1)
+
+
+def test_chunks_come_in_lists(short):
+    with StreamReader(short) as reader:
+        reader.add_basic_audio_stream(4000)
+        reader.fill_buffer()
+        assert isinstance(reader.pop_chunks(), list) and isinstance(next(reader.stream()), list)
+
+
+def test_options_that_no_part_of_ffmpeg_has_are_refused(ffmpeg, short):
+    with pytest.raises(RuntimeError, match="Unexpected options: nosuchoption"):
+        StreamReader(short, option={"nosuchoption": "1", "probesize": "100000"})
+    with StreamReader(short, option={"probesize": "100000"}) as reader:
+        with pytest.raises(RuntimeError, match="Unexpected options: nosuchoption"):
+            reader.add_basic_audio_stream(4000, decoder_option={"nosuchoption": "1"})
+        reader.add_basic_audio_stream(4000, decoder_option={"threads": "2"})
 
 
 def test_what_cannot_be_is_refused_at_once(ffmpeg, short, tmp_path):

@@ -235,3 +235,22 @@ while True:
         process.send_signal(signal.SIGKILL)
     left = [found.name for found in tmp_path.iterdir()]
     assert all(name.startswith(".a.") and ".partial" in name for name in left), left
+
+
+def test_an_experimental_encoder_that_is_asked_for_by_name_needs_no_more(engine, tmp_path):
+    writer = StreamWriter(tmp_path / "a.ogg", engine=engine)
+    writer.add_audio_stream(RATE, 2, encoder="vorbis")
+    with writer.open():
+        writer.write_audio_chunk(0, tone())
+    sound, reader = read(tmp_path / "a.ogg")
+    assert reader.get_src_stream_info(0).codec == "vorbis" and len(sound) >= RATE
+
+
+def test_options_that_no_part_of_ffmpeg_has_are_refused(ffmpeg, tmp_path):
+    writer = StreamWriter(tmp_path / "a.wav")
+    with pytest.raises(RuntimeError, match="Unexpected options: nosuchoption"):
+        writer.add_audio_stream(RATE, 2, encoder_option={"nosuchoption": "1"})
+    writer.add_audio_stream(RATE, 2)
+    with pytest.raises(RuntimeError, match="Unexpected options: nosuchoption"):
+        writer.open(option={"nosuchoption": "1"})
+    assert list(tmp_path.iterdir()) == []

@@ -172,8 +172,8 @@ def write_for_ever(writer):
 
 def test_what_it_refuses_is_raised_in_its_words(tmp_path):
     writer = StreamWriter(tmp_path / "a.mp3", engine="pipe")
-    writer.add_audio_stream(RATE, 1, encoder_option={"no_such_option": "1"})
-    with pytest.raises(MediaError, match=r"(?s)ended with status.*no_such_option"):
+    writer.add_audio_stream(RATE, 1, encoder_option={"b": "no_such_rate"})
+    with pytest.raises(MediaError, match=r"(?s)ended with status.*no_such_rate"):
         write_for_ever(writer)
     assert not list(tmp_path.iterdir())
 

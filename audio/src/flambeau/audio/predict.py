@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flambeau.core.errors import PredictError
@@ -41,6 +43,7 @@ def transcribe(
 
     Returns:
         Rows of `seconds`, when the word was heard, and `text`: one a word for `tokens`, else one for the recording.
+        The picture shows the recording, its spectrogram, and the words at their times; it needs Pillow.
 
     Raises:
         PredictError: the file is no recording, or the weights recognise nothing.
@@ -61,7 +64,18 @@ def transcribe(
     else:
         raise PredictError(f"{weights!r} gives no text; weights whose record has labels or tokens recognise speech.")
     heard = " ".join(row["text"] for row in rows)
-    return Prediction(rows, ("seconds", "text"), f"{heard!r}, heard in {source} by {weights!r}")
+    return Prediction(
+        rows,
+        ("seconds", "text"),
+        f"{heard!r}, heard in {source} by {weights!r}",
+        draw=functools.partial(_draw, waveform.mean(0), rate, rows),
+    )
+
+
+def _draw(waveform: Tensor, rate: int, rows: list[dict[str, Any]], path: Path) -> None:
+    from flambeau.audio._answer_picture import draw_recording
+
+    draw_recording(waveform, rate, [(row["seconds"], row["text"]) for row in rows], path)
 
 
 def _at_rate(waveform: Tensor, rate: int, wanted: int) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from flambeau.audio.backend.common import AudioMetaData
 from flambeau.audio.io._chunks import ChunkTensor
+from flambeau.audio.io._destination import Destination
 from flambeau.audio.io._errors import MediaError
 from flambeau.audio.io._streams import SourceAudioStream
 from flambeau.audio.io._waveform import format_of
@@ -95,7 +96,7 @@ def load(
 
 
 def save(
-    target: Any,
+    destination: Destination,
     frames: Tensor,
     sample_rate: int,
     muxer: str | None,
@@ -112,7 +113,7 @@ def save(
         MediaError: container or encoder refuse.
     """
     frames = frames.float() if frames.dtype in (torch.float16, torch.bfloat16) else frames
-    writer = StreamWriter(target, muxer)
+    writer = StreamWriter(destination, muxer)
     writer.add_audio_stream(
         sample_rate,
         frames.shape[1],

@@ -75,6 +75,8 @@ def recipe_of(
     """
     config = compression if isinstance(compression, CodecConfig) else None
     level = None if isinstance(compression, CodecConfig) else compression
+    if level is not None and not isinstance(level, int | float):
+        raise MediaValueError(f"compression is {compression!r}; expected a number or a CodecConfig.")
     if kind in ("wav", "wave", "sph", "nist"):
         return _samples(kind, dtype, encoding, bits_per_sample, level, config)
     if encoding is not None:
@@ -93,6 +95,8 @@ def recipe_of(
     if kind == "opus":
         return Recipe("OGG", "OPUS", None, None, "opus", "libopus", config, torch.float32)
     muxer = _MUXERS.get(kind, kind)
+    if kind == "gsm":
+        return Recipe(muxer=muxer, encoder="libgsm", config=config, rate=8000, channels=1)
     if kind == "amr-nb":
         return Recipe(muxer=muxer, encoder="libopencore_amrnb", config=config, rate=8000, channels=1)
     return Recipe(muxer=muxer, config=config)

@@ -27,6 +27,7 @@ _ENCODINGS = {
 }  # fmt: skip
 # A FLAC of silence has at most 65,535 frames in 14 bytes. Written into a pipe, it has no length in its header at all.
 _MOST_PER_BYTE = 5000
+_MOST_IN_OGG = 255  # channels; libsndfile's encoders crash with more
 _FIRST = 2**24  # frames that are believed without having been seen
 _STORED = {"PCM_S8": "int16", "PCM_U8": "int16", "PCM_16": "int16", "PCM_24": "int32", "PCM_32": "int32"}
 
@@ -154,6 +155,10 @@ def save(
     Raises:
         NotForSoundfileError: libsndfile does not write this.
     """
+    if subtype in ("VORBIS", "OPUS") and frames.shape[1] > _MOST_IN_OGG:
+        raise NotForSoundfileError(
+            f"Failed to save {name} (it has {frames.shape[1]} channels; {subtype.title()} has {_MOST_IN_OGG} at most)."
+        )
     module = soundfile()
     array = _array(frames, subtype)
     try:

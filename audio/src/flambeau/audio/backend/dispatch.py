@@ -234,7 +234,7 @@ def _write(
     elif backend in ("soundfile", "sox"):
         raise MediaError(f"{backend} does not write {kind!r} like this; use backend='ffmpeg'.")
     _ffmpeg.save(
-        target,
+        destination,
         frames.to(recipe.dtype) if recipe.dtype is not None else frames,
         sample_rate,
         recipe.muxer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 from torch.utils.data import Dataset
@@ -32,6 +32,9 @@ SAMPLE_RATE = Field("sample_rate", "int")
 
 class Recordings(Dataset[Any], ABC):
     """Base of the datasets here: `get_metadata` of an item, and the item with the waveform in the path's place."""
+
+    split_argument: ClassVar[str | None] = None
+    """What the dataset calls its split; `load_dataset(name, split=...)` gives it that."""
 
     @abstractmethod
     def __len__(self) -> int:

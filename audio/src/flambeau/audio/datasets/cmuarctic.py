@@ -84,6 +84,8 @@ class CMUARCTIC(Listed):
         DatasetMissingError: the speaker's folder is missing, and `download` is False.
     """
 
+    split_argument = "url"
+
     def __init__(
         self, root: str | Path, url: str = "aew", folder_in_archive: str = "ARCTIC", download: bool = False
     ) -> None:

@@ -65,6 +65,8 @@ class DR_VCTK(Recordings):
         ValueError: another subset.
     """
 
+    split_argument = "subset"
+
     def __init__(self, root: str | Path, subset: str = "train", *, download: bool = False, url: str = _URL) -> None:
         self._subset = chosen(subset, "subset", _SUBSETS)
         folder = "DR-VCTK/DR-VCTK"

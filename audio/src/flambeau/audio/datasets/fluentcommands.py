@@ -49,6 +49,8 @@ class FluentSpeechCommands(Recordings):
         ValueError: another subset.
     """
 
+    split_argument = "subset"
+
     def __init__(self, root: str | Path, subset: str = "train") -> None:
         table = f"{_FOLDER}/data/{chosen(subset, 'subset', _SUBSETS)}_data.csv"
         self._path = require_folder(_INFO, root, table) / _FOLDER

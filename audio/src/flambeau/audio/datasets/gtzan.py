@@ -51,6 +51,8 @@ class GTZAN(Listed):
         ValueError: another subset.
     """
 
+    split_argument = "subset"
+
     def __init__(
         self,
         root: str | Path,

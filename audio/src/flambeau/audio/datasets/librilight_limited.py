@@ -55,6 +55,8 @@ class LibriLightLimited(Recordings):
         ValueError: another subset.
     """
 
+    split_argument = "subset"
+
     def __init__(self, root: str | Path, subset: str = "10min", download: bool = False) -> None:
         folders = _SUBSETS[chosen(subset, "subset", list(_SUBSETS))]
         self._path = prepare_dataset(_INFO, root, download=download) / _FOLDER

@@ -46,7 +46,7 @@ class LibriMix(Recordings):
         subset: "train-360", "train-100", "dev" or "test".
         num_speakers: 2 or 3.
         sample_rate: 8000 or 16000.
-        task: "enh_single" (one speaker with noise, and the speaker), "enh_both" (all with noise, and without),
+        task: "enh_single" (the first speaker with noise, and each speaker), "enh_both" (all with noise, and without),
             "sep_clean" (all without noise, and each), "sep_noisy" (all with noise, and each).
         mode: "min" ends with the shortest speaker, "max" with the longest.
 
@@ -56,6 +56,8 @@ class LibriMix(Recordings):
         DatasetMissingError: the folder is missing.
         ValueError: one of the arguments is another, or the waveforms of an item differ in length.
     """
+
+    split_argument = "subset"
 
     def __init__(
         self,
@@ -75,7 +77,7 @@ class LibriMix(Recordings):
         folder = self.root / f"wav{sample_rate // 1000}k" / chosen(mode, "mode", ("min", "max"))
         folder /= chosen(subset, "subset", _SUBSETS)
         self.mix_dir = folder / mixture
-        speakers = {"enh_single": 1, "enh_both": 0}.get(task, num_speakers)
+        speakers = 0 if task == "enh_both" else num_speakers
         self.src_dirs = [folder / f"s{i + 1}" for i in range(speakers)] or [folder / "mix_clean"]
         self.files = sorted(path.name for path in self.mix_dir.glob("*.wav"))
 

@@ -80,6 +80,8 @@ class LIBRISPEECH(Recordings):
         ValueError: another subset.
     """
 
+    split_argument = "url"
+
     def __init__(
         self, root: str | Path, url: str = "train-clean-100", folder_in_archive: str = FOLDER, download: bool = False
     ) -> None:

@@ -65,6 +65,8 @@ class LIBRITTS(Listed):
         DatasetMissingError: the subset's folder is missing, and `download` is False.
     """
 
+    split_argument = "url"
+
     def __init__(
         self, root: str | Path, url: str = "train-clean-100", folder_in_archive: str = _FOLDER, download: bool = False
     ) -> None:

@@ -57,6 +57,8 @@ class QUESST14(Recordings):
         ValueError: another subset or language.
     """
 
+    split_argument = "subset"
+
     def __init__(
         self, root: str | Path, subset: str, language: str | None = "nnenglish", download: bool = False
     ) -> None:

@@ -48,6 +48,8 @@ class Snips(Recordings):
         ValueError: another subset or format.
     """
 
+    split_argument = "subset"
+
     def __init__(
         self, root: str | Path, subset: str, speakers: list[str] | None = None, audio_format: str = "mp3"
     ) -> None:

@@ -65,6 +65,8 @@ class SPEECHCOMMANDS(Recordings):
         ValueError: another subset.
     """
 
+    split_argument = "subset"
+
     def __init__(
         self,
         root: str | Path,

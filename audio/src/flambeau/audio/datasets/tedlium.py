@@ -90,6 +90,8 @@ class TEDLIUM(Recordings):
         ValueError: another release or subset.
     """
 
+    split_argument = "subset"
+
     def __init__(
         self,
         root: str | Path,

@@ -121,6 +121,8 @@ class VoxCeleb1Identification(VoxCeleb1):
         ValueError: another subset.
     """
 
+    split_argument = "subset"
+
     _info = _IDENTIFICATION
 
     def __init__(

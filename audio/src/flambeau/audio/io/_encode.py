@@ -60,7 +60,7 @@ class AudioEncoder(_Encoder):
         format = encoder.choose_format(wish.encoder_format, wish.format)
         layout = layout_of(wish.encoder_channels or wish.num_channels)
         with errors(f"Failed to add the encoder {encoder.name} to {name}"):
-            stream = container.add_stream(encoder.name, rate=rate, options=wish.option, layout=layout)
+            stream = container.add_stream(encoder.name, rate=rate, options=encoder.options(wish.option), layout=layout)
             stream.codec_context.format = format
             stream.codec_context.time_base = Fraction(1, rate)
         super().__init__(stream, name)
@@ -105,7 +105,7 @@ class VideoEncoder(_Encoder):
         encoder = libav_encoder(_default(container, "video", wish.encoder, name), "video")
         pixels = encoder.choose_format(wish.encoder_format, wish.pixels)
         with errors(f"Failed to add the encoder {encoder.name} to {name}"):
-            stream = container.add_stream(encoder.name, rate=wish.encoded_rate, options=wish.option)
+            stream = container.add_stream(encoder.name, rate=wish.encoded_rate, options=encoder.options(wish.option))
             stream.width, stream.height = wish.encoded_size
             stream.pix_fmt = pixels
             stream.codec_context.time_base = 1 / wish.encoded_rate

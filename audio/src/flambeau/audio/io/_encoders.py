@@ -23,12 +23,23 @@ class Encoder:
         media_type: "audio" or "video".
         formats: sample or pixel formats, the one to take by default first.
         rates: sample rates in Hz, rising.
+        experimental: whether FFmpeg wants to be asked for it by name and by `strict`.
     """
 
     name: str
     media_type: str
     formats: tuple[str, ...] = ()
     rates: tuple[int, ...] = ()
+    experimental: bool = False
+
+    def options(self, given: dict[str, str]) -> dict[str, str]:
+        """The caller's options, with what an encoder cannot do without.
+
+        One that was chosen by name is wanted, experimental or not. WMA's have no bit rate of their own, and PyAV sets
+        none.
+        """
+        own = {"strict": "experimental"} if self.experimental else {}
+        return {**own, **({"b": "128000"} if self.name in ("wmav1", "wmav2") else {}), **given}
 
     def choose_format(self, wanted: str | None, source: str) -> str:
         """The frame format that goes in: the one wanted, else the source's, else the first.
@@ -80,7 +91,8 @@ def libav_encoder(name: str, media_type: str) -> Encoder:
         raise MediaError(f"{name!r} is not a {media_type} encoder; it is of {codec.type}.")
     offered = codec.audio_formats if media_type == "audio" else codec.video_formats
     rates = sorted(getattr(codec, "audio_rates", None) or ()) if media_type == "audio" else []
-    return Encoder(codec.name, media_type, tuple(item.name for item in offered or ()), tuple(rates))
+    formats = tuple(item.name for item in offered or ())
+    return Encoder(codec.name, media_type, formats, tuple(rates), bool(codec.experimental))
 
 
 def program_encoder(name: str, media_type: str) -> Encoder:
@@ -105,6 +117,7 @@ def program_encoder(name: str, media_type: str) -> Encoder:
         media_type,
         tuple(formats[1].split()) if formats else (),
         tuple(sorted(map(int, rates[1].split()))) if rates else (),
+        re.search(rf"^ [VA]..X.. {re.escape(found[1])} ", answer("-encoders"), re.M) is not None,
     )
 
 

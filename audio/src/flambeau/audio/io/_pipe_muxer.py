@@ -159,7 +159,7 @@ class PipeMuxer:
         options: dict[str, Any] = {"format": self._muxer.name, "max_muxing_queue_size": "1000000"}
         for number, (wish, encoder) in enumerate(zip(self._wishes, self._encoders, strict=True)):
             options |= {f"c:{number}": encoder.name, f"filter:{number}": _chain(wish, encoder)}
-            options |= {f"{key}:{number}": value for key, value in wish.option.items()}
+            options |= {f"{key}:{number}": value for key, value in encoder.options(wish.option).items()}
         if any(wish.media_type == "video" for wish in self._wishes):
             options |= {"fps_mode": "passthrough"} if version() >= (5, 1) else {"vsync": "passthrough"}
         # Numbers behind "g", the container, tell the builder's keys apart; the program does not look at them.

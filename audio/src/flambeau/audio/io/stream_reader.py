@@ -17,7 +17,8 @@ from flambeau.audio.io._errors import MediaError, MediaTimeoutError, MediaValueE
 from flambeau.audio.io._filters import audio_shape, basic_audio, basic_video, read_chain, video_shape
 from flambeau.audio.io._formats import pixel_format, sample_format
 from flambeau.audio.io._interleaving import Block, ReadAhead
-from flambeau.audio.io._libav import has_libav, open_container
+from flambeau.audio.io._libav import errors, has_libav, open_container
+from flambeau.audio.io._options import check_options
 from flambeau.audio.io._pipe_engine import PipeEngine
 from flambeau.audio.io._probe import probe_container, probe_program
 from flambeau.audio.io._program import find_ffmpeg, has_ffmpeg
@@ -92,6 +93,7 @@ class StreamReader:
         if engine not in ("auto", "av", "pipe"):
             raise MediaValueError(f"engine is {engine!r}; expected 'auto', 'av' or 'pipe'.")
         self._source: Source = as_source(src, format, option, buffer_size)
+        check_options(self._source.option, program=engine == "pipe")
         self._choice, self._strict = engine, strict
         self._outputs: list[Output] = []
         self._buffers: list[ChunkBuffer] = []
@@ -100,6 +102,7 @@ class StreamReader:
         self._ahead: ReadAhead | None = None
         self._ended = False
         self._begun = False
+        self._unheard: Iterator[object] | None = None  # packets that no output is there for
         self._errors_before = 0
         self._resources = _Resources()
         self._closer = weakref.finalize(self, self._resources.close)
@@ -324,6 +327,8 @@ class StreamReader:
     def process_packet(self, timeout: float | None = None, backoff: float = 10.0) -> int:
         """Read a little: what one packet, or one chunk where the source is decoded in chunks, brings.
 
+        Without an output, packets are read and dropped.
+
         Args:
             timeout: milliseconds to wait for a source that gives nothing; None and negative numbers wait without limit.
             backoff: upstream's pause between attempts; nothing is polled here.
@@ -333,8 +338,10 @@ class StreamReader:
 
         Raises:
             MediaTimeoutError: nothing came in time; another call may wait on.
-            MediaError: the end was reached before, no output is configured, or the source failed.
+            MediaError: the end was reached before, or the source failed.
         """
+        if not self._outputs:
+            return self._drop_packet()
         if self._ended:
             raise MediaError("The source is at its end; seek to read again.")
         block = self._read(timeout)
@@ -352,12 +359,12 @@ class StreamReader:
         """Whether every output has a full chunk."""
         return all(buffer.ready for buffer in self._buffers)
 
-    def pop_chunks(self) -> tuple[ChunkTensor | None, ...]:
+    def pop_chunks(self) -> list[ChunkTensor | None]:
         """One chunk of every output: None for one without a full chunk; at the end also what is left of a chunk."""
-        return tuple(
+        return [
             self._placed(buffer.pop(ended=self._ended), output)
             for buffer, output in zip(self._buffers, self._outputs, strict=True)
-        )
+        ]
 
     def fill_buffer(self, timeout: float | None = None, backoff: float = 10.0) -> int:
         """Read until every output has a full chunk.
@@ -367,16 +374,15 @@ class StreamReader:
             backoff: as there.
 
         Returns:
-            0 when all have one, 1 when the source is at its end.
+            0 when all have one, also when there are none; 1 when the source is at its end.
         """
-        self._must_have_outputs()
         end = _deadline(timeout)
         while not self.is_buffer_ready():
             if self._ended or self.process_packet(_left(end), backoff):
                 return 1
         return 0
 
-    def stream(self, timeout: float | None = None, backoff: float = 10.0) -> Iterator[tuple[ChunkTensor | None, ...]]:
+    def stream(self, timeout: float | None = None, backoff: float = 10.0) -> Iterator[list[ChunkTensor | None]]:
         """Iterate over the chunks of all outputs.
 
         Args:
@@ -392,7 +398,7 @@ class StreamReader:
         self._must_have_outputs()
         return self._stream(timeout)
 
-    def _stream(self, timeout: float | None) -> Iterator[tuple[ChunkTensor | None, ...]]:
+    def _stream(self, timeout: float | None) -> Iterator[list[ChunkTensor | None]]:
         while not self._ended:
             end = _deadline(timeout)
             while not (ready := self.is_buffer_ready()) and not self._lags() and not self._ended:
@@ -518,6 +524,7 @@ class StreamReader:
                 raise MediaValueError(f"{name} is {number}; expected a number above 0, or -1.")
         if output.decoder is not None:
             check_decoder(output.decoder, output.info.media_type)
+        check_options(output.decoder_option, program=self._choice == "pipe")
         for other in self._outputs:
             same = other.info.source_index == output.info.source_index
             if same and (other.decoder, other.decoder_option) != (output.decoder, output.decoder_option):
@@ -543,6 +550,20 @@ class StreamReader:
         return last > _LAG_S + max(
             (first if buffer.span_s is None else buffer.span_s[1]) + buffer.chunk_s for buffer in waiting
         )
+
+    def _drop_packet(self) -> int:
+        """Read a packet without decoding it: 0, or 1 at the end and behind it."""
+        container = self._resources.container
+        if self._ended or container is None:  # the program decodes for outputs alone
+            self._ended = True
+            return 1
+        if self._unheard is None:
+            self._unheard = container.demux()
+        with errors(f"Failed to read {self._source.name}"):
+            # PyAV ends with a packet of no size for each stream.
+            packet = next((one for one in self._unheard if getattr(one, "size", 0)), None)
+        self._ended = packet is None
+        return int(self._ended)
 
     def _read(self, timeout: float | None) -> Block | None:
         """The next block, put into its buffer; None at the end."""
@@ -611,8 +632,8 @@ class StreamReader:
     def _choose(self) -> Literal["av", "pipe"]:
         if self._choice != "auto":
             return self._choice
-        if self._resources.relay is not None:
-            return "av"
+        if self._resources.relay is not None or self._unheard is not None:
+            return "av"  # the one that stands where packets were left off
         simple = all(read_chain(output.info.filter_description) is not None for output in self._outputs)
         plain = all(output.decoder is None and output.hw_accel is None for output in self._outputs)
         if not has_libav() or not (simple and plain):
@@ -629,7 +650,7 @@ class StreamReader:
         """End the engine; the next read starts one anew."""
         self._errors_before = self.num_decode_errors
         self._resources.stop()
-        self._engine = self._ahead = None
+        self._engine = self._ahead = self._unheard = None
         self._ended = False
         for buffer in self._buffers:
             buffer.clear()

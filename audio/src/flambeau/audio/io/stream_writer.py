@@ -14,6 +14,7 @@ from flambeau.audio.io._encoders import libav_encoder, program_encoder, program_
 from flambeau.audio.io._errors import MediaError, MediaValueError, MissingFFmpegError
 from flambeau.audio.io._filters import read_chain
 from flambeau.audio.io._libav import has_libav, libav
+from flambeau.audio.io._options import check_options
 from flambeau.audio.io._output_options import AudioWish, VideoWish, Wish
 from flambeau.audio.io._pipe_muxer import PipeMuxer
 from flambeau.audio.io._program import has_ffmpeg
@@ -56,7 +57,7 @@ class StreamWriter:
 
     def __init__(
         self,
-        dst: str | Path | BinaryIO | Writable,
+        dst: str | Path | BinaryIO | Writable | Destination,
         format: str | None = None,
         buffer_size: int = 4096,
         *,
@@ -64,7 +65,7 @@ class StreamWriter:
     ) -> None:
         if engine not in ("auto", "av", "pipe"):
             raise MediaValueError(f"engine is {engine!r}; expected 'auto', 'av' or 'pipe'.")
-        self._destination = Destination(dst, format)
+        self._destination = dst if isinstance(dst, Destination) else Destination(dst, format)
         if isinstance(self._destination.target, Sink) and format is None:
             raise MediaError("An object has no name that would tell the container; pass `format`, such as 'wav'.")
         self._format, self._choice = format, engine
@@ -193,6 +194,7 @@ class StreamWriter:
         if not self._wishes:
             raise MediaError("Add a stream before opening the output.")
         try:
+            check_options(option or (), writing=True, program=self._choice == "pipe")
             self._muxer.start(self._metadata, {key: str(value) for key, value in (option or {}).items()})
         except BaseException:
             self._abandon()
@@ -350,6 +352,7 @@ def _has(find: Callable[[str, str], object], wish: Wish) -> bool:
 
 
 def _options(option: dict[str, str] | None, config: CodecConfig | None) -> dict[str, str]:
+    check_options(option or (), writing=True)
     return {**(config.options() if config is not None else {}), **(option or {})}
 
 

@@ -74,7 +74,8 @@ def get_dataset(name: str, **config: Any) -> Any:
 
     Args:
         name: canonical id, or the short name where only one plugin has it.
-        **config: passed on to the dataset, usually `root`, `split`, `transform`, `download`.
+        **config: passed on to the dataset, usually `root`, `split`, `transform`, `download`. A dataset that calls its
+            splits otherwise says so by a class attribute: `split_argument = "subset"`.
 
     Raises:
         UnknownNameError, AmbiguousNameError: from the registry.
@@ -86,6 +87,9 @@ def get_dataset(name: str, **config: Any) -> Any:
     """
     target = DATASETS.resolve(name)
     signature = inspect.signature(target)
+    own = getattr(target, "split_argument", None)
+    if own is not None and "split" in config and own not in config and "split" not in signature.parameters:
+        config[own] = config.pop("split")
     try:
         signature.bind(**config)
     except TypeError as error:

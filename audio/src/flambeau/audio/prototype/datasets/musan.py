@@ -46,6 +46,8 @@ class Musan(Recordings):
         ValueError: another subset.
     """
 
+    split_argument = "subset"
+
     def __init__(self, root: str | Path, subset: str) -> None:
         chosen(subset, "subset", _SUBSETS)
         folder = Path(root).expanduser()
