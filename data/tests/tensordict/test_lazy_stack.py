@@ -217,7 +217,9 @@ def test_a_stack_of_locked_tensordicts_is_locked(lazy):
     assert locked.is_locked and not lazy.is_locked
     with pytest.raises(RuntimeError, match="locked"):
         locked["new"] = torch.ones(locked.batch_size)
-    assert not locked.unlock_().tensordicts[0].is_locked
+    part = locked[:, :2]
+    assert not locked.unlock_().tensordicts[0].is_locked and not part.is_locked
+    assert lazy.lock_()[:, :2].is_locked
 
 
 def test_a_lazy_stack_is_reshaped_densely_and_written_back_where_it_was_viewed(lazy):

@@ -23,6 +23,7 @@ from flambeau.data.tensordict._layout.sizes import refuse_device
 from flambeau.data.tensordict._lazy_stack import pytree
 from flambeau.data.tensordict._lazy_stack.combining import LazyCombining
 from flambeau.data.tensordict._lazy_stack.index import LazyIndexing
+from flambeau.data.tensordict._lazy_stack.locking import LazyLocking
 from flambeau.data.tensordict._lazy_stack.reading import LazyReading
 from flambeau.data.tensordict._lazy_stack.reduction import LazyReducing
 from flambeau.data.tensordict._lazy_stack.shape import LazyShape
@@ -34,7 +35,7 @@ from flambeau.data.tensordict.base import TensorDictBase
 
 
 class LazyStackedTensorDict(
-    LazyReading, LazyIndexing, LazyStructure, LazyShape, LazyReducing, LazyCombining, TensorDictBase
+    LazyReading, LazyIndexing, LazyStructure, LazyShape, LazyReducing, LazyCombining, LazyLocking, TensorDictBase
 ):
     """A stack of tensordicts that are kept as they are.
 
@@ -85,7 +86,6 @@ class LazyStackedTensorDict(
         self.hook_out, self.hook_in = hook_out, hook_in
         self._stack_dim_name = stack_dim_name
         self._element_size = self._common_size(strict_shape)
-        self._is_locked = bool(tensordicts) and all(td.is_locked for td in tensordicts)
         if not tensordicts:
             size = list(batch_size or ())
             if len(size) > stack_dim:
