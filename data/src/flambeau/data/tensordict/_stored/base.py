@@ -341,7 +341,9 @@ class StoredTensorDict(TensorDictBase):
         """
         other = kwargs.get("other")
         if isinstance(other, TensorCollection) and len(kwargs) == 1 and not args:
-            kwargs = {"device": self._device if other.device is None else other.device}
+            if other.device in (None, self._device):
+                return self._remember("to", self)
+            kwargs = {"device": other.device}
         if set(kwargs) == {"batch_size"} and not args:
             resized = self._view()
             resized.batch_size = kwargs["batch_size"]
