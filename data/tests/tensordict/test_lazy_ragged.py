@@ -111,3 +111,5 @@ def test_mapped_arithmetic_leaves_the_shapes_apart(ragged):
     assert torch.equal(result[2]["x"], (floats[2]["x"] + 1).exp() * 3)
     twice = torch.vmap(torch.vmap(lambda td: td * 2))(floats)
     assert twice.batch_size == (3, 2) and torch.equal(twice[1]["n", "c"], floats[1]["n", "c"] * 2)
+    torch.vmap(lambda td, weight: td.mul_(weight).neg_())(floats, torch.tensor([0.0, 1.0, 2.0]))
+    assert not floats[0]["x"].any() and (floats[2]["x"] <= 0).all()

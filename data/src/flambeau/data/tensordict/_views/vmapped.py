@@ -53,11 +53,19 @@ class _VmappedStack(TensorDictBase):
 
     def _binary(self, name: str, fused: bool, other: Any, default: Any = None, **kwargs: Any) -> Any:
         """Arithmetic at each position, whose entries need not have the shapes of the others'."""
-        parts = [other] * len(self.tensordicts)
-        if isinstance(other, (Tensor, TensorCollection)):
-            parts = self._positions_of(other)
-        pairs = zip(self.tensordicts, parts, strict=True)
-        return _VmappedStack([td._binary(name, fused, part, default, **kwargs) for td, part in pairs], self._level)
+        results = [td._binary(name, fused, part, default, **kwargs) for td, part in self._with_parts_of(other)]
+        return _VmappedStack(results, self._level)
+
+    def _binary_(self, name: str, fused: bool, other: Any, **kwargs: Any) -> Any:
+        for td, part in self._with_parts_of(other):
+            td._binary_(name, fused, part, **kwargs)
+        return self
+
+    def _with_parts_of(self, other: Any) -> Any:
+        """Each tensordict with what stands opposite to it: a part of a tensor or collection, or the same number."""
+        whole = not isinstance(other, (Tensor, TensorCollection))
+        parts = [other] * len(self.tensordicts) if whole else self._positions_of(other)
+        return zip(self.tensordicts, parts, strict=True)
 
     def _make_child(self, key: str, *, ignore_lock: bool = False) -> Any:
         children = [td._make_child(key, ignore_lock=ignore_lock) for td in self.tensordicts]
@@ -140,5 +148,5 @@ def _define(name: str) -> None:
 
 # They need no entry as it is in the mapped function.
 _EACH = "copy select exclude empty flatten_keys unflatten_keys unsqueeze squeeze reshape view permute transpose"
-for _name in (*_EACH.split(), *UNARY):
+for _name in (*_EACH.split(), *UNARY, *(f"{one}_" for one in UNARY), "zero_"):
     _define(_name)
