@@ -313,6 +313,11 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # appl
         """As `TensorDictBase.from_dict_instance`; what it makes are parameters."""
         return self._of_class(super().from_dict_instance(input_dict, *others, **kwargs))
 
+    def split_keys(self, *key_sets: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Distribute the entries over several tensordicts, the last of which are parameters."""
+        *parts, rest = super().split_keys(*key_sets, **kwargs)
+        return (*parts, self._of_class(rest))
+
     def _copied(self) -> Any:
         return self._param_td.copy()
 
