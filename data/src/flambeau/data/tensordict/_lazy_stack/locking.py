@@ -10,7 +10,7 @@ from flambeau.data.tensordict._lazy_stack.members import StackMethods
 class LazyLocking(StackMethods):
     """`is_locked`, asked of the tensordicts, which others may lock and unlock."""
 
-    @property  # type: ignore[override]  # with the setter below
+    @property
     def is_locked(self) -> bool:
         """Whether the stack is locked, or all that it holds; assigning True or False locks and unlocks."""
         return self._is_locked or (bool(self.tensordicts) and all(td.is_locked for td in self.tensordicts))

@@ -88,7 +88,7 @@ class _VmappedStack(TensorDictBase):
         sizes = [td.batch_size for td in self.tensordicts]
         return torch.Size([each[0] if len(set(each)) == 1 else -1 for each in zip(*sizes, strict=True)])
 
-    @property
+    @property  # type: ignore[misc]  # here, too
     def device(self) -> torch.device | None:
         """None."""
         return None
