@@ -217,3 +217,12 @@ def test_the_full_slice_writes_a_tensordict_without_batch_dimensions():
     assert td["a"].tolist() == [0, 0]
     with pytest.raises(IndexError, match="0 batch dimensions"):
         td[0] = 1
+
+
+def test_new_tensor_takes_the_place_and_the_shape_of_its_data_and_the_dtypes_of_the_entries():
+    td = TensorDict({"a": torch.zeros(3, 4), "n": {"b": torch.zeros(3, dtype=torch.int64)}}, batch_size=[3])
+    made = td.new_tensor(torch.ones(2))
+    assert made.batch_size == (2,) and made.device == torch.device("cpu") and made["n"].device == torch.device("cpu")
+    assert made["a"].tolist() == [1.0, 1.0] and made["n", "b"].dtype == torch.int64
+    assert td.new_tensor(torch.ones(2, device="meta"))["a"].is_meta
+    assert td.to("cpu").new_tensor(td).device is None and td.new_tensor(td, device="meta")["a"].is_meta

@@ -74,22 +74,22 @@ class NewMethods(CollectionMethods):
         self, data: Any, *, dtype: Any = None, device: Any = NO_DEFAULT, requires_grad: bool = False,
         pin_memory: bool | None = None,
     ) -> Self:  # fmt: skip
-        """A copy of `data`, with the dtype and device of the entries here that have the same key.
+        """A copy of `data`, with the dtypes of the entries here that have the same key.
 
         Args:
             data: a tensordict with keys of this one, or a tensor, which becomes every entry.
             dtype: another dtype for all.
-            device: another device, None for that of the data.
+            device: of the result; by default that of `data`, None for those of the entries here.
             requires_grad: of the new tensors.
             pin_memory: put them into page-locked memory.
         """
-        target = None if device is NO_DEFAULT else device
+        device = data.device if device is NO_DEFAULT else None if device is None else as_device(device)
 
         def copy(model: Tensor, value: Tensor) -> Tensor:
-            new = value.detach().clone().to(target or model.device, dtype or model.dtype)
+            new = value.detach().clone().to(device or model.device, dtype or model.dtype)
             new.requires_grad_(requires_grad)
             return new.pin_memory() if pin_memory else new
 
         if isinstance(data, Tensor):
-            return self._fast_apply(lambda model: copy(model, data), batch_size=[])
-        return self.select(*data._key_names())._fast_apply(copy, data, batch_size=data.batch_size)
+            return self._fast_apply(lambda model: copy(model, data), batch_size=data.shape, device=device)
+        return self.select(*data._key_names())._fast_apply(copy, data, batch_size=data.batch_size, device=device)
