@@ -71,8 +71,9 @@ class LazyShape(StackMethods):
         if len(order) == 1 and not isinstance(order[0], int):
             order = order[0]
         order = [self._dim(dim) for dim in order]
-        if sorted(order) != list(range(len(self.batch_size))):
-            raise ValueError(f"permute: {order} does not name each batch dimension once.")
+        ndim = len(self.batch_size)
+        if sorted(order) != list(range(ndim)):
+            raise ValueError(f"permute: {order} does not name each of the {ndim} batch dimensions once.")
         if order == sorted(order):
             return self
         below = [self._below(dim) for dim in order if dim != self.stack_dim]
