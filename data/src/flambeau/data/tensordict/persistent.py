@@ -435,6 +435,17 @@ class PersistentTensorDict(StoredTensorDict):
         made._names = None if self._names is None else list(self._names)
         return made
 
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """With a device or batch size alone another view of the same entries; else a `TensorDict`.
+
+        The entries are put on the device when they are read.
+        """
+        if set(kwargs) != {"batch_size"} or args:
+            return super().to(*args, **kwargs)
+        resized = self._view()
+        resized.batch_size = kwargs["batch_size"]
+        return resized._remember("to", self)
+
     def _view(self) -> Any:
         made = super()._view()
         made._is_handle = True

@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import multiprocessing
 import pickle
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def read_again(library: Library, folder: Path) -> Any:
     options = helpers.opened(library)
     found = {}
     for path in sorted(folder.iterdir()):
-        if path.is_dir() or path.suffix == ".tdz":
+        if path.is_dir() or (path.suffix in ("", ".tdz") and zipfile.is_zipfile(path)):
             if path.is_file() or (path / "meta.json").is_file():
                 found[path.name] = library.load_memmap(path, **options)
         elif path.suffix == ".h5":

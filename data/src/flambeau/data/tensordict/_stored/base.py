@@ -335,19 +335,12 @@ class StoredTensorDict(TensorDictBase):
         return self.to_tensordict()
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """With a device or batch size alone another view of the same entries; else a `TensorDict`.
-
-        The entries are put on the device when they are read.
-        """
+        """With a device alone another view of the same entries, which are put there when read; else a `TensorDict`."""
         other = kwargs.get("other")
         if isinstance(other, TensorCollection) and len(kwargs) == 1 and not args:
             if other.device in (None, self._device):
                 return self._remember("to", self)
             kwargs = {"device": other.device}
-        if set(kwargs) == {"batch_size"} and not args:
-            resized = self._view()
-            resized.batch_size = kwargs["batch_size"]
-            return resized._remember("to", self)
         probe = torch.empty(0)
         only_device = len(args) == 1 and not kwargs and isinstance(args[0], (str, torch.device))
         if only_device or set(kwargs) == {"device"}:
@@ -359,7 +352,7 @@ class StoredTensorDict(TensorDictBase):
         return self.to_tensordict().to(*args, **kwargs)
 
     def _view(self) -> Any:
-        """Another one over the same entries, unlocked, whose batch size and device can be changed."""
+        """Another one over the same entries, unlocked, whose device can be changed."""
         passing = ("_lock_parents", "_cache", "_last_op", "_entered", "_is_locked")
         made = object.__new__(type(self))
         made.__dict__.update({name: value for name, value in self.__dict__.items() if name not in passing})
