@@ -26,7 +26,7 @@ def keyed(bags: list[list[list[int]]], *, weighted: bool = False) -> KeyedJagged
 
 
 def listed(kjt: KeyedJaggedTensor) -> list[list[list[int]]]:
-    return [[bag.tolist() for bag in kjt[key].to_dense()] for key in kjt.keys()]
+    return [[bag.tolist() for bag in part.to_dense()] for part in map(kjt.__getitem__, kjt.keys())]
 
 
 @given(bags=BAGS, data=st.data(), weighted=st.booleans())

@@ -1,0 +1,145 @@
+// Table-batched embeddings: rows of many tables looked up, and summed or averaged over each bag, in one pass.
+//
+// A bag is summed in blocks of columns that fit the registers, its rows in the order of its indices, so that the result
+// does not depend on threads. Rows that are needed soon are asked for early: look-ups wait for memory, not for additions.
+
+#include "tbe.h"
+
+namespace rec {
+namespace {
+
+constexpr int64_t ahead = 12;  // look-ups between asking for a row and reading it
+
+template <typename W>
+FB_INLINE void ask_for(const W* row, int64_t dim) noexcept {
+#if defined(__GNUC__)
+    const char* bytes = reinterpret_cast<const char*>(row);
+    for (int64_t at = 0; at < dim * int64_t(sizeof(W)); at += 64) __builtin_prefetch(bytes + at);
+#else
+    (void)row, (void)dim;
+#endif
+}
+
+// Columns [from, from + width) of a bag. `last` is the end of the feature's indices.
+template <int width, typename W, typename I>
+FB_INLINE void pool_columns(const W* table, int64_t dim, int64_t from, const I* ids, int64_t count, const I* last,
+                            const float* factors, float scale, float* output) noexcept {
+    float sum[width] = {};
+    for (int64_t i = 0; i < count; ++i) {
+        if (from == 0 && last - (ids + i) > ahead) ask_for(table + ids[i + ahead] * dim, dim);
+        if (ids[i] == I(pruned)) continue;
+        const W* row = table + ids[i] * dim + from;
+        if (factors) {
+            const float factor = factors[i];
+            for (int k = 0; k < width; ++k) sum[k] += factor * fb::widen(row[k]);
+        } else {
+            for (int k = 0; k < width; ++k) sum[k] += fb::widen(row[k]);
+        }
+    }
+    for (int k = 0; k < width; ++k) output[from + k] = sum[k] * scale;
+}
+
+template <typename W, typename I>
+FB_INLINE void pool_bag(const W* table, int64_t dim, const I* ids, int64_t count, const I* last, const float* factors,
+                        float scale, float* output) noexcept {
+    int64_t from = 0;
+    for (; from + 64 <= dim; from += 64)
+        pool_columns<64>(table, dim, from, ids, count, last, factors, scale, output);
+    if (from + 32 <= dim) pool_columns<32>(table, dim, from, ids, count, last, factors, scale, output), from += 32;
+    if (from + 16 <= dim) pool_columns<16>(table, dim, from, ids, count, last, factors, scale, output), from += 16;
+    if (from + 8 <= dim) pool_columns<8>(table, dim, from, ids, count, last, factors, scale, output), from += 8;
+    if (from + 4 <= dim) pool_columns<4>(table, dim, from, ids, count, last, factors, scale, output), from += 4;
+    for (; from < dim; ++from) pool_columns<1>(table, dim, from, ids, count, last, factors, scale, output);
+}
+
+// One function for each pair of types: only plain functions are compiled for several instruction sets.
+#define REC_POOL(W, I)                                                                                             \
+    FB_CLONES void pool(const W* table, int64_t dim, const I* ids, int64_t count, const I* last,                   \
+                        const float* factors, float scale, float* output) noexcept {                               \
+        pool_bag<W, I>(table, dim, ids, count, last, factors, scale, output);                                      \
+    }
+REC_POOL(float, int32_t)
+REC_POOL(float, int64_t)
+REC_POOL(fb::Half, int32_t)
+REC_POOL(fb::Half, int64_t)
+REC_POOL(fb::BFloat16, int32_t)
+REC_POOL(fb::BFloat16, int64_t)
+#undef REC_POOL
+
+template <typename I>
+bool inside(const I* ids, int64_t count, int64_t rows) noexcept {
+    using Unsigned = typename std::conditional<sizeof(I) == 4, uint32_t, uint64_t>::type;
+    Unsigned worst = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        const Unsigned shifted = Unsigned(ids[i]) + 1;  // the pruned one becomes 0
+        worst = shifted > worst ? shifted : worst;
+    }
+    return worst <= Unsigned(rows);
+}
+
+template <typename W, typename I>
+void forward(const Batch& batch, float* output) noexcept {
+    const I* ids = static_cast<const I*>(batch.indices);
+    const W* weights = static_cast<const W*>(batch.weights);
+    const int64_t bags = batch.bags();
+    int64_t widest = 1;
+    for (int64_t f = 0; f < batch.features; ++f) widest = batch.dims[f] > widest ? batch.dims[f] : widest;
+    const int64_t work = (batch.total + bags) * widest;
+    const int64_t grain = fb::serial_below * bags / (work + 1) + 1;
+    const int32_t threads = work < fb::serial_below ? 1 : batch.threads;
+    fb::parallel_for(0, bags, grain, threads, [&](int64_t begin, int64_t end) noexcept {
+        int64_t f = batch.feature_of(begin);
+        for (int64_t bag = begin; bag < end; ++bag) {
+            while (batch.bag_starts[f + 1] <= bag) ++f;
+            const W* table = weights + batch.weights_offsets[f];
+            const int64_t dim = batch.dims[f], first = batch.offsets[bag], count = batch.offsets[bag + 1] - first;
+            const I* last = ids + batch.offsets[batch.bag_starts[f + 1]];
+            const float* factors = batch.bag_weights ? batch.bag_weights + first : nullptr;
+            if (batch.pooling == Pooling::None) {
+                for (int64_t i = 0; i < count; ++i)
+                    pool(table, dim, ids + first + i, 1, last, nullptr, 1.0f, output + (first + i) * batch.row_width);
+                continue;
+            }
+            const float scale = batch.pooling == Pooling::Mean && count ? 1.0f / float(count) : 1.0f;
+            pool(table, dim, ids + first, count, last, factors, scale, output + batch.place(f, bag));
+        }
+    });
+}
+
+}  // namespace
+
+// Looks for an index outside of its table; 1 with the first one in `stray` where there is one. Nothing is read by an
+// index that was not looked at here.
+FB_EXPORT int32_t fb_tbe_check(const Batch* batch, Stray* stray) noexcept {
+    stray->place = -1;
+    for (int64_t f = 0; f < batch->features; ++f) {
+        const int64_t begin = batch->offsets[batch->bag_starts[f]], end = batch->offsets[batch->bag_starts[f + 1]];
+        const bool good = batch->wide_indices
+                              ? inside(static_cast<const int64_t*>(batch->indices) + begin, end - begin, batch->rows[f])
+                              : inside(static_cast<const int32_t*>(batch->indices) + begin, end - begin, batch->rows[f]);
+        if (good) continue;
+        for (int64_t at = begin; at < end; ++at) {
+            const int64_t index = batch->index(at);
+            if (index >= pruned && index < batch->rows[f]) continue;
+            *stray = {at, f, index};
+            return 1;
+        }
+    }
+    return 0;
+}
+
+// `output` holds float32; every place that belongs to a bag is written.
+FB_EXPORT void fb_tbe_forward(const Batch* batch, float* output) noexcept {
+    const bool wide = batch->wide_indices != 0;
+    switch (batch->format) {
+        case Format::Float32:
+            return wide ? forward<float, int64_t>(*batch, output) : forward<float, int32_t>(*batch, output);
+        case Format::Float16:
+            return wide ? forward<fb::Half, int64_t>(*batch, output) : forward<fb::Half, int32_t>(*batch, output);
+        case Format::BFloat16:
+            return wide ? forward<fb::BFloat16, int64_t>(*batch, output)
+                        : forward<fb::BFloat16, int32_t>(*batch, output);
+    }
+}
+
+}  // namespace rec

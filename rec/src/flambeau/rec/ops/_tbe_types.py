@@ -1,0 +1,87 @@
+"""What table-batched embeddings are given: the tables and bags of a batch, and the optimizer in their backward pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+SUM, MEAN, NONE = range(3)
+
+OPTIMIZERS = (
+    "exact_sgd", "exact_adagrad", "exact_row_wise_adagrad", "row_wise_adagrad_with_counter", "adam",
+    "partial_row_wise_adam", "lamb", "partial_row_wise_lamb", "lars_sgd", "row_wise_rmsprop_ar",
+)  # fmt: skip
+"""In the order of `Optimizer` in native/tbe_optimizers.h."""
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Tables and bags.
+
+    Args:
+        weights: all tables in one piece of memory; float32, float16 or bfloat16.
+        layout: (5, features) int64: where the table of each feature begins in `weights`, its rows, its columns, the
+            number of its first row among all rows of all tables, and where the feature begins in a row of the output.
+        indices: (total,) int32 or int64; -1 is skipped.
+        offsets: (bags + 1,) int64, feature-major.
+        bag_starts: (features + 1,) int64: which bags are a feature's.
+        row_width: of the output.
+        pooling: SUM, MEAN or NONE.
+        bag_weights: (total,) float32: a factor for each index.
+        outputs: (bags,) int64: where in the output each bag begins, where that is not by example and feature.
+    """
+
+    weights: Tensor
+    layout: Tensor
+    indices: Tensor
+    offsets: Tensor
+    bag_starts: Tensor
+    row_width: int
+    pooling: int
+    bag_weights: Tensor | None = None
+    outputs: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class OptimizerStates:
+    """What an optimizer remembers of all tables, float32: arrays, and where each feature's table begins in them."""
+
+    momentum1: Tensor | None = None
+    momentum1_offsets: Tensor | None = None
+    momentum2: Tensor | None = None
+    momentum2_offsets: Tensor | None = None
+    prev_iter: Tensor | None = None
+    row_counter: Tensor | None = None
+    row_offsets: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """The numbers of an optimizer; the names and meanings are those of FBGEMM's."""
+
+    optimizer: str
+    lr: float
+    iteration: int
+    eps: float = 1e-8
+    weight_decay: float = 0.0
+    weight_decay_mode: int = 0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    momentum: float = 0.9
+    eta: float = 0.001
+    max_norm: float = 0.0
+    counter_halflife: int = -1
+    learning_rate_mode: int = -1
+    regularization_mode: int = 0
+    tail_is_ratio: int = 0
+    adjustment_iter: int = -1
+    adjustment_ub: float = 1.0
+    max_counter: float = 0.0
+    tail_threshold: float = 0.0
+    weight_norm_coefficient: float = 0.0
+    lower_bound: float = 0.0
+    ar_alpha: float = 0.0
+    min_shrinkage: float = 0.1
+    stochastic_rounding: bool = False
+    seed: int = 0
