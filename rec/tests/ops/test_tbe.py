@@ -162,9 +162,8 @@ def test_one_step_of_sgd_is_the_gradient_of_the_lookup(case):
 def simple(rows: int, ids: list[int], dtype: torch.dtype = torch.float32) -> tbe.Lookup:
     """One table of two columns and one bag."""
     table = torch.ones(2 * rows, dtype=dtype).requires_grad_()
-    return tbe.Lookup(
-        table, torch.tensor([[0], [rows], [2], [0], [0]]), torch.tensor(ids), torch.tensor([0, len(ids)]), torch.tensor([0, 1]), 2, tbe.SUM,
-    )  # fmt: skip
+    layout, starts = torch.tensor([[0], [rows], [2], [0], [0]]), torch.tensor([0, 1])
+    return tbe.Lookup(table, layout, torch.tensor(ids), torch.tensor([0, len(ids)]), starts, 2, tbe.SUM)
 
 
 @pytest.mark.parametrize("index", [3, 2**40, -2, -(2**50)])
