@@ -60,7 +60,7 @@ PEERS: dict[str, Peers] = {
         # The last release with pipes and DataLoader2.
         apart=("torchdata==0.7.1",),
     ),
-    "vision": Peers((TORCHVISION, TORCHCODEC), ("pillow",), TORCHVISION_CHECK),
+    "vision": Peers((TORCHVISION, TORCHCODEC), ("pillow", "pycocotools"), TORCHVISION_CHECK),
     "audio": Peers(
         # flashlight-text has KenLM inside.
         ("torchaudio==2.11.0", TORCHCODEC, "soxr==1.1.0", "librosa==0.11.0", "flashlight-text==0.0.7"),

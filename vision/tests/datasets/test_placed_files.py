@@ -4,7 +4,7 @@ import shutil
 
 import torch
 
-from flambeau.vision.datasets import EMNIST, LFWPairs
+from flambeau.vision.datasets import EMNIST, LFWPairs, Middlebury2014Stereo
 
 
 def test_emnist_reads_unpacked_files_without_the_archive(miniature, tmp_path):
@@ -25,3 +25,11 @@ def test_pairs_of_faces_need_no_list_of_names(miniature):
     (subject.placed / "lfw-py" / "lfw-names.txt").unlink()
     assert subject.build().pair_names == expected
     assert isinstance(subject.dataset, LFWPairs)
+
+
+def test_middlebury_reads_the_scenes_of_the_test_that_lie_where_upstream_moves_them(miniature, tmp_path):
+    scenes = miniature("middlebury2014stereo")
+    _ = scenes.dataset
+    folder = scenes.placed / "Middlebury2014"
+    shutil.copytree(folder / "MiddEval3" / "testF", tmp_path / "Middlebury2014" / "test")
+    assert len(Middlebury2014Stereo(tmp_path, split="test", calibration=None)) == 1

@@ -233,5 +233,5 @@ def test_moving_mnist_splits_every_video_by_time(miniature, split, frames):
 
 @pytest.mark.parametrize("ratio", [0, 20, 2.5])
 def test_moving_mnist_refuses_a_ratio_out_of_range(miniature, ratio):
-    with pytest.raises(ValueError, match="split_ratio should be an integer from 1 to 19"):
+    with pytest.raises((ValueError, TypeError), match="split_ratio should be an integer from 1 to 19"):
         miniature("movingmnist").build(split_ratio=ratio)

@@ -153,6 +153,17 @@ def test_other_targets_stay_as_they_are(miniature, name):
     assert target == dataset[0][1]
 
 
+@pytest.mark.parametrize("name", ["imagefolder", "celeba", "cityscapes", "vocsegmentation"])
+def test_targets_that_are_no_dicts_have_no_keys_to_choose(miniature, name):
+    with pytest.raises(ValueError, match="target_keys chooses among the keys of CocoDetection"):
+        wrap_dataset_for_transforms_v2(miniature(name).dataset, "all")
+
+
+def test_a_picture_without_annotations_has_an_empty_list_for_coco_s_own_keys(miniature):
+    target = wrap_dataset_for_transforms_v2(miniature("cocodetection").dataset, ["iscrowd", "boxes"])[0][1]
+    assert (target["iscrowd"], target["boxes"].shape) == ([], (0, 4))
+
+
 @pytest.mark.parametrize("keys", ["boxes", 3, ["boxes", 3]])
 def test_keys_that_are_none_are_refused(miniature, keys):
     with pytest.raises(ValueError, match=r"target_keys is .*, expected None, 'all' or a collection"):

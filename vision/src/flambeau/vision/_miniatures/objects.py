@@ -102,8 +102,12 @@ def imagenette(root: Path) -> None:
 def imagenet_archives(root: Path) -> None:
     """The three archives of ILSVRC 2012 with three classes, one of them no leaf; two pictures each."""
     scratch = root / "scratch"
-    synsets = [(1, "n02", "cat, true cat", 0), (2, "n01", "dog", 0), (3, "n00", "animal", 2)]
-    for _, wnid, _, children in synsets:
+    synsets = [
+        (1, "n02", "cat, true cat", "a feline", 0, [], 0, 2),
+        (2, "n01", "dog", "a canine", 0, [], 0, 2),
+        (3, "n00", "animal", "a living being", 2, [1, 2], 1, 4),
+    ]
+    for _, wnid, _, _, children, *_ in synsets:
         if not children:
             for number in (1, 2):
                 picture(scratch / wnid / f"{wnid}_{number}.JPEG")
@@ -114,8 +118,17 @@ def imagenet_archives(root: Path) -> None:
     _pack(root / "ILSVRC2012_img_val.tar", scratch / "val")
     kit = scratch / "kit" / "ILSVRC2012_devkit_t12" / "data"
     kit.mkdir(parents=True)
-    fields = [("ILSVRC2012_ID", object), ("WNID", object), ("words", object), ("num_children", object)]
-    mat = {"synsets": np.array(synsets, dtype=fields).reshape(-1, 1)}
+    names = (
+        "ILSVRC2012_ID",
+        "WNID",
+        "words",
+        "gloss",
+        "num_children",
+        "children",
+        "wordnet_height",
+        "num_train_images",
+    )
+    mat = {"synsets": np.array(synsets, dtype=[(name, object) for name in names]).reshape(-1, 1)}
     reader("scipy.io", "the miniature of ImageNet").savemat(kit / "meta.mat", mat)
     lines(kit / "ILSVRC2012_validation_ground_truth.txt", "2", "1", "2")
     _pack(root / "ILSVRC2012_devkit_t12.tar.gz", scratch / "kit", "w:gz")

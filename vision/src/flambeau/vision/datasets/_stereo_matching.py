@@ -9,12 +9,12 @@ References:
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -342,13 +342,13 @@ class Middlebury2014Stereo(StereoMatchingDataset):
             raise ValueError(f"calibration is {calibration!r}, expected {expected} for the split {split!r}.")
         needed = [f"{split} {kind}" for kind in _CALIBRATIONS[calibration]] or ["test"]
         base = Path(root).expanduser() / "Middlebury2014"
-        if split == "test" and all((base / "test" / scene).is_dir() for scene in _SCENES["test"]):
+        if split == "test" and (base / "test").is_dir():
             folder = base / "test"  # where upstream moves them
         else:
             prepare_dataset(_MIDDLEBURY, root, download=download, splits=needed)
             folder = base / ("MiddEval3/testF" if split == "test" else split)
         suffixes = [f"-{kind}" for kind in _CALIBRATIONS[calibration]] or [""]
-        for scene in sorted(folder / f"{name}{suffix}" for name in _SCENES[split] for suffix in suffixes):
+        for scene in (folder / f"{name}{suffix}" for name in sorted(_SCENES[split]) for suffix in suffixes):
             if scene.is_dir():
                 names = ("im0.png", "im1.png") if split == "test" else ("im0.png", "im1.png", "disp0.pfm", "disp1.pfm")
                 self._add(*([str(scene / name)] for name in names))
@@ -357,7 +357,7 @@ class Middlebury2014Stereo(StereoMatchingDataset):
         picture = Path(path)
         if self.use_ambient_views and picture.name == "im1.png":
             views = [view for name in ("im1E.png", "im1L.png") if (view := picture.with_name(name)).exists()]
-            picture = [picture, *views][int(torch.randint(len(views) + 1, ()))]
+            picture = random.choice([*views, picture])  # Upstream: of Python's generator, in this order.
         return super()._read_img(str(picture))
 
     def _read_disparity(self, path: str) -> _Read:

@@ -23,6 +23,7 @@ _VOC = (
     "__background__", "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow",
     "diningtable", "dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor",
 )  # fmt: skip
+_COCO = ("area", "bbox", "category_id", "id", "iscrowd", "segmentation")
 _KITTI = ("Car", "Van", "Truck", "Pedestrian", "Person_sitting", "Cyclist", "Tram", "Misc", "DontCare")
 
 
@@ -34,9 +35,9 @@ def wrap_dataset_for_transforms_v2(dataset: Any, target_keys: Any = None) -> Any
                         A picture without annotations has no boxes, labels and masks: zero of each.
     `VOCDetection`      dict with `boxes` and `labels` (0 is the background); also `annotation`
     `Kitti`             dict with `boxes` and `labels`; also KITTI's own keys, as lists
-    `WIDERFace`         dict with `bbox` (XYXY); also the others
+    `WIDERFace`         dict with `bbox` (XYXY) and all its other keys
     `Cityscapes`        "instance": dict with `masks` (one per instance) and `labels`; "semantic": a mask
-    `VOCSegmentation`, `SBDataset`, `OxfordIIITPet`: the mask
+    `VOCSegmentation`, `SBDataset`, `OxfordIIITPet`: the mask, [1, H, W]; boundaries [20, H, W]
     `CelebA`            "bbox": boxes (XYXY)
     video datasets      the video
     classification      as it is
@@ -54,7 +55,8 @@ def wrap_dataset_for_transforms_v2(dataset: Any, target_keys: Any = None) -> Any
 
     Raises:
         TypeError: it is another dataset; wrap its items in a class of your own.
-        ValueError: `target_keys` is none of these, or names a key that there is not (raised by the item).
+        ValueError: `target_keys` is none of these, or is given for targets that are no dicts, or names a key that there
+            is not (raised by the item).
 
     Example:
         `wrap_dataset_for_transforms_v2(CocoDetection(root, annFile, transforms=transforms), ["boxes", "labels"])`
@@ -64,6 +66,11 @@ def wrap_dataset_for_transforms_v2(dataset: Any, target_keys: Any = None) -> Any
     if not (keys is None or keys == "all" or named):
         raise ValueError(f"target_keys is {keys!r}, expected None, 'all' or a collection of keys.")
     wrap = _wrap_of(dataset)
+    if keys is not None and wrap not in (_coco, _voc_detection, _kitti, _wider_face):
+        raise ValueError(
+            f"target_keys chooses among the keys of CocoDetection, VOCDetection, Kitti and WIDERFace; the targets of "
+            f"{type(dataset).__name__} have none."
+        )
     name = f"Wrapped{type(dataset).__name__}"
     wrapped = type(name, (_Wrapped, type(dataset)), {"__module__": type(dataset).__module__})
     return wrapped(dataset, wrap, keys)
@@ -134,7 +141,8 @@ def _boxes(boxes: Any, size: tuple[int, int], *, from_xywh: bool = False) -> Bou
 
 
 def _mask(picture: Any) -> Mask:
-    return Mask(torch.from_numpy(np.array(picture)))
+    pixels = torch.from_numpy(np.array(picture))
+    return Mask(pixels if pixels.ndim == 3 else pixels[None])
 
 
 def _as_it_is(dataset: Any, keys: Any, index: int, sample: _Sample) -> _Sample:
@@ -144,7 +152,9 @@ def _as_it_is(dataset: Any, keys: Any, index: int, sample: _Sample) -> _Sample:
 def _coco(dataset: Any, keys: Any, index: int, sample: _Sample) -> _Sample:
     image, annotations = sample
     size = _size(image)
-    own = {key for annotation in annotations for key in annotation} - {"image_id"}
+    # A picture without annotations has none of COCO's keys, and whoever asked for one gets an empty list.
+    own = {key for annotation in annotations for key in annotation} or set(_COCO)
+    own -= {"image_id"}
     target: dict[str, Callable[[], Any]] = {key: partial(_column, annotations, key) for key in sorted(own)}
     target["image_id"] = lambda: dataset.ids[index]
     target["boxes"] = lambda: _boxes([annotation["bbox"] for annotation in annotations], size, from_xywh=True)
@@ -198,7 +208,7 @@ def _wider_face(dataset: Any, keys: Any, index: int, sample: _Sample) -> _Sample
         return sample
     target: dict[str, Callable[[], Any]] = {key: partial(faces.__getitem__, key) for key in faces}
     target["bbox"] = lambda: _boxes(faces["bbox"], _size(image), from_xywh=True)
-    return image, _chosen(target, keys, ("bbox",))
+    return image, _chosen(target, keys, tuple(faces))
 
 
 def _second_is_mask(dataset: Any, keys: Any, index: int, sample: _Sample) -> _Sample:
@@ -233,11 +243,10 @@ def _cityscapes(dataset: Any, keys: Any, index: int, sample: _Sample) -> _Sample
         # An instance's number is its class's number times a thousand plus a count; areas have their class's number.
         numbers = np.array(picture, dtype=np.int64)
         found = torch.from_numpy(np.unique(numbers))
-        parts = {
-            "masks": lambda: Mask(torch.from_numpy(numbers) == found[:, None, None]),
-            "labels": lambda: torch.where(found >= 1000, found // 1000, found),
+        return {
+            "masks": Mask(torch.from_numpy(numbers) == found[:, None, None]),
+            "labels": torch.where(found >= 1000, found // 1000, found),
         }
-        return _chosen(parts, keys, ("masks", "labels"))
 
     return image, _of_types(dataset.target_type, target, {"instance": instances, "semantic": _mask})
 

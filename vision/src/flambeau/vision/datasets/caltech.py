@@ -115,6 +115,7 @@ class Caltech101(VisionDataset):
             for file in list_files(pictures / name, ".jpg")
         ]
         self.y = [label for _, label in self._samples]
+        self.index = [int(path.stem.rpartition("_")[2]) for path, _ in self._samples]
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """(picture, target) number `index`, transformed."""
@@ -167,6 +168,8 @@ class Caltech256(PictureDataset):
 
     Attributes:
         categories: class names such as "001.ak47", sorted.
+        y: class index of every item.
+        index: number of every item within its class, from 1.
 
     Items are (PIL image of its own mode, class index).
 
@@ -189,6 +192,8 @@ class Caltech256(PictureDataset):
             for path in list_files(folder / name, ".jpg", prefix=True)
         ]
         super().__init__(root, samples, transform, target_transform, _as_stored)
+        self.y = [label for _, label in samples]
+        self.index = [number for label in range(len(self.categories)) for number in range(1, self.y.count(label) + 1)]
 
     def download(self) -> None:
         """Fetch and unpack the archive where its files are not in place."""

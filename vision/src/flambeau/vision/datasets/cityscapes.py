@@ -47,7 +47,7 @@ _SUFFIXES = {
 }
 
 
-class _CityscapesClass(NamedTuple):
+class CityscapesClass(NamedTuple):
     """A class: its name, number, number for training (255 and -1: left out), group, and colour."""
 
     name: str
@@ -125,8 +125,8 @@ class Cityscapes(VisionDataset):
         ValueError: the mode has no such split.
     """
 
-    CityscapesClass: ClassVar[type[_CityscapesClass]] = _CityscapesClass
-    classes: ClassVar[list[_CityscapesClass]] = [_CityscapesClass(*row) for row in _CLASSES]
+    CityscapesClass = CityscapesClass
+    classes: ClassVar[list[CityscapesClass]] = [CityscapesClass(*row) for row in _CLASSES]
 
     def __init__(
         self,

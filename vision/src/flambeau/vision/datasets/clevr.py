@@ -78,3 +78,7 @@ class CLEVRClassification(PictureDataset):
             counts = {scene["image_filename"]: len(scene["objects"]) for scene in scenes["scenes"]}
         samples = [(path, counts[path.name] if counts else None) for path in pictures]
         super().__init__(root, samples, transform, target_transform, loader)
+
+    def extra_repr(self) -> str:
+        """The split."""
+        return f"split={self._split}"

@@ -62,6 +62,7 @@ class DTD(PictureDataset):
 
     Raises:
         ValueError: there is no such split or partition.
+        TypeError: `partition` is no integer.
         DatasetMissingError: files are missing, and `download` is False.
     """
 
@@ -76,6 +77,8 @@ class DTD(PictureDataset):
         loader: Callable[[str | Path], Any] = default_loader,
     ) -> None:
         self._split = verify_str_arg(split, "split", ("train", "val", "test"))
+        if not isinstance(partition, int):
+            raise TypeError(f"partition is {partition!r}, expected an integer from 1 to 10.")
         if partition not in _PARTITIONS:
             raise ValueError(f"partition is {partition!r}, expected an integer from 1 to 10.")
         self._partition = partition

@@ -109,3 +109,7 @@ class Flowers102(PictureDataset):
     def download(self) -> None:
         """Fetch what is not in place."""
         prepare_dataset(_INFO, self.root, download=True)
+
+    def extra_repr(self) -> str:
+        """The split."""
+        return f"split={self._split}"

@@ -82,3 +82,7 @@ class Food101(PictureDataset):
             for name in names
         ]
         super().__init__(root, samples, transform, target_transform, loader)
+
+    def extra_repr(self) -> str:
+        """The split."""
+        return f"split={self._split}"

@@ -60,11 +60,7 @@ def _facts(view: str, sizes: dict[str, int], schema: tuple[Field, ...]) -> Datas
                 DatasetFile(path=f"{_FOLDER}/{(name := f'{view}{suffix}.txt')}", md5=_MD5[name], splits=(split,))
                 for split, suffix in _SUFFIX.items()
             ),
-            *(
-                DatasetFile(path=f"{_FOLDER}/{name}", md5=_MD5[name])
-                for name in ("lfw-names.txt",)
-                if view == "people"
-            ),
+            *(DatasetFile(path=f"{_FOLDER}/{name}", md5=_MD5[name]) for name in ("lfw-names.txt",) if view == "people"),
         ),
         schema=schema,
         license="unknown; cite the report",
@@ -88,8 +84,13 @@ class _LFW(VisionDataset):
         self.image_set = verify_str_arg(image_set, "image_set", _IMAGES)
         self._base = prepare_dataset(self._info, root, download=download, splits=(split, image_set)) / _FOLDER
 
+    @property
+    def images_dir(self) -> str:
+        """Folder of the pictures."""
+        return str(self._base / _IMAGES[self.image_set][0])
+
     def _picture(self, name: str, number: str | int) -> str:
-        return str(self._base / _IMAGES[self.image_set][0] / name / f"{name}_{int(number):04d}.jpg")
+        return str(Path(self.images_dir) / name / f"{name}_{int(number):04d}.jpg")
 
     def _lines(self) -> list[list[str]]:
         text = (self._base / f"{self._view}{_SUFFIX[self.split]}.txt").read_text(encoding="utf-8")

@@ -266,6 +266,9 @@ class EMNIST(MNIST):
 
     def _unpacked(self) -> bool:
         """Upstream unpacks the archive of archives into the folder above it, and both may be gone since."""
+        raw = Path(self.raw_folder)
+        if (raw / "gzip.zip").exists() or (raw / "gzip").exists():  # these are checked as any other files
+            return False
         return Path(self.images_file).is_file() and Path(self.labels_file).is_file()
 
     def _load_data(self) -> tuple[Tensor, Tensor]:
@@ -345,7 +348,7 @@ class QMNIST(MNIST):
     ) -> None:
         self.what = verify_str_arg(what or ("train" if train else "test"), "what", self.subsets)
         self.compat = compat
-        super().__init__(root, self.what == "train", **kwargs)
+        super().__init__(root, train, **kwargs)
 
     @classmethod
     def facts(cls) -> DatasetInfo:

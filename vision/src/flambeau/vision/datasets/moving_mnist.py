@@ -61,6 +61,7 @@ class MovingMNIST(VisionDataset):
 
     Raises:
         ValueError: `split_ratio` is out of range.
+        TypeError: `split_ratio` is no integer.
         DatasetMissingError: the file is missing or damaged, and `download` is False.
     """
 
@@ -75,6 +76,8 @@ class MovingMNIST(VisionDataset):
         super().__init__(root, transform=transform)
         if split is not None:
             verify_str_arg(split, "split", ("train", "test"))
+        if not isinstance(split_ratio, int):
+            raise TypeError(f"split_ratio should be an integer from 1 to 19 (of 20 frames), got {split_ratio!r}.")
         if split_ratio not in range(1, 20):
             raise ValueError(f"split_ratio should be an integer from 1 to 19 (of 20 frames), got {split_ratio!r}.")
         self.split, self.split_ratio = split, split_ratio

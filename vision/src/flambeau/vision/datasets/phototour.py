@@ -128,8 +128,8 @@ class PhotoTour(VisionDataset):
         """Patch number `index`, or for the test (patch, patch, same) number `index`, transformed."""
         if self.train:
             return self._patch(index)
-        first, second, same = self.matches[index].tolist()
-        return self._patch(first), self._patch(second), same
+        first, second, same = self.matches[index]
+        return self._patch(int(first)), self._patch(int(second)), same
 
     def _patch(self, index: int) -> Any:
         patch: Tensor = self.data[index]

@@ -77,3 +77,7 @@ class RenderedSST2(PictureDataset):
         self.class_to_idx = index_of(self.classes)
         samples = make_dataset(folder, self.class_to_idx, extensions=".png")
         super().__init__(root, samples, transform, target_transform, loader)
+
+    def extra_repr(self) -> str:
+        """The split."""
+        return f"split={self._split}"

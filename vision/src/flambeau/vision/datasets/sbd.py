@@ -77,6 +77,7 @@ class SBDataset(VisionDataset):
         transforms: Callable[..., Any] | None = None,
     ) -> None:
         super().__init__(root, transforms)
+        self.num_classes = 20
         self.image_set = verify_str_arg(image_set, "image_set", ("train", "val", "train_noval"))
         self.mode = verify_str_arg(mode, "mode", ("segmentation", "boundaries"))
         base = Path(root).expanduser()

@@ -69,7 +69,7 @@ class STL10(VisionDataset):
 
     Attributes:
         data: [items, 3, 96, 96], uint8.
-        labels: [items], int64, -1 where there is none.
+        labels: [items], uint8; int64 with the unlabeled ones, -1 where there is none.
         classes: class names.
 
     Items are (PIL image in RGB, class index or -1).
@@ -96,15 +96,15 @@ class STL10(VisionDataset):
         self._folder = prepare_dataset(_INFO, root, download=download) / _FOLDER
         parts = [self._part(name) for name in split.split("+")]
         self.data: NDArray[np.uint8] = np.concatenate([pixels for pixels, _ in parts])
-        self.labels: NDArray[np.int64] = np.concatenate([labels for _, labels in parts])
+        self.labels: NDArray[np.uint8 | np.int64] = np.concatenate([labels for _, labels in parts])
         self.classes = (self._folder / "class_names.txt").read_text(encoding="utf-8").split()
 
-    def _part(self, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    def _part(self, name: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8 | np.int64]]:
         columns = np.fromfile(self._folder / f"{name}_X.bin", np.uint8).reshape(-1, 3, 96, 96)
         pixels = columns.transpose(0, 1, 3, 2)  # the file goes down the columns first
         if name == "unlabeled":
             return pixels, np.full(len(pixels), -1, np.int64)
-        labels = np.fromfile(self._folder / f"{name}_y.bin", np.uint8).astype(np.int64) - 1
+        labels = np.fromfile(self._folder / f"{name}_y.bin", np.uint8) - np.uint8(1)
         if name == "train" and self.folds is not None:
             lines = (self._folder / "fold_indices.txt").read_text(encoding="utf-8").splitlines()
             chosen = np.array(lines[self.folds].split(), dtype=np.int64)

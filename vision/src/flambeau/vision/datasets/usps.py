@@ -80,7 +80,7 @@ class USPS(VisionDataset):
         folder = prepare_dataset(_INFO, root, download=download, splits=(self._split,))
         with bz2.open(folder / _FILES[self._split][0], "rt", encoding="ascii") as file:
             rows = [line.split() for line in file if line.strip()]
-        values = np.zeros((len(rows), 256))
+        values = np.zeros((len(rows), 256), np.float32)  # Upstream: in double precision some pixels are one level less
         for item, (_, *pairs) in enumerate(rows):
             for position, value in (pair.split(":") for pair in pairs):
                 values[item, int(position) - 1] = float(value)

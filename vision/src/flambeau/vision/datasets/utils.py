@@ -114,7 +114,12 @@ def download_file_from_google_drive(
         replace(fetched, target)
 
 
-def extract_archive(from_path: str | Path, to_path: str | Path | None = None, remove_finished: bool = False) -> Path:
+_COMPRESSED = (".gz", ".bz2", ".xz")
+
+
+def extract_archive(
+    from_path: str | Path, to_path: str | Path | None = None, remove_finished: bool = False
+) -> str | Path:
     """Unpack an archive (tar, zip, gz, bz2, xz and the like, recognised by content).
 
     Args:
@@ -123,7 +128,8 @@ def extract_archive(from_path: str | Path, to_path: str | Path | None = None, re
         remove_finished: delete the archive afterwards.
 
     Returns:
-        The folder; for a single compressed file, the unpacked file.
+        The folder; for a single compressed file, the unpacked file. A string where `to_path` (or without it
+        `from_path`) is one.
 
     Raises:
         UnsafeArchiveError: the archive would write outside the folder, or grows beyond bounds; nothing is left of it.
@@ -131,7 +137,10 @@ def extract_archive(from_path: str | Path, to_path: str | Path | None = None, re
     from flambeau.core import hub
 
     source = Path(from_path)
-    return hub.extract_archive(source, Path(to_path) if to_path is not None else source.parent, remove=remove_finished)
+    made = hub.extract_archive(source, Path(to_path) if to_path is not None else source.parent, remove=remove_finished)
+    if source.suffix in _COMPRESSED and (made / source.stem).is_file():
+        made /= source.stem
+    return str(made) if isinstance(from_path if to_path is None else to_path, str) else made
 
 
 def download_and_extract_archive(

@@ -65,7 +65,7 @@ class VisionDataset(Dataset[Any]):
             body.append(f"Root location: {self.root}")
         body += self.extra_repr().splitlines()
         if self.transforms is not None:
-            body += repr(self.transforms).splitlines()
+            body.append(repr(self.transforms))  # Upstream: only its first line is indented.
         return "\n".join([f"Dataset {type(self).__name__}", *(" " * _REPR_INDENT + line for line in body)])
 
     def extra_repr(self) -> str:

@@ -205,10 +205,12 @@ class VOCDetection(_VOC):
     @staticmethod
     def parse_voc_xml(node: Element) -> dict[str, Any]:
         """An element as {tag: value}: stripped text, or a dict of its children, with a list where a tag repeats."""
-        children: dict[str, list[Any]] = {"object": []} if node.tag == "annotation" else {}
+        children: dict[str, list[Any]] = {}
         for child in node:
             for tag, value in VOCDetection.parse_voc_xml(child).items():
                 children.setdefault(tag, []).append(value)
+        if node.tag == "annotation":
+            children.setdefault("object", [])
         if children:
             always = "object" if node.tag == "annotation" else None
             return {node.tag: {t: v if len(v) != 1 or t == always else v[0] for t, v in children.items()}}

@@ -142,4 +142,7 @@ class WIDERFace(VisionDataset):
 
 def _faces(rows: list[list[int]]) -> dict[str, Tensor]:
     table = torch.tensor(rows, dtype=torch.int64).reshape(len(rows), -1 if rows else 10)
-    return {"bbox": table[:, :4], **{name: table[:, at] for name, at in zip(_COLUMNS, _ORDER, strict=True)}}
+    return {
+        "bbox": table[:, :4].clone(),
+        **{name: table[:, at].clone() for name, at in zip(_COLUMNS, _ORDER, strict=True)},
+    }

@@ -29,7 +29,7 @@ class DistributedSampler(Sampler[int]):
 
     Raises:
         ValueError: the dataset's size is no multiple of `group_size`, or `rank` is none of the processes.
-        RuntimeError: `num_replicas` or `rank` is not given and `torch.distributed` does not run.
+        ValueError: `num_replicas` or `rank` is not given and `torch.distributed` does not run.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class DistributedSampler(Sampler[int]):
         group_size: int = 1,
     ) -> None:
         if (num_replicas is None or rank is None) and not (dist.is_available() and dist.is_initialized()):
-            raise RuntimeError("torch.distributed does not run; start it, or give num_replicas and rank.")
+            raise ValueError("torch.distributed does not run; start it, or give num_replicas and rank.")
         self.num_replicas = dist.get_world_size() if num_replicas is None else num_replicas
         self.rank = dist.get_rank() if rank is None else rank
         if not 0 <= self.rank < self.num_replicas:
