@@ -87,7 +87,7 @@ class ShapeMethods(CollectionMethods):
         width = len(self.batch_size)
         return self._each(lambda value: value.reshape((*new, *value.shape[width:])), new)._remember("reshape", self)
 
-    def _new_size(self, shape: Sequence[Any]) -> torch.Size:
+    def _new_size(self, shape: Any) -> torch.Size:
         if isinstance(shape, (int, torch.SymInt)):
             shape = (shape,)
         elif len(shape) == 1 and not isinstance(shape[0], (int, torch.SymInt)):
