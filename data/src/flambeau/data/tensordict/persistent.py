@@ -403,7 +403,7 @@ class PersistentTensorDict(StoredTensorDict):
         if value.batch_size != self._batch_size:
             self._group.child(encode_key(key)).set_attributes({_SIZE: size_text(value.batch_size)})
 
-    @StoredTensorDict.batch_size.setter  # type: ignore[attr-defined, misc]  # mypy does not follow setters of a base
+    @StoredTensorDict.batch_size.setter  # type: ignore[attr-defined, untyped-decorator]  # mypy does not follow setters of a base
     def batch_size(self, size: Any) -> None:
         """As for any tensordict, what is nested keeps the batch size that it has."""
         new = as_size(size)

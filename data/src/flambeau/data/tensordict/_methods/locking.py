@@ -11,14 +11,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Self, TypeVar
 
+from flambeau.data.tensordict._layout.errors import LOCKED as LOCKED
 from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-LOCKED = (
-    "the tensordict is locked: entries cannot be added, removed or replaced, only written in place (set_, update_, "
-    "copy_). Unlock it first with `unlock_()`, or work on a `clone()` or `copy()`."
-)
 
 HELD = "cannot unlock a tensordict that a locked tensordict holds; unlock the one that holds it."
 

@@ -439,9 +439,9 @@ def _left_alone(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _leave_arithmetic_out() -> None:
     """What works on elements leaves values alone; it would otherwise reach the numbers of the positions."""
-    others = ("apply", "apply_", "named_apply", "zero_", "fill_", "masked_fill", "masked_fill_", "all", "any", "type")
+    others = ["apply", "apply_", "named_apply", "zero_", "fill_", "masked_fill", "masked_fill_", "all", "any", "type"]
     dtypes = [name for name, kind in vars(torch).items() if isinstance(kind, torch.dtype)]
-    others = (*others, *(name for name in dtypes if hasattr(TensorDictBase, name)))
+    others += [name for name in dtypes if hasattr(TensorDictBase, name)]
     families = {**vars(PointwiseMethods), **vars(ReductionMethods), **{n: getattr(TensorDictBase, n) for n in others}}
     for name, value in families.items():
         if callable(value) and name not in vars(NonTensorStack) and name not in ("__doc__", "__module__"):

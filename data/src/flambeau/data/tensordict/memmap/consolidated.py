@@ -22,7 +22,7 @@ from torch import Tensor
 
 from flambeau.core.files import replace
 from flambeau.data.tensordict._layout import classes
-from flambeau.data.tensordict._methods.locking import LOCKED
+from flambeau.data.tensordict._layout.errors import LOCKED
 from flambeau.data.tensordict.memmap import jsonable, nested, pickles
 from flambeau.data.tensordict.memmap.errors import LayoutError, MissingLayoutError
 from flambeau.data.tensordict.memmap.files import allocate, create, room_for
