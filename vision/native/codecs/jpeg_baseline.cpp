@@ -198,7 +198,7 @@ bool decode_baseline(const jpeg_decompress_struct& info, const uint8_t* data, co
     int16_t* const sums = take<int16_t>(place, room) + 16;
     Bits bits;
     bits.start(data, end);
-    const bool sound = read_scan(info, scan, bits, pixels, chroma, sums);
+    const bool sound = read_scan(info, scan, bits, pixels, chroma, sums) && bits.at_end_of_image();
     free(memory);
     return sound;
 }

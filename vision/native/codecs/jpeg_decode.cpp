@@ -190,6 +190,7 @@ void decode_jpeg(Picture& picture) noexcept {
         info.scale_denom = unsigned(picture.denominator);
         jpeg_start_decompress(&info);
         read_rows(info, picture.pixels, picture.channels, picture.mode == Unchanged);
+        jpeg_finish_decompress(&info);  // what follows the last row tells whether the file is sound
     });
 }
 

@@ -58,6 +58,9 @@ struct Bits {
 
     // Whether no more was taken than there was.
     bool sound() const noexcept { return zeros <= count && !cut; }
+
+    // Whether all bytes were taken, and the end of the image is the next marker.
+    bool at_end_of_image() const noexcept { return end - place >= 2 && place[0] == 0xff && place[1] == 0xd9; }
 };
 
 // A Huffman table, prepared. Codes of up to `quick` bits are found by the next bits of the file, and if their value fits

@@ -80,7 +80,10 @@ bool read_block(Bits& bits, Component& component, int16_t* block, uint8_t& block
     }
     const Slot* const slots = component.slots;
     component.previous = int16_t(component.previous + value);
-    block[0] = int16_t(component.previous * slots[0].quantizer);
+    const int mean = component.previous * slots[0].quantizer;
+    // Samples of 8 bits have a mean of about 1024 at most; with much more, sums are no longer those of libjpeg.
+    if (mean > 2048 || mean < -2048) return false;
+    block[0] = int16_t(mean);
 
     const Table& table = *component.ac;
     int k = 1, end = 1;
