@@ -55,9 +55,6 @@ struct Batch {
     }
 };
 
-// Below this an index means that there is no row: it was pruned away.
-constexpr int64_t pruned = -1;
-
 // The first index found outside of its table, for the message; `place` is -1 where there is none.
 struct Stray {
     int64_t place, feature, index;

@@ -215,9 +215,7 @@ int32_t backward(const Batch& batch, const Gradients& gradients, const Settings&
             if (mean) work.scales[bag] = last > first ? 1.0f / float(last - first) : 1.0f;
             for (int64_t i = first; i < last; ++i) {
                 if (work.bags) work.bags[i] = bag;
-                const int64_t index = batch.index(i);
-                if (index == pruned) continue;
-                pairs[count++] = {K(batch.row_bases[f] + index), V(by_index ? i : bag)};
+                pairs[count++] = {K(batch.row_bases[f] + batch.index(i)), V(by_index ? i : bag)};
             }
         }
     }

@@ -27,7 +27,6 @@ FB_INLINE void pool_columns(const W* table, int64_t dim, int64_t from, const I* 
     float sum[width] = {};
     for (int64_t i = 0; i < count; ++i) {
         if (from == 0 && last - (ids + i) > ahead) ask_for(table + ids[i + ahead] * dim, dim);
-        if (ids[i] == I(pruned)) continue;
         const W* row = table + ids[i] * dim + from;
         if (factors) {
             const float factor = factors[i];
@@ -69,12 +68,9 @@ REC_POOL(fb::BFloat16, int64_t)
 template <typename I>
 bool inside(const I* ids, int64_t count, int64_t rows) noexcept {
     using Unsigned = typename std::conditional<sizeof(I) == 4, uint32_t, uint64_t>::type;
-    Unsigned worst = 0;
-    for (int64_t i = 0; i < count; ++i) {
-        const Unsigned shifted = Unsigned(ids[i]) + 1;  // the pruned one becomes 0
-        worst = shifted > worst ? shifted : worst;
-    }
-    return worst <= Unsigned(rows);
+    Unsigned worst = 0;  // negative ones are the largest
+    for (int64_t i = 0; i < count; ++i) worst = Unsigned(ids[i]) > worst ? Unsigned(ids[i]) : worst;
+    return !count || worst < Unsigned(rows);
 }
 
 template <typename W, typename I>
@@ -120,7 +116,7 @@ FB_EXPORT int32_t fb_tbe_check(const Batch* batch, Stray* stray) noexcept {
         if (good) continue;
         for (int64_t at = begin; at < end; ++at) {
             const int64_t index = batch->index(at);
-            if (index >= pruned && index < batch->rows[f]) continue;
+            if (index >= 0 && index < batch->rows[f]) continue;
             *stray = {at, f, index};
             return 1;
         }

@@ -39,8 +39,7 @@ void weigh(const Batch& batch, const float* gradient, const uint8_t* wanted, flo
             const float scale = batch.pooling == Pooling::Mean ? 1.0f / float(last - first) : 1.0f;
             for (int64_t i = first; i < last; ++i) {
                 const int64_t index = batch.index(i);
-                const bool counts = index != pruned && (!wanted || wanted[f]);
-                result[i] = counts ? scale * dot(weights + batch.weights_offsets[f] + index * dim, above, dim) : 0.0f;
+                result[i] = !wanted || wanted[f] ? scale * dot(weights + batch.weights_offsets[f] + index * dim, above, dim) : 0.0f;
             }
         }
     });

@@ -25,7 +25,6 @@ CASES = st.fixed_dictionaries(
         "ids": st.sampled_from([torch.int32, torch.int64]),
         "pooling": st.sampled_from([tbe.SUM, tbe.MEAN, tbe.NONE]),
         "weighted": st.booleans(),
-        "pruned": st.booleans(),
     }
 )  # fmt: skip
 
@@ -54,8 +53,7 @@ class Drawn:
         lengths = torch.randint(0, case["longest"] + 1, (len(features) * batch,))
         self.offsets = asynchronous_complete_cumsum(lengths)
         counts = lengths.view(len(features), -1).sum(1).tolist()
-        low = -1 if case["pruned"] else 0
-        ids = [torch.randint(low, tables[t][0], (n,)) for t, n in zip(features, counts, strict=True)]
+        ids = [torch.randint(0, tables[t][0], (n,)) for t, n in zip(features, counts, strict=True)]
         self.ids = torch.cat(ids).to(case["ids"])
         self.starts = torch.arange(len(features) + 1) * batch
         self.pooling = case["pooling"]
@@ -116,7 +114,7 @@ def test_native_updates_give_what_plain_torch_gives(optimizer, case):
 @settings(max_examples=40)
 @given(case=CASES)
 def test_one_step_of_sgd_is_the_gradient_of_the_lookup(case):
-    drawn = Drawn({**case, "dtype": torch.float32, "pruned": False})
+    drawn = Drawn({**case, "dtype": torch.float32})
     gradient = torch.randn(drawn.shape)
     factors = None if drawn.factors is None else drawn.factors.clone().requires_grad_()
     tables = drawn.flat.clone().requires_grad_()
@@ -166,7 +164,7 @@ def simple(rows: int, ids: list[int], dtype: torch.dtype = torch.float32) -> tbe
     return tbe.Lookup(table, layout, torch.tensor(ids), torch.tensor([0, len(ids)]), starts, 2, tbe.SUM)
 
 
-@pytest.mark.parametrize("index", [3, 2**40, -2, -(2**50)])
+@pytest.mark.parametrize("index", [3, 2**40, -1, -(2**50)])
 def test_an_index_outside_of_its_table_is_an_error_that_says_where(index):
     with pytest.raises(RuntimeError, match=rf"indices has {index} at 1, for feature 0 whose table has 3 rows"):
         tbe.lookup_and_train(

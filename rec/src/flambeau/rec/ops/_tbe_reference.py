@@ -41,7 +41,7 @@ def find_stray(lookup: Lookup) -> tuple[int, int, int] | None:
     """Place, feature and index of the first one outside of its table; None where there is none."""
     for feature in _features(lookup):
         ids = lookup.indices[feature.items]
-        wrong = ((ids < -1) | (ids >= feature.rows)).nonzero()
+        wrong = ((ids < 0) | (ids >= feature.rows)).nonzero()
         if len(wrong):
             at = int(wrong[0])
             return feature.items.start + at, feature.number, int(ids[at])
@@ -52,7 +52,7 @@ def forward(lookup: Lookup, output: Tensor) -> None:
     """Write the pooled rows, float32."""
     for feature in _features(lookup):
         ids = lookup.indices[feature.items].long()
-        rows = feature.table(lookup.weights)[ids.clamp(min=0)].float() * (ids >= 0).unsqueeze(1)
+        rows = feature.table(lookup.weights)[ids].float()
         if lookup.pooling == NONE:
             output.view(-1, lookup.row_width)[feature.items] = rows
             continue
@@ -95,8 +95,8 @@ def weights_gradient(lookup: Lookup, gradient: Tensor, wanted: Tensor | None) ->
         if wanted is not None and not wanted[feature.number]:
             continue
         ids = lookup.indices[feature.items].long()
-        rows = feature.table(lookup.weights)[ids.clamp(min=0)].float()
-        result[feature.items] = (rows * _per_item(lookup, feature, gradient)).sum(1) * (ids >= 0)
+        rows = feature.table(lookup.weights)[ids].float()
+        result[feature.items] = (rows * _per_item(lookup, feature, gradient)).sum(1)
     return result
 
 
@@ -115,7 +115,6 @@ def backward(
     for parts in tables.values():
         feature = parts[0][0]
         ids, grads = torch.cat([part[1] for part in parts]), torch.cat([part[2] for part in parts])
-        ids, grads = ids[ids >= 0], grads[ids >= 0]
         touched, place = ids.unique(return_inverse=True)
         total = grads.new_zeros(len(touched), feature.dim).index_add_(0, place, grads)
         _update(lookup.weights, feature, touched, total, states, settings)

@@ -23,7 +23,7 @@ class Lookup:
         weights: all tables in one piece of memory; float32, float16 or bfloat16.
         layout: (5, features) int64: where the table of each feature begins in `weights`, its rows, its columns, the
             number of its first row among all rows of all tables, and where the feature begins in a row of the output.
-        indices: (total,) int32 or int64; -1 is skipped.
+        indices: (total,) int32 or int64, each a row of its feature's table.
         offsets: (bags + 1,) int64, feature-major.
         bag_starts: (features + 1,) int64: which bags are a feature's.
         row_width: of the output.

@@ -76,7 +76,7 @@ class _LookUp(torch.autograd.Function):
             rows = int(lookup.layout[1, feature])
             raise RuntimeError(
                 f"indices has {index} at {place}, for feature {feature} whose table has {rows} rows; expected 0 to "
-                f"{rows - 1}, or -1 for none. bounds_check_mode decides what becomes of such indices."
+                f"{rows - 1}. bounds_check_mode decides what becomes of such indices."
             )
         output = torch.zeros(output_shape, device=weights.device)
         serving.forward(lookup, output)

@@ -1,0 +1,1 @@
+"""FBGEMM's Python names over our operators: `fbgemm_gpu.X` is `flambeau.rec.fbgemm_gpu.X`."""

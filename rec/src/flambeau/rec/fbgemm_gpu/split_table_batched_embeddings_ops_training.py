@@ -1,0 +1,348 @@
+"""Embedding tables that are looked up together, and trained by the optimizer in their backward pass."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from flambeau.rec.fbgemm_gpu._training_layout import BY_ELEMENT, STATE_NAMES, Layout, places_by_rank
+from flambeau.rec.fbgemm_gpu.split_embedding_configs import EmbOptimType, SparseType
+from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import (
+    BoundsCheckMode,
+    ComputeDevice,
+    EmbeddingLocation,
+    PoolingMode,
+)
+from flambeau.rec.fbgemm_gpu.tbe.config.optimizer_config import (
+    CounterBasedRegularizationDefinition,
+    CowClipDefinition,
+    GlobalWeightDecayDefinition,
+    WeightDecayMode,
+)
+from flambeau.rec.ops import tbe
+from flambeau.rec.ops.cumsum import asynchronous_complete_cumsum
+
+__all__ = [
+    "BoundsCheckMode",
+    "ComputeDevice",
+    "EmbeddingLocation",
+    "PoolingMode",
+    "SplitTableBatchedEmbeddingBagsCodegen",
+    "WeightDecayMode",
+]
+
+logger = logging.getLogger("flambeau.rec.tbe")
+
+Spec = tuple[int, int, EmbeddingLocation, ComputeDevice]
+_FATAL = (BoundsCheckMode.FATAL, BoundsCheckMode.V2_FATAL)
+_WARNING = (BoundsCheckMode.WARNING, BoundsCheckMode.V2_WARNING)
+
+
+class SplitTableBatchedEmbeddingBagsCodegen(nn.Module):
+    """Tables of embeddings whose rows are pooled over bags, and trained in the backward pass.
+
+    Args:
+        embedding_specs: (rows, columns, location, device) of each table.
+        feature_table_map: the table of each feature, in any order; one feature for each table by default.
+        weights_precision: of the tables: FP32, FP16 or BF16.
+        output_dtype: of the result: FP32, FP16 or BF16.
+        optimizer: what trains the tables.
+        stochastic_rounding: whether tables of 16 bits are rounded by chance, so that small steps are not lost.
+        gradient_clipping: whether gradients of the output are limited to `max_gradient` in size.
+        max_gradient: see there.
+        max_norm: rows are scaled down to this norm after row-wise Adagrad; 0 for no limit.
+        learning_rate: of the optimizer.
+        eps: added to denominators.
+        momentum: of LARS.
+        weight_decay: rows decay by it, in the way that `weight_decay_mode` says.
+        weight_decay_mode: see `WeightDecayMode`.
+        eta: trust coefficient of LARS.
+        beta1: of the first moment of Adam and LAMB.
+        beta2: of the second.
+        counter_based_regularization: options where `weight_decay_mode` is COUNTER.
+        cowclip_regularization: options where it is COWCLIP.
+        global_weight_decay: options where it is DECOUPLE_GLOBAL.
+        pooling_mode: sum, mean, or none: then each index gives a row, and all tables are equally wide.
+        device: where tables are; the CPU for locations on the host.
+        bounds_check_mode: what becomes of indices outside of their tables.
+        table_names: for messages.
+
+    Raises:
+        ValueError: tables, features or options that do not fit together.
+    """
+
+    def __init__(
+        self,
+        embedding_specs: list[Spec],
+        feature_table_map: list[int] | None = None,
+        *,
+        weights_precision: SparseType = SparseType.FP32,
+        output_dtype: SparseType = SparseType.FP32,
+        optimizer: EmbOptimType = EmbOptimType.EXACT_SGD,
+        stochastic_rounding: bool = True,
+        gradient_clipping: bool = False,
+        max_gradient: float = 1.0,
+        max_norm: float = 0.0,
+        learning_rate: float = 0.01,
+        eps: float = 1e-8,
+        momentum: float = 0.9,
+        weight_decay: float = 0.0,
+        weight_decay_mode: WeightDecayMode = WeightDecayMode.NONE,
+        eta: float = 0.001,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        counter_based_regularization: CounterBasedRegularizationDefinition | None = None,
+        cowclip_regularization: CowClipDefinition | None = None,
+        global_weight_decay: GlobalWeightDecayDefinition | None = None,
+        pooling_mode: PoolingMode = PoolingMode.SUM,
+        device: str | int | torch.device | None = None,
+        bounds_check_mode: BoundsCheckMode = BoundsCheckMode.WARNING,
+        table_names: list[str] | None = None,
+    ) -> None:
+        super().__init__()
+        if optimizer not in BY_ELEMENT:
+            known = ", ".join(one.name for one in BY_ELEMENT)
+            raise ValueError(f"optimizer {optimizer.name} does not train tables; choose one of {known}.")
+        if weights_precision.as_dtype() not in (torch.float32, torch.float16, torch.bfloat16):
+            raise ValueError(f"weights_precision is {weights_precision}; tables are trained as fp32, fp16 or bf16.")
+        shapes = [(rows, dim) for rows, dim, _, _ in embedding_specs]
+        tables = list(range(len(shapes))) if feature_table_map is None else feature_table_map
+        if any(table < 0 or table >= len(shapes) for table in tables):
+            raise ValueError(f"feature_table_map is {tables}, expected tables 0 to {len(shapes) - 1}.")
+        nobag = pooling_mode == PoolingMode.NONE
+        if nobag and len({dim for _, dim in shapes}) > 1:
+            widths = [dim for _, dim in shapes]
+            raise ValueError(f"without pooling all tables are equally wide; they have {widths} columns.")
+        self.embedding_specs, self.feature_table_map = embedding_specs, tables
+        self.optimizer, self.pooling_mode = optimizer, pooling_mode
+        self.weights_precision, self.output_dtype = weights_precision, output_dtype.as_int()
+        self.bounds_check_mode_int = int(bounds_check_mode)
+        self.table_names = table_names or [f"table {at}" for at in range(len(shapes))]
+        self.current_device = torch.device("cpu" if device is None else device)
+        self.dims = tuple(dim for _, dim in shapes)
+        self.total_D = sum(shapes[table][1] for table in tables)
+        self._layout = Layout(shapes, tables, nobag=nobag)
+        self.weights_host = nn.Parameter(self._layout.new(weights_precision.as_dtype(), self.current_device))
+        for at, by_element in enumerate(BY_ELEMENT[optimizer], 1):
+            state = self._layout.new(torch.float32, self.current_device, by_element=by_element)
+            self.register_parameter(f"momentum{at}_host", nn.Parameter(state, requires_grad=False))
+        counting = counter_based_regularization is not None or cowclip_regularization is not None
+        self._optimizer_name = "row_wise_adagrad_with_counter" if counting else optimizer.value
+        self._limit = max_gradient if gradient_clipping else None
+        self._learning_rate, self._iteration = learning_rate, 0
+        options: dict[str, Any] = {
+            "eps": eps, "weight_decay": weight_decay, "beta1": beta1, "beta2": beta2, "momentum": momentum, "eta": eta,
+            "max_norm": max_norm, "stochastic_rounding": stochastic_rounding,
+            "weight_decay_mode": _DECAY.get(weight_decay_mode, 0),
+        }  # fmt: skip
+        if counter_based_regularization is not None:
+            options |= _counter_options(counter_based_regularization)
+        if cowclip_regularization is not None:
+            clip = cowclip_regularization
+            options |= {
+                "weight_decay_mode": int(clip.counter_weight_decay_mode), "counter_halflife": clip.counter_halflife,
+                "regularization_mode": 4, "weight_norm_coefficient": clip.weight_norm_coefficient,
+                "lower_bound": clip.lower_bound,
+            }  # fmt: skip
+        if weight_decay_mode == WeightDecayMode.DECOUPLE_GLOBAL:
+            options["lower_bound"] = (global_weight_decay or GlobalWeightDecayDefinition()).lower_bound
+        self._options = options
+        self._by_row = counting or weight_decay_mode == WeightDecayMode.DECOUPLE_GLOBAL
+        if self._by_row:
+            for name in ("prev_iter", "row_counter"):
+                self.register_buffer(name, self._layout.new(torch.float32, self.current_device, by_element=False))
+
+    def forward(
+        self,
+        indices: Tensor,
+        offsets: Tensor,
+        per_sample_weights: Tensor | None = None,
+        feature_requires_grad: Tensor | None = None,
+        batch_size_per_feature_per_rank: list[list[int]] | None = None,
+    ) -> Tensor:
+        """Pool the rows of each bag.
+
+        Args:
+            indices: (L,) int32 or int64, feature-major.
+            offsets: (features * B + 1,) int32 or int64.
+            per_sample_weights: (L,): a factor for each index.
+            feature_requires_grad: (features,), 0 where the feature does not train its table.
+            batch_size_per_feature_per_rank: examples of each feature and process, where they differ.
+
+        Returns:
+            (B, columns of all features); (L, columns) without pooling; flat, process after process, with
+            `batch_size_per_feature_per_rank`.
+
+        Raises:
+            RuntimeError: sizes that do not fit together, or an index outside of its table where that is fatal.
+        """
+        features = len(self.feature_table_map)
+        outputs, shape, starts = self._shape(indices, offsets, batch_size_per_feature_per_rank, features)
+        if per_sample_weights is not None and per_sample_weights.numel() != indices.numel():
+            raise RuntimeError(
+                f"per_sample_weights has {per_sample_weights.numel()} entries for {indices.numel()} indices."
+            )
+        indices, offsets = self._within_bounds(indices.contiguous(), offsets.to(torch.int64), starts)
+        if self.training or torch.is_grad_enabled():
+            self._iteration += 1
+        lookup = tbe.Lookup(
+            self.weights_host,
+            self._layout.tensor,
+            indices,
+            offsets,
+            starts,
+            self._layout.total_width,
+            int(self.pooling_mode),
+            None if per_sample_weights is None else per_sample_weights.float(),
+            outputs,
+        )
+        output = tbe.lookup_and_train(
+            lookup,
+            shape,
+            self._states(),
+            tbe.OptimizerSettings(
+                self._optimizer_name, self._learning_rate, self._iteration, seed=self._iteration, **self._options
+            ),
+            feature_requires_grad=feature_requires_grad,
+            max_gradient=self._limit,
+        )
+        return output.to(SparseType.from_int(self.output_dtype).as_dtype())
+
+    def _shape(
+        self, indices: Tensor, offsets: Tensor, sizes: Sequence[Sequence[int]] | None, features: int
+    ) -> tuple[Tensor | None, tuple[int, ...], Tensor]:
+        """Where bags go, the output's shape, and which bags are a feature's."""
+        shape: tuple[int, ...]
+        if sizes is not None:
+            if len(sizes) != features:
+                raise RuntimeError(f"batch_size_per_feature_per_rank has {len(sizes)} features, expected {features}.")
+            starts = asynchronous_complete_cumsum(torch.tensor([sum(ranks) for ranks in sizes]))
+            widths = [self.dims[table] for table in self.feature_table_map]
+            places, size = places_by_rank(sizes, widths)
+            expected, shape = int(starts[-1]), (size,)
+        else:
+            batch = (offsets.numel() - 1) // features if features else 0
+            starts, places, expected = torch.arange(features + 1) * batch, None, batch * features
+            shape = (batch, self._layout.total_width)
+        if offsets.numel() != expected + 1:
+            raise RuntimeError(
+                f"offsets has {offsets.numel()} entries for {features} features; expected one more than a multiple of "
+                "their number."
+            )
+        if self.pooling_mode == PoolingMode.NONE:
+            return None, (indices.numel(), self._layout.total_width), starts
+        return places, shape, starts
+
+    def _within_bounds(self, indices: Tensor, offsets: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
+        mode = BoundsCheckMode(self.bounds_check_mode_int)
+        falls = bool((offsets.diff() < 0).any()) if offsets.numel() > 1 else False
+        if not falls and int(offsets[-1]) == indices.numel() and int(offsets[0]) == 0:
+            ends = offsets[starts]
+        elif mode in _FATAL or mode == BoundsCheckMode.NONE:
+            how = ", and fall" if falls else ""
+            raise RuntimeError(
+                f"offsets run from {int(offsets[0])} to {int(offsets[-1])}{how}; expected 0 to {indices.numel()}, "
+                "rising."
+            )
+        else:
+            if mode in _WARNING:
+                logger.warning("offsets do not fit %d indices; they were moved to where they do", indices.numel())
+            offsets = offsets.clamp(0, indices.numel()).cummax(0).values
+            offsets[0], offsets[-1] = 0, indices.numel()
+            ends = offsets[starts]
+        if mode in _FATAL or mode == BoundsCheckMode.NONE:
+            return indices, offsets  # the look-up itself finds stray indices, and says where
+        rows = torch.repeat_interleave(self._layout.tensor[1], ends.diff())
+        stray = (indices < 0) | (indices >= rows)
+        if bool(stray.any()):
+            if mode in _WARNING:
+                at = int(stray.nonzero()[0])
+                feature = int(torch.searchsorted(ends, at, right=True)) - 1
+                logger.warning(
+                    "%d of %d indices lie outside of their tables, and became 0; the first is %d at %d, for feature %d "
+                    "of %s with %d rows",
+                    int(stray.sum()), indices.numel(), int(indices[at]), at, feature,
+                    self.table_names[self.feature_table_map[feature]], int(rows[at]),
+                )  # fmt: skip
+            indices = indices.masked_fill(stray, 0)
+        return indices, offsets
+
+    def _states(self) -> tbe.OptimizerStates:
+        by_element = BY_ELEMENT[self.optimizer]
+        offsets = [self._layout.elements if one else self._layout.rows for one in by_element]
+        return tbe.OptimizerStates(
+            getattr(self, "momentum1_host", None),
+            offsets[0] if offsets else None,
+            getattr(self, "momentum2_host", None),
+            offsets[1] if len(offsets) > 1 else None,
+            getattr(self, "prev_iter", None) if self._by_row else None,
+            getattr(self, "row_counter", None) if self._by_row else None,
+            self._layout.rows,
+        )
+
+    def split_embedding_weights(self) -> list[Tensor]:
+        """A view of each table, (rows, columns)."""
+        return self._layout.split(self.weights_host.detach())
+
+    def split_optimizer_states(self) -> list[list[Tensor]]:
+        """Of each table, views of what the optimizer keeps: (rows,) or (rows, columns) each."""
+        parts = [
+            self._layout.split(getattr(self, f"momentum{at}_host").detach(), by_element=by_element)
+            for at, by_element in enumerate(BY_ELEMENT[self.optimizer], 1)
+        ]
+        if self._by_row:
+            for name in ("prev_iter", "row_counter"):
+                parts.append(self._layout.split(getattr(self, name), by_element=False))
+        return [[part[table] for part in parts] for table in range(len(self.embedding_specs))]
+
+    def get_optimizer_state(self) -> list[dict[str, Tensor]]:
+        """Of each table, what the optimizer keeps, by name."""
+        names = [*STATE_NAMES.get(self.optimizer, ()), *(("prev_iter", "row_counter") if self._by_row else ())]
+        return [dict(zip(names, states, strict=True)) for states in self.split_optimizer_states()]
+
+    def init_embedding_weights_uniform(self, min_val: float, max_val: float) -> None:
+        """Fill all tables with random numbers between two."""
+        with torch.no_grad():
+            self.weights_host.uniform_(min_val, max_val)
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Use another learning rate from the next step on."""
+        self._learning_rate = lr
+
+    def get_learning_rate(self) -> float:
+        """The learning rate of the next step."""
+        return self._learning_rate
+
+    def set_optimizer_step(self, step: int) -> None:
+        """Count steps from here."""
+        self._iteration = step
+
+    def flush(self) -> None:
+        """Write caches back to the tables; without caches there is nothing to write."""
+
+    def reset_cache_states(self) -> None:
+        """Empty caches; without caches there is nothing to empty."""
+
+    def extra_repr(self) -> str:
+        """Tables, features and optimizer."""
+        tables = ", ".join(f"{rows} x {dim}" for rows, dim, _, _ in self.embedding_specs)
+        return f"tables [{tables}], features {self.feature_table_map}, {self.pooling_mode.name}, {self.optimizer}"
+
+
+_DECAY = {WeightDecayMode.L2: 1, WeightDecayMode.DECOUPLE: 2, WeightDecayMode.DECOUPLE_GLOBAL: 3}
+
+
+def _counter_options(chosen: CounterBasedRegularizationDefinition) -> dict[str, Any]:
+    return {
+        "weight_decay_mode": int(chosen.counter_weight_decay_mode),
+        "counter_halflife": chosen.counter_halflife,
+        "adjustment_iter": chosen.adjustment_iter,
+        "adjustment_ub": chosen.adjustment_ub,
+        "learning_rate_mode": int(chosen.learning_rate_mode),
+        "tail_threshold": chosen.tail_id_threshold.val,
+        "tail_is_ratio": int(chosen.tail_id_threshold.is_ratio),
+    }

@@ -1,0 +1,1 @@
+"""Table-batched embeddings: configuration, caches, tables larger than memory, utilities."""
