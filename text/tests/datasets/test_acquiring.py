@@ -11,7 +11,14 @@ import threading
 
 import pytest
 
-from flambeau.core.errors import DatasetMissingError, DownloadError, HashMismatchError, HubError
+from flambeau.core.errors import (
+    DatasetMissingError,
+    DownloadError,
+    HashMismatchError,
+    HubError,
+    HubWarning,
+    OfflineError,
+)
 from flambeau.core.testing.server import FileServer, Reply
 from flambeau.text.datasets._locations import Download
 from flambeau.text.datasets._urls import addresses
@@ -181,3 +188,26 @@ def test_processes_that_were_forked_after_the_index_was_opened_read_it(publish):
     if child == 0:
         os._exit(0 if dataset[0] == first else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_offline_a_file_with_another_digest_is_called_damaged_and_not_absent(publish, monkeypatch):
+    published = publish("SST2")
+    list(published.pipe("dev"))
+    archive = published.folder / "SST-2.zip"
+    archive.write_bytes(archive.read_bytes()[:-1] + b"x")
+    (published.folder / "SST-2" / "dev.tsv").unlink()
+    monkeypatch.setenv("FLAMBEAU_OFFLINE", "1")
+    with pytest.warns(HubWarning, match="damaged"), pytest.raises(HashMismatchError, match="switched off") as caught:
+        list(published.pipe("dev"))
+    assert str(archive) in str(caught.value)
+    assert published.module.MD5 in str(caught.value)
+    archive.unlink()
+    with pytest.raises(OfflineError, match="not in place"):
+        list(published.pipe("dev"))
+
+
+def test_a_file_url_serves_as_any_other_address(publish, monkeypatch):
+    published = publish("SST2")
+    monkeypatch.setattr(published.module, "URL", (published.files / "SST-2.zip").as_uri())
+    assert list(published.pipe("dev")) == published.items["dev"]
+    assert not published.server.log

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from torch.utils.data.datapipes.iter import IterableWrapper as TorchIterableWrapper
 
 from flambeau.data.datapipes.iter import IterableWrapper
 from flambeau.text.data import datasets_utils as utils
@@ -161,3 +162,13 @@ def test_an_index_is_kept_for_the_file_it_was_made_of(tmp_path):
 def test_where_no_index_can_be_kept_it_stays_in_memory(tmp_path):
     (tmp_path / "index").write_text("a file is in the way")
     assert agree(Lines(), tmp_path, "one\ntwo\n") == ["one", "two"]
+
+
+def test_pipes_of_torch_have_the_parsers_too():
+    lines = TorchIterableWrapper([("f", "a\tNOUN\n"), ("f", "\n"), ("f", "b\tVERB\n")])
+    assert list(lines.read_iob()) == [[["a"], ["NOUN"]], [["b"], ["VERB"]]]
+    question = {"question": "q", "answers": [{"text": "t", "answer_start": 3}]}
+    document = {"data": [{"paragraphs": [{"context": "c", "qas": [question]}]}]}
+    assert list(TorchIterableWrapper([("f", document)]).read_squad()) == [("c", "q", ["t"], [3])]
+    story = TorchIterableWrapper([("f", io.BytesIO(b"First line\n@highlight\nPoint\n"))])
+    assert list(story.parse_cnndm_data()) == [("First line .", "Point .")]

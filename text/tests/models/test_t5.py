@@ -198,3 +198,28 @@ def test_a_decoders_step_exports_with_its_cache(source):
     torch.testing.assert_close(scores, whole["decoder_output"][:, 2:])
     scores, _ = exported(last, memory, longer)
     torch.testing.assert_close(scores, step(last, memory, longer)[0])
+
+
+def test_the_encoder_and_the_decoder_take_upstreams_arguments(source):
+    tokens, begun = torch.tensor([[5, 6, 7, 1], [9, 1, 0, 0]]), torch.tensor([[0, 4, 8], [0, 5, 3]])
+    whole = source.eval()(tokens, begun)
+    padding = tokens.eq(0)
+    encoded = source.get_encoder()(src=tokens, src_key_padding_mask=padding)
+    assert torch.equal(encoded["encoder_output"], whole["encoder_output"])
+    embedded = source.get_encoder()(embedded_src=source.token_embeddings(tokens), src_key_padding_mask=padding)
+    assert torch.equal(embedded["encoder_output"], whole["encoder_output"])
+    with pytest.raises(AssertionError, match="embedded_src"):
+        source.get_encoder()()
+    decoded = source.get_decoder()(
+        source.token_embeddings(begun), memory=encoded["encoder_output"], memory_key_padding_mask=padding,
+        return_past_key_values=True,
+    )  # fmt: skip
+    torch.testing.assert_close(decoded["decoder_hidden_states"][-1], whole["decoder_hidden_states"][-1])
+    assert len(decoded["past_key_values"]) == len(source.decoder.layers)
+
+
+def test_a_model_is_made_frozen_and_in_a_dtype():
+    conf = T5Conf(embedding_dim=8, qkv_dim=2, num_attention_heads=2, num_encoder_layers=1, num_decoder_layers=1)
+    model = T5Model(conf, freeze=True, dtype=torch.float64)
+    assert model.dtype == torch.float64
+    assert {(p.dtype, p.requires_grad) for p in model.parameters()} == {(torch.float64, False)}

@@ -78,7 +78,7 @@ def test_what_the_reference_refuses_is_refused(rows, inputs):
             call()
     with pytest.raises(RuntimeError, match="both or neither"):
         attention(query, key, value, bias_k=torch.zeros(1, B * H, E // H))
-    with pytest.raises(ValueError, match="multiple of the 4 heads"):
+    with pytest.raises(AssertionError, match="multiple of the 4 heads"):
         MultiheadAttentionContainer(
             H, InProjContainer(*(nn.Linear(E, 6) for _ in range(3))), ScaledDotProduct(), nn.Linear(E, E)
         )(query, key, value)
@@ -86,3 +86,11 @@ def test_what_the_reference_refuses_is_refused(rows, inputs):
 
 def test_the_triangular_mask_is_the_references(rows):
     assert [generate_square_subsequent_mask(1, 3).tolist()[0]] == rows["generate_square_subsequent_mask(1,3)"]
+
+
+def test_one_query_attends_for_a_whole_batch_of_keys():
+    query, key, value = (torch.randn(length, batch, 3) for length, batch in ((4, 1), (5, 6), (5, 6)))
+    output, weights = ScaledDotProduct()(query, key, value)
+    repeated, _ = ScaledDotProduct()(query.expand(4, 6, 3), key, value)
+    torch.testing.assert_close(output, repeated)
+    assert weights.shape == (6, 4, 5)

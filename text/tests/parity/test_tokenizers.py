@@ -74,7 +74,8 @@ def test_every_golden_string_gives_upstreams_tokens(golden, engine, name):
     assert {i: row for i, row in enumerate(one_by_one) if row != wanted[i]} == {}
     assert give(golden["strings"]) == wanted
     if not case["how"].get("return_tokens"):
-        assert tokenizer(golden["strings"]) == [list(map(str, row)) for row in wanted]
+        shown = wanted if name == "char_bpe" else [list(map(str, row)) for row in wanted]
+        assert tokenizer(golden["strings"]) == shown
         offsets = tokenizer.encode_offsets(golden["strings"])
         assert [encoding.ids for encoding in offsets] == wanted
         for text, encoding in zip(golden["strings"], offsets, strict=True):

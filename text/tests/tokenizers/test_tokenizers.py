@@ -34,7 +34,8 @@ def test_ids_come_as_strings_and_as_numbers(tokenizer, without, monkeypatch):
     if without:
         monkeypatch.setattr(native, "available", lambda: False)
     ids = tokenizer.encode_ids(TEXT)
-    assert tokenizer(TEXT) == [str(identity) for identity in ids]
+    numbers = isinstance(tokenizer, transforms.CharBPETokenizer)  # alone among upstream's
+    assert tokenizer(TEXT) == (ids if numbers else [str(identity) for identity in ids])
     assert tokenizer([TEXT, ""]) == [tokenizer(TEXT), []]
     assert tokenizer.encode_ids([TEXT, "", "hello"]) == [ids, [], tokenizer.encode_ids("hello")]
     assert tokenizer.to_tensor(TEXT).tolist() == ids

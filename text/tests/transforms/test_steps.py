@@ -125,6 +125,11 @@ def test_labels_are_read_from_a_file(tmp_path):
     assert step("nëutral") == 2
 
 
+def test_labels_are_read_from_a_url(tmp_path):
+    (tmp_path / "labels.txt").write_text("neg\npos\n", encoding="utf-8")
+    assert LabelToIndex(label_path=(tmp_path / "labels.txt").as_uri())("pos") == 1
+
+
 def test_a_vocabulary_is_applied_to_one_and_to_many():
     step = VocabTransform(Vocab(["a", "b"]))
     assert (step(["b"]), step([["b"], []]), step([])) == ([1], [[1], []], [])

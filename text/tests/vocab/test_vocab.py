@@ -243,3 +243,13 @@ def test_an_archive_whose_members_lie_before_its_beginning_is_damaged(tmp_path):
     path.write_bytes(content)
     with pytest.raises(CheckpointError, match=r"v\.pt is no vocabulary, or is damaged"):
         load_vocab(path)
+
+
+def test_what_is_no_token_is_refused_and_not_absent():
+    with pytest.raises(TypeError, match="3 is no token"):
+        assert 3 not in Vocab(["a"])
+
+
+def test_what_reaches_through_to_upstreams_inner_vocabulary_finds_itself():
+    words = Vocab(["a", "b"])
+    assert words.vocab.get_itos() == Vocab(words.vocab).get_itos() == ["a", "b"]

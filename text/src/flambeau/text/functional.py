@@ -43,6 +43,7 @@ def to_tensor(input: Any, padding_value: int | None = None, dtype: torch.dtype =
     rows = input
     if len(lengths) > 1:
         if padding_value is None:
+            _integers(chain.from_iterable(input))  # what is no number is another error, and comes first
             raise ValueError(f"Rows have {min(lengths)} to {width} ids; give padding_value, which fills them up.")
         filling = [padding_value] * width
         rows = [row + filling[len(row) :] for row in input]

@@ -62,8 +62,8 @@ def apply_temperature(scores: Tensor, temperature: float) -> Tensor:
 
 
 def remove_invalid_values(scores: Tensor) -> Tensor:
-    """NaN becomes 0, infinities the dtype's largest and smallest number."""
-    return torch.nan_to_num(scores, nan=0.0)
+    """NaN becomes 0, infinity the dtype's largest number; -inf stays, and is never drawn."""
+    return torch.nan_to_num(scores, nan=0.0, neginf=-torch.inf)
 
 
 def apply_repetition_penalty(scores: Tensor, ids: Tensor, penalty: float) -> Tensor:

@@ -17,14 +17,15 @@ _WORD = re.compile(r"\S+\n?")
 class CharBPETokenizer(Tokenizer):
     """Words between white space are split into characters, and these are merged.
 
-    A line feed right after a word belongs to it. Nothing is lower-cased. `encode` and `encode_ids` give numbers;
-    calling the tokenizer gives strings as the other tokenizers do.
+    A line feed right after a word belongs to it. Nothing is lower-cased.
+
+    Upstream: ids are numbers, where the other tokenizers give them as strings.
 
     Args:
         bpe_encoder_path: file or URL of a JSON object of tokens and ids.
         bpe_merges_path: file or URL of the merges, a pair a line, best first. The first line is a header, and what
             follows the last line feed is dropped.
-        return_tokens: give tokens instead of ids as strings.
+        return_tokens: give tokens instead of ids.
         unk_token: stands for pieces that the vocabulary lacks. Without it they are an error.
         suffix: is added to the last character of a word, for example "</w>".
         special_tokens: words that stay whole, if nothing but white space is next to them.
@@ -83,10 +84,20 @@ class CharBPETokenizer(Tokenizer):
         return text.replace(self._suffix, " ") if self._suffix else text
 
     def forward(self, input: Any) -> Any:
-        """Tokenize one text or many; see `Tokenizer.forward`."""
-        if self._return_tokens:
-            return self.tokenize(input)
-        return super().forward(input)
+        """Tokenize one text or many.
+
+        Args:
+            input: str, or list of str.
+
+        Returns:
+            For a str the list of its ids as numbers, or of its tokens (`return_tokens`). For a list one such list per
+            text.
+
+        Raises:
+            TypeError: it is neither, or holds a lone surrogate.
+            KeyError: a piece that the vocabulary lacks, without `unk_token`.
+        """
+        return self.tokenize(input) if self._return_tokens else self.encode_ids(input)
 
     def _unknown_id(self) -> int:
         return -1 if self._unknown is None else self._vocabulary[self._unknown]

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from torch.utils.data import IterDataPipe as TorchIterDataPipe
+
 from flambeau.core.errors import FlambeauError
 from flambeau.core.files import replace
 from flambeau.data.datapipes.iter import IterDataPipe, functional_datapipe
@@ -363,3 +365,11 @@ class _ParseCNNDMData(IterDataPipe[tuple[str, str]]):
                 yield story_parts(stream.readlines())
             finally:
                 stream.close()
+
+
+# Pipes that torch itself still has take the parsers as methods too, unless torchtext has come first.
+for _name, _parser in {
+    "read_squad": _ParseSQuADQAData, "read_iob": _ParseIOBData, "parse_cnndm_data": _ParseCNNDMData
+}.items():  # fmt: skip
+    if _name not in TorchIterDataPipe.functions:
+        TorchIterDataPipe.register_datapipe_as_function(_name, _parser)

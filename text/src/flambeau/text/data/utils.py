@@ -41,7 +41,7 @@ def get_tokenizer(tokenizer: str | Tokenizer | None, language: str = "en") -> To
 
     Raises:
         ValueError: an unknown name, or a language that "basic_english" is not for.
-        ImportError: the package is not installed; the message says which.
+        ModuleNotFoundError: the package is not installed; the message says which.
 
     Example:
         >>> get_tokenizer("basic_english")("You can't (yet)!")
@@ -62,7 +62,9 @@ def get_tokenizer(tokenizer: str | Tokenizer | None, language: str = "en") -> To
     try:
         return make(language)
     except ImportError as error:
-        raise ImportError(f"The tokenizer {tokenizer!r} needs a package: pip install {package} ({error}).") from error
+        raise ModuleNotFoundError(
+            f"The tokenizer {tokenizer!r} needs a package: pip install {package} ({error})."
+        ) from error
 
 
 def is_tokenizer_serializable(tokenizer: Any, language: str) -> bool:
@@ -79,14 +81,14 @@ def interleave_keys(a: int, b: int) -> int:
     """The bits of two numbers of 16 bits in turn, those of `a` first: sorting by it sorts by both at once.
 
     Args:
-        a: from 0 to 65535.
+        a: from 0 to 65535. Upstream: of a longer number the first bits count, as many as the other has.
         b: likewise.
 
     Example:
         >>> f"{interleave_keys(0b10, 0b11):b}"
         '1101'
     """
-    pairs = zip(format(a, "016b"), format(b, "016b"), strict=True)
+    pairs = zip(format(a, "016b"), format(b, "016b"), strict=False)
     return int("".join(x + y for x, y in pairs), base=2)
 
 

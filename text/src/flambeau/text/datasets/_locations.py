@@ -18,6 +18,7 @@ from flambeau.core.errors import (
     GatedError,
     HashMismatchError,
     HubError,
+    OfflineError,
 )
 from flambeau.text.datasets._urls import addresses
 
@@ -168,7 +169,14 @@ class Place:
         file = choice.file(self.dataset, (self.split,), extra)
         name = self.dataset.lower() if choice is original else f"{self.dataset.lower()}-copy"
         facts = DatasetInfo(name=name, splits=self.splits, files=(file,), homepage=choice.url)
-        return prepare_dataset(facts, self.root, download=self.download, splits=(self.split,)) / file.path
+        try:
+            return prepare_dataset(facts, self.root, download=self.download, splits=(self.split,)) / file.path
+        except OfflineError as error:
+            place = Path(self.root, file.path)
+            if not place.is_file():
+                raise
+            _verify(place, file, offline=True)
+            raise AssertionError(f"{place} is as it should be, but was not taken.") from error
 
     @contextlib.contextmanager
     def writing(self, path: str, digest: str | None = None, *, durable: bool = True) -> Iterator[IO[bytes]]:
@@ -202,8 +210,9 @@ class Place:
             part.unlink(missing_ok=True)
 
 
-def _verify(found: Path, file: DatasetFile, shown: str | None = None) -> None:
+def _verify(found: Path, file: DatasetFile, shown: str | None = None, *, offline: bool = False) -> None:
     from flambeau.core.datasets.presence import fault
 
     if damage := fault(found, file):
-        raise HashMismatchError(f"{shown or found}: {damage}. It is damaged or another version; replace it.")
+        why = " It is not fetched again, for the network is switched off (FLAMBEAU_OFFLINE)." if offline else ""
+        raise HashMismatchError(f"{shown or found}: {damage}. It is damaged or another version; replace it.{why}")

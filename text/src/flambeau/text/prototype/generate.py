@@ -217,11 +217,14 @@ class GenerationUtils(nn.Module):
         if self.is_huggingface_model:
             mask = inputs.ne(pad_idx).long()
             return {"encoder_outputs": encoder(inputs, attention_mask=mask, return_dict=True), "attention_mask": mask}
-        outputs = encoder(inputs)
+        # Upstream: what `pad_idx` says is padding, whatever the model's own is.
+        padding = inputs.eq(pad_idx)
+        takes_mask = "src_key_padding_mask" in inspect.signature(encoder.forward).parameters
+        outputs = encoder(inputs, src_key_padding_mask=padding) if takes_mask else encoder(inputs)
         prepare: Any = self.model.prepare_inputs_for_generation
         accepted = inspect.signature(prepare).parameters.values()
         if any(p.name == "encoder_padding_mask" or p.kind is p.VAR_KEYWORD for p in accepted):
-            masks = {"encoder_padding_mask": inputs.eq(getattr(self.model, "padding_idx", pad_idx))}
+            masks = {"encoder_padding_mask": padding}
         else:
             masks = {}
         # Lists of the layers' states are no part of what a decoder reads, and cost memory for each beam.

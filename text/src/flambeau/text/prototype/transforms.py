@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from flambeau.text._exporting import NotScripted
-from flambeau.text.data.functional import load_sp_model
+from flambeau.text.data import functional
 from flambeau.text.prototype.vectors import Vectors
 from flambeau.text.transforms import RegexTokenizer
 from flambeau.text.vocab.vocab import Vocab
@@ -58,6 +58,15 @@ def basic_english_normalize() -> BasicEnglishNormalize:
         ImportError: neither google-re2 nor regex is installed.
     """
     return BasicEnglishNormalize(RegexTokenizer(_BASIC_ENGLISH))
+
+
+def load_sp_model(sp_model: str | os.PathLike[str] | io.BufferedReader) -> Any:
+    """As `flambeau.text.data.functional.load_sp_model`.
+
+    Args:
+        sp_model: path of the model, or the open file.
+    """
+    return functional.load_sp_model(sp_model)
 
 
 class BasicEnglishNormalize(NotScripted, nn.Module):

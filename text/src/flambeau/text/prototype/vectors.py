@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from flambeau.text._exporting import NotScripted
+from flambeau.text._tokenizers import files
 from flambeau.text._vectors import checksums, reading
 from flambeau.text.utils import download_from_url, extract_archive
 from flambeau.text.vocab import vectors as published
@@ -79,7 +80,7 @@ def load_vectors_from_file_path(
     """Read vectors from text: on each line a token, the delimiter, and numbers with spaces between.
 
     Args:
-        filepath: the file. Lines with one or two numbers before the first vector are a header.
+        filepath: the file, or its URL. Lines with one or two numbers before the first vector are a header.
         delimiter: one character of ASCII.
         unk_tensor: (dim,) float32, for unknown tokens; zeros when None.
         num_cpus: accepted; torch's threads read.
@@ -90,7 +91,7 @@ def load_vectors_from_file_path(
     """
     if len(delimiter) != 1 or not delimiter.isascii():
         raise ValueError(f"delimiter is {delimiter!r}; expected one character of ASCII.")
-    return _loaded(Path(filepath), delimiter.encode(), unk_tensor, repeated=False)
+    return _loaded(files.local(filepath), delimiter.encode(), unk_tensor, repeated=False)
 
 
 def build_vectors(tokens: list[str], vectors: Tensor, unk_tensor: Tensor | None = None) -> Vectors:

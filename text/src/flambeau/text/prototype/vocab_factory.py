@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 
+from flambeau.text._tokenizers import files
 from flambeau.text.vocab.vocab import Vocab
 from flambeau.text.vocab.vocab_factory import build_vocab_from_iterator
 from flambeau.text.vocab.vocab_factory import vocab as counted
@@ -23,7 +23,7 @@ def build_vocab_from_text_file(
     """A vocabulary of the tokens of a text, the most frequent first, equally frequent ones by code points.
 
     Args:
-        file_path: UTF-8 text.
+        file_path: UTF-8 text, or its URL.
         tokenizer: from a line to its tokens; None splits at whitespace.
         min_freq: tokens that occur less often are left out.
         num_cpus: accepted; the file is read by one thread.
@@ -33,7 +33,7 @@ def build_vocab_from_text_file(
         ValueError: it is not UTF-8.
     """
     split = str.split if tokenizer is None else tokenizer
-    with Path(file_path).open(encoding="utf-8") as file:
+    with files.local(file_path).open(encoding="utf-8") as file:
         return build_vocab_from_iterator(map(split, (line.rstrip("\n") for line in file)), min_freq=min_freq)
 
 
@@ -41,7 +41,7 @@ def load_vocab_from_file(file_path: str | os.PathLike[str], min_freq: int = 1, n
     """A vocabulary of the lines of a file, in the order in which they first occur.
 
     Args:
-        file_path: UTF-8 text, a token a line.
+        file_path: UTF-8 text or its URL, a token a line.
         min_freq: tokens that are there less often are left out.
         num_cpus: accepted; the file is read by one thread.
 
@@ -49,5 +49,5 @@ def load_vocab_from_file(file_path: str | os.PathLike[str], min_freq: int = 1, n
         FileNotFoundError: no such file.
         ValueError: it is not UTF-8.
     """
-    with Path(file_path).open(encoding="utf-8") as file:
+    with files.local(file_path).open(encoding="utf-8") as file:
         return counted(Counter(line.rstrip("\n") for line in file), min_freq=min_freq)

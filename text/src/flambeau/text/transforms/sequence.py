@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch import Tensor, nn
 
 from flambeau.text import functional
 from flambeau.text._exporting import NotScripted
+from flambeau.text._tokenizers import files
 from flambeau.text.vocab.vocab import Vocab
 
 __all__ = [
@@ -81,7 +81,7 @@ class LabelToIndex(NotScripted, nn.Module):
 
     Args:
         label_names: the labels in order.
-        label_path: or a file with one a line; empty lines do not count.
+        label_path: or a file with one a line, or its URL; empty lines do not count.
         sort_names: number them in alphabetical order instead.
 
     Raises:
@@ -104,7 +104,7 @@ class LabelToIndex(NotScripted, nn.Module):
         super().__init__()
         names = list(label_names or ())
         if label_path:
-            lines = Path(label_path).read_text(encoding="utf-8").split("\n")
+            lines = files.local(label_path).read_text(encoding="utf-8").split("\n")
             names = [line.strip() for line in lines if line.strip()]
         self._label_vocab = Vocab(sorted(names) if sort_names else names)
 

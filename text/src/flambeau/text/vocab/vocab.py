@@ -45,7 +45,19 @@ class Vocab(NotScripted, nn.Module):
         return len(self._itos)
 
     def __contains__(self, token: object) -> bool:
+        """Whether there is this token.
+
+        Raises:
+            TypeError: it is no str; upstream's answer too.
+        """
+        if not isinstance(token, str):
+            raise TypeError(f"{token!r} is no token: a vocabulary holds str, not {type(token).__name__}.")
         return token in self._stoi
+
+    @property
+    def vocab(self) -> Self:
+        """The vocabulary itself; upstream's holds another one, which some programs reach through."""
+        return self
 
     def __getitem__(self, token: str) -> int:
         """The index of a token, the default index of one that is unknown.

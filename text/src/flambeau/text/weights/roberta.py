@@ -27,14 +27,14 @@ def _roberta(file: str, truncate: int, **facts: Any) -> Weights:
         "paper": "https://arxiv.org/abs/1907.11692",
         "docs": "Trained to fill gaps in 160 GB of English text: books, Wikipedia, news, the web, stories.",
     }
-    transforms = lazy(_TRANSFORMS + "roberta_transform", truncate=truncate)
+    transforms = lazy(_TRANSFORMS + "roberta_transform", truncate_length=truncate)
     return published(BUCKET + file, transforms, **(defaults | facts))
 
 
 def _xlmr(file: str, truncate: int, num_params: int) -> Weights:
     return published(
         BUCKET + file,
-        lazy(_TRANSFORMS + "xlmr_transform", truncate=truncate),
+        lazy(_TRANSFORMS + "xlmr_transform", truncate_length=truncate),
         num_params=num_params,
         license="MIT",
         recipe=_FAIRSEQ + "xlmr#pre-trained-models",

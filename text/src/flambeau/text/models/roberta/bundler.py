@@ -21,6 +21,8 @@ from flambeau.text.models._huggingface import read_weights
 from flambeau.text.models.roberta._legacy import rename_encoder_layers
 from flambeau.text.models.roberta.huggingface import encoder_state, read_encoder_conf
 from flambeau.text.models.roberta.model import RobertaEncoderConf, RobertaModel
+from flambeau.text.models.roberta.preprocessing import roberta_transform as roberta_transform
+from flambeau.text.models.roberta.preprocessing import xlmr_transform as xlmr_transform
 from flambeau.text.weights import roberta as weights
 
 __all__ = [

@@ -43,8 +43,16 @@ class PositionalEmbedding(nn.Module):
 
     def positions(self, tokens: Tensor) -> Tensor:
         """Rows of the table for tokens (N, T), int64."""
-        real = tokens.ne(self.pad_index).long()
-        return real.cumsum(1) * real + self.pad_index
+        return self._make_positions(tokens, self.pad_index)
+
+    def max_positions(self) -> int:
+        """As `max_length`, under upstream's name."""
+        return self.max_length
+
+    def _make_positions(self, tensor: Tensor, pad_index: int) -> Tensor:
+        """As `positions`, for any token of padding; upstream's name."""
+        real = tensor.ne(pad_index).long()
+        return real.cumsum(1) * real + pad_index
 
     def forward(self, input: Tensor) -> Tensor:
         """Map tokens (N, T) to (N, T, embedding_dim)."""

@@ -11,11 +11,11 @@ __all__ = ["roberta_transform", "xlmr_transform"]
 _BEGIN, _END = 0, 2
 
 
-def roberta_transform(truncate: int = 254) -> Any:
+def roberta_transform(truncate_length: int) -> Any:
     """A transform of a text, or of a list of them, to RoBERTa's token ids; lists that `to_tensor` pads with 1.
 
     Args:
-        truncate: most ids of a text; the first and the last token come on top.
+        truncate_length: most ids of a text; the first and the last token come on top.
 
     Raises:
         DownloadError: the vocabulary could not be fetched.
@@ -25,14 +25,14 @@ def roberta_transform(truncate: int = 254) -> Any:
     tokenizer = transforms.GPT2BPETokenizer(
         encoder_json_path=str(asset("gpt2_bpe_encoder.json")), vocab_bpe_path=str(asset("gpt2_bpe_vocab.bpe"))
     )
-    return _pipeline(tokenizer, "roberta.vocab.pt", truncate)
+    return _pipeline(tokenizer, "roberta.vocab.pt", truncate_length)
 
 
-def xlmr_transform(truncate: int = 254) -> Any:
+def xlmr_transform(truncate_length: int) -> Any:
     """A transform of a text, or of a list of them, to XLM-R's token ids; lists that `to_tensor` pads with 1.
 
     Args:
-        truncate: most ids of a text; the first and the last token come on top.
+        truncate_length: most ids of a text; the first and the last token come on top.
 
     Raises:
         DownloadError: the vocabulary could not be fetched.
@@ -40,7 +40,7 @@ def xlmr_transform(truncate: int = 254) -> Any:
     from flambeau.text import transforms
 
     tokenizer = transforms.SentencePieceTokenizer(str(asset("xlmr.sentencepiece.bpe.model")))
-    return _pipeline(tokenizer, "xlmr.vocab.pt", truncate)
+    return _pipeline(tokenizer, "xlmr.vocab.pt", truncate_length)
 
 
 def _pipeline(tokenizer: Any, vocabulary: str, truncate: int) -> Any:

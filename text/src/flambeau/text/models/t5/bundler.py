@@ -17,6 +17,7 @@ from flambeau.text.models._checkpoints import read_state
 from flambeau.text.models._huggingface import read_weights
 from flambeau.text.models.t5.huggingface import read_conf, renamed
 from flambeau.text.models.t5.model import T5Conf, T5Model
+from flambeau.text.models.t5.preprocessing import t5_transform as t5_transform
 from flambeau.text.prototype.generate import GenerationUtils
 from flambeau.text.weights import t5 as weights
 

@@ -198,7 +198,6 @@ class T5Layer(nn.Module):
     Args:
         d_model: width.
         nhead: attention heads.
-        is_decoder: attend to an encoder's output too.
         dim_feedforward: inner width of the feed-forward network.
         qkv_dim: width of each head.
         dropout: everywhere.
@@ -207,6 +206,8 @@ class T5Layer(nn.Module):
         layer_norm_eps: of the normalizations.
         relative_attention_num_buckets, relative_attention_max_distance: see `T5MultiheadAttention`.
         compute_relative_attention_bias: own the table of biases.
+        is_decoder: attend to an encoder's output too.
+        device, dtype: of the parameters.
 
     Raises:
         AssertionError: there is no such activation; upstream's type of error.
@@ -216,16 +217,18 @@ class T5Layer(nn.Module):
         self,
         d_model: int,
         nhead: int,
-        is_decoder: bool = False,
-        dim_feedforward: int = 2048,
+        dim_feedforward: int = 3072,
         qkv_dim: int = 64,
         dropout: float = 0.1,
-        activation: str | Callable[[Tensor], Tensor] = "relu",
+        activation: str | Callable[[Tensor], Tensor] = F.relu,
         is_gated_act: bool = False,
         layer_norm_eps: float = 1e-6,
         relative_attention_num_buckets: int = 32,
         relative_attention_max_distance: int = 128,
         compute_relative_attention_bias: bool = False,
+        is_decoder: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         shared: dict[str, Any] = {
@@ -253,6 +256,8 @@ class T5Layer(nn.Module):
         self.norm2 = T5LayerNorm(d_model, layer_norm_eps)
         self.dropout = nn.Dropout(dropout)
         self.activation = ACTIVATIONS[activation] if isinstance(activation, str) else activation
+        if device is not None or dtype is not None:
+            self.to(device=device, dtype=dtype)
 
     def forward(
         self,

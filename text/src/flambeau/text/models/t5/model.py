@@ -15,7 +15,6 @@ from flambeau.text.models.t5.modules import (
     SEQ_2_SEQ_OUTPUTS_TYPE,
     T5Decoder,
     T5Encoder,
-    combined_mask,
 )
 
 __all__ = ["PAST_KEY_VALUES_TYPE", "SEQ_2_SEQ_OUTPUTS_TYPE", "T5Conf", "T5Decoder", "T5Encoder", "T5Model"]
@@ -87,7 +86,9 @@ class T5Model(nn.Module):
 
     Args:
         config: the sizes.
-        freeze_model: no parameter gets a gradient.
+        freeze: no parameter gets a gradient.
+        device: of the parameters.
+        dtype: of the parameters; also an attribute, None if not given.
 
     Raises:
         AssertionError: `config` is something else; upstream's type of error.
@@ -98,7 +99,13 @@ class T5Model(nn.Module):
         torch.Size([1, 2, 32])
     """
 
-    def __init__(self, config: T5Conf, freeze_model: bool = False) -> None:
+    def __init__(
+        self,
+        config: T5Conf,
+        freeze: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         if not isinstance(config, T5Conf):
             raise AssertionError(f"config is a {type(config).__name__}, expected a T5Conf.")
@@ -111,7 +118,10 @@ class T5Model(nn.Module):
         self.encoder = T5Encoder(config, self.token_embeddings)
         self.decoder = None if config.encoder_only else T5Decoder(config)
         self.lm_head = TokenScores(config.embedding_dim, config.vocab_size) if config.linear_head else None
-        if freeze_model:
+        self.dtype = dtype
+        if device is not None or dtype is not None:
+            self.to(device=device, dtype=dtype)
+        if freeze:
             self.requires_grad_(False)
 
     def get_encoder(self) -> T5Encoder:
@@ -160,6 +170,8 @@ class T5Model(nn.Module):
         if encoder_outputs is None:
             if encoder_tokens is None:
                 raise AssertionError("give encoder_tokens, or encoder_outputs of an earlier call.")
+            if encoder_padding_mask is None:
+                encoder_padding_mask = encoder_tokens.eq(self.padding_idx)
             encoder_outputs = self.encoder(encoder_tokens, encoder_mask, encoder_padding_mask)
         outputs.update(encoder_outputs)
         if self.decoder is None:
@@ -170,40 +182,41 @@ class T5Model(nn.Module):
         if decoder_tokens is None:
             decoder_tokens = torch.full((memory.shape[0], 1), self.padding_idx, device=memory.device)
         embedded = self.token_embeddings(decoder_tokens)
-        mask = self._decoder_mask(decoder_tokens, decoder_mask, decoder_padding_mask, past_key_values, embedded.dtype)
-        memory_mask = combined_mask(encoder_mask, encoder_padding_mask, embedded.dtype)
-        decoded = self.decoder(embedded, memory, mask, memory_mask, past_key_values)
-        if not return_past_key_values:
-            decoded["past_key_values"] = None
+        if decoder_padding_mask is None and past_key_values is None:
+            decoder_padding_mask = self._decoder_padding(decoder_tokens)
+        decoded = self.decoder(
+            embedded,
+            memory,
+            decoder_mask,
+            encoder_mask,
+            decoder_padding_mask,
+            encoder_padding_mask,
+            past_key_values,
+            return_past_key_values,
+        )
         if self.lm_head is not None:
             # The embedding is shared with the head, whose scores are scaled for it.
             decoded["decoder_output"] = self.lm_head(decoded["decoder_output"] * self.embedding_dim**-0.5)
         outputs.update(decoded)
         return outputs
 
-    def _decoder_mask(
-        self, tokens: Tensor, mask: Tensor | None, padding: Tensor | None, past: Any, dtype: torch.dtype
-    ) -> Tensor | None:
-        before = past[0][0].shape[2] if past is not None else 0
-        length = tokens.shape[1]
-        if mask is None and length > 1:
-            whole = torch.ones(length, before + length, dtype=torch.bool, device=tokens.device)
-            mask = whole.triu(before + 1)
-        if padding is None and past is None:
-            padding = tokens.eq(self.padding_idx)
-            # The first token is padding, and what everything begins with.
-            padding = torch.cat([torch.zeros_like(padding[:, :1]), padding[:, 1:]], 1)
-        return combined_mask(mask, padding, dtype)
+    def _decoder_padding(self, tokens: Tensor) -> Tensor:
+        """True at padding; the first token is padding, and what everything begins with."""
+        padding = tokens.eq(self.padding_idx)
+        return torch.cat([torch.zeros_like(padding[:, :1]), padding[:, 1:]], 1)
 
     # --- generation
 
     def prepare_inputs_for_generation(
         self,
         input_ids: Tensor,
-        encoder_outputs: SEQ_2_SEQ_OUTPUTS_TYPE,
+        encoder_outputs: SEQ_2_SEQ_OUTPUTS_TYPE | None = None,
         encoder_padding_mask: Tensor | None = None,
-        past_key_values: PAST_KEY_VALUES_TYPE | None = None,
+        past: PAST_KEY_VALUES_TYPE | None = None,
         return_past_key_values: bool = True,
+        model_kwargs: dict[str, Any] | None = None,
+        *,
+        past_key_values: PAST_KEY_VALUES_TYPE | None = None,
     ) -> dict[str, Any]:
         """The arguments of `forward` for the next token.
 
@@ -211,22 +224,24 @@ class T5Model(nn.Module):
             input_ids: (N, T), what there is already.
             encoder_outputs: of the encoder.
             encoder_padding_mask: (N, M), True at padding; for cross-attention.
-            past_key_values: of the call before: only the last token is new then.
+            past: keys and values of the call before: only the last token is new then.
             return_past_key_values: ask for those of this call.
+            model_kwargs: accepted, as upstream's.
+            past_key_values: another name of `past`.
         """
-        padding = input_ids.eq(self.padding_idx)
-        # The first token is padding, and what everything begins with.
-        padding[:, 0] = False
+        past_key_values = past if past_key_values is None else past_key_values
         return {
             "decoder_tokens": input_ids if past_key_values is None else input_ids[:, -1:],
             "encoder_outputs": encoder_outputs,
             "encoder_padding_mask": encoder_padding_mask,
-            "decoder_padding_mask": padding,
+            "decoder_padding_mask": self._decoder_padding(input_ids),
             "past_key_values": past_key_values,
             "return_past_key_values": return_past_key_values,
         }
 
-    def _reorder_cache(self, past: PAST_KEY_VALUES_TYPE, beam_idx: Tensor) -> PAST_KEY_VALUES_TYPE:
+    def _reorder_cache(self, past: PAST_KEY_VALUES_TYPE | None, beam_idx: Tensor) -> PAST_KEY_VALUES_TYPE | None:
+        if past is None:
+            return None
         return [tuple(part.index_select(0, beam_idx.to(part.device)) for part in layer) for layer in past]  # type: ignore[misc]
 
     def _shift_right(self, input_ids: Tensor) -> Tensor:

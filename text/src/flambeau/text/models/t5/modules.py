@@ -53,8 +53,12 @@ class Scores(Sequence[Any]):
 class _Stack(nn.Module):
     """Layers, the embedding that they share with the rest, and a last normalization."""
 
-    def __init__(self, config: T5Conf, count: int, is_decoder: bool) -> None:
+    def __init__(
+        self, config: T5Conf, count: int, is_decoder: bool, token_embeddings: nn.Embedding | None = None
+    ) -> None:
         super().__init__()
+        if token_embeddings is not None:  # first, as in the order of published states
+            self.token_embeddings = token_embeddings
         self.layers = nn.ModuleList(
             T5Layer(
                 d_model=config.embedding_dim,
@@ -119,19 +123,37 @@ class T5Encoder(_Stack):
     """
 
     def __init__(self, config: T5Conf, token_embeddings: nn.Embedding) -> None:
-        super().__init__(config, config.num_encoder_layers, is_decoder=False)
-        self.token_embeddings = token_embeddings
-        self.padding_idx = config.padding_idx
+        super().__init__(config, config.num_encoder_layers, is_decoder=False, token_embeddings=token_embeddings)
 
     def forward(
-        self, tokens: Tensor, mask: Tensor | None = None, padding_mask: Tensor | None = None
+        self,
+        src: Tensor | None = None,
+        mask: Tensor | None = None,
+        src_key_padding_mask: Tensor | None = None,
+        embedded_src: Tensor | None = None,
     ) -> SEQ_2_SEQ_OUTPUTS_TYPE:
-        """Encode tokens (N, length); masks as `T5Model.forward`."""
-        if padding_mask is None:
-            padding_mask = tokens.eq(self.padding_idx)
-        embedded = self.token_embeddings(tokens)
-        found = self.run(embedded, combined_mask(mask, padding_mask, embedded.dtype))
-        return {f"encoder_{name}": found[name] for name in found if name != "past_key_values"}
+        """Encode tokens.
+
+        Args:
+            src: (N, M), integers.
+            mask: (M, M), True where a key is hidden, or floats that are added.
+            src_key_padding_mask: (N, M), True at padding. Upstream: nothing is padding if not given, whatever the
+                tokens are; the model itself says where it is.
+            embedded_src: (N, M, embedding_dim), in place of `src`.
+
+        Returns:
+            A dict of `encoder_output`, `encoder_hidden_states`, `encoder_position_bias` and `encoder_sa_scores`, as
+            `T5Model.forward` describes them.
+
+        Raises:
+            AssertionError: there is neither `src` nor `embedded_src`; upstream's type of error.
+        """
+        if embedded_src is None:
+            if src is None:
+                raise AssertionError("give src, tokens (N, M), or embedded_src, their vectors (N, M, embedding_dim).")
+            embedded_src = self.token_embeddings(src)
+        found = self.run(embedded_src, combined_mask(mask, src_key_padding_mask, embedded_src.dtype))
+        return {f"encoder_{name}": found[name] for name in found if name not in ("ca_scores", "past_key_values")}
 
 
 class T5Decoder(_Stack):
@@ -146,16 +168,47 @@ class T5Decoder(_Stack):
 
     def forward(
         self,
-        embedded: Tensor,
+        embedded_tgt: Tensor,
         memory: Tensor | None,
-        mask: Tensor | None,
-        memory_mask: Tensor | None,
+        tgt_mask: Tensor | None = None,
+        memory_mask: Tensor | None = None,
+        tgt_key_padding_mask: Tensor | None = None,
+        memory_key_padding_mask: Tensor | None = None,
         past_key_values: Sequence[Any] | None = None,
+        return_past_key_values: bool = False,
     ) -> SEQ_2_SEQ_OUTPUTS_TYPE:
-        """Decode embedded tokens (N, length, width); masks are added to the scores."""
-        found = self.run(embedded, mask, memory, memory_mask, past_key_values)
+        """Decode embedded tokens.
+
+        Args:
+            embedded_tgt: (N, T, embedding_dim).
+            memory: (N, M, embedding_dim), the encoder's output; not read where `past_key_values` has it.
+            tgt_mask: (T, T), True where a key is hidden, or floats that are added; no key after the query is seen if
+                not given.
+            memory_mask: (T, M), likewise, for cross-attention.
+            tgt_key_padding_mask: (N, T), True at padding.
+            memory_key_padding_mask: (N, M), likewise.
+            past_key_values: of an earlier call: `embedded_tgt` is what follows.
+            return_past_key_values: give them.
+
+        Returns:
+            A dict of `decoder_output`, `decoder_hidden_states`, `decoder_position_bias`, `decoder_sa_scores`,
+            `decoder_ca_scores` and `past_key_values`, as `T5Model.forward` describes them.
+        """
+        dtype, length = embedded_tgt.dtype, embedded_tgt.shape[1]
+        if tgt_mask is None and length > 1:
+            before = past_key_values[0][0].shape[2] if past_key_values is not None else 0
+            whole = torch.ones(length, before + length, dtype=torch.bool, device=embedded_tgt.device)
+            tgt_mask = whole.triu(before + 1)
+        found = self.run(
+            embedded_tgt,
+            combined_mask(tgt_mask, tgt_key_padding_mask, dtype),
+            memory,
+            combined_mask(memory_mask, memory_key_padding_mask, dtype),
+            past_key_values,
+        )
         past = found.pop("past_key_values")
-        return {**{f"decoder_{name}": value for name, value in found.items()}, "past_key_values": past}
+        outputs = {f"decoder_{name}": value for name, value in found.items()}
+        return {**outputs, "past_key_values": past if return_past_key_values else None}
 
 
 def combined_mask(mask: Tensor | None, padding: Tensor | None, dtype: torch.dtype) -> Tensor | None:

@@ -70,7 +70,7 @@ class MultiheadAttentionContainer(nn.Module):
             The output (..., L, N, E), and the weights (N * heads, L, S), S one more with biases.
 
         Raises:
-            ValueError: a width is no multiple of the number of heads.
+            AssertionError: a width is no multiple of the number of heads; upstream's type of error.
             RuntimeError: a mask has another shape or dtype, or one bias is given without the other.
         """
         if self.batch_first:
@@ -92,7 +92,9 @@ class MultiheadAttentionContainer(nn.Module):
     def _heads(self, x: Tensor, name: str) -> Tensor:
         width = x.shape[-1]
         if width % self.nhead:
-            raise ValueError(f"the projected {name} is {width} wide, expected a multiple of the {self.nhead} heads.")
+            raise AssertionError(
+                f"the projected {name} is {width} wide, expected a multiple of the {self.nhead} heads."
+            )
         return x.reshape(*x.shape[:-2], x.shape[-2] * self.nhead, width // self.nhead)
 
 
@@ -138,7 +140,7 @@ class ScaledDotProduct(nn.Module):
         """Attend.
 
         Args:
-            query: (..., L, N, E), N the batch times the heads.
+            query: (..., L, N or 1, E), N the batch times the heads.
             key: (..., S, N or 1, E).
             value: (..., S, N or 1, E).
             attn_mask: (N, L, S), True where a key is hidden.
@@ -146,10 +148,11 @@ class ScaledDotProduct(nn.Module):
             bias_v: the value that belongs to it; given with `bias_k` or not at all.
 
         Returns:
-            The output, of the query's shape, and the weights (..., N, L, S), S one more with biases.
+            The output (..., L, N, E), and the weights (..., N, L, S), S one more with biases.
 
         Raises:
-            RuntimeError: shapes do not fit, the mask is not bool, or one bias is given without the other.
+            AssertionError: query and key differ in width; upstream's type of error.
+            RuntimeError: other shapes do not fit, the mask is not bool, or one bias is given without the other.
         """
         if (bias_k is None) != (bias_v is None):
             raise RuntimeError("bias_k and bias_v belong together: give both or neither.")
@@ -185,11 +188,11 @@ def _check(query: Tensor, key: Tensor, value: Tensor) -> None:
     if key.shape != value.shape:
         raise RuntimeError(f"key and value have shapes {tuple(key.shape)} and {tuple(value.shape)}, expected one.")
     if query.shape[-1] != key.shape[-1]:
-        raise RuntimeError(f"query and key are {query.shape[-1]} and {key.shape[-1]} wide, expected one width.")
-    if query.dim() != key.dim() or key.shape[-3] not in (1, query.shape[-3]):
+        raise AssertionError(f"query and key are {query.shape[-1]} and {key.shape[-1]} wide, expected one width.")
+    if query.dim() != key.dim() or (key.shape[-3] != query.shape[-3] and 1 not in (key.shape[-3], query.shape[-3])):
         raise RuntimeError(
-            f"key has shape {tuple(key.shape)} (batch first), expected as many dimensions as the query's "
-            f"{tuple(query.shape)}, and its batch or 1."
+            f"query and key have shapes {tuple(query.shape)} and {tuple(key.shape)} (batch first), expected as many "
+            "dimensions, and one batch, or 1 for one of them."
         )
 
 
