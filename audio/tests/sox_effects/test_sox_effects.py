@@ -38,13 +38,17 @@ CHAINS = [
     "contrast 20",
     "dcshift 0.2 0.05",
     "equalizer 1000 1o 5",
+    "equalizer 1000 2 5",
     "flanger",
     "flanger 1 2 -30 50 0.7 tri 40 quad",
     "gain -3",
     "gain -n -1",
     "highpass 300",
+    "highpass 300 0.9",
     "highpass -1 300",
     "lowpass 1k 0.9q",
+    "lowpass 1k 2",
+    "overdrive 0 50",
     "lowpass -1 1000",
     "norm -2",
     "overdrive 10 30",
@@ -109,6 +113,43 @@ def test_speed_changes_the_label_and_rate_the_samples():
     assert rate == 10_000 and torch.equal(result, waveform)
     result, rate = apply_effects_tensor(waveform, RATE, [["speed", "1.25"], ["rate", "8000"]])
     assert rate == RATE and result.shape == (2, 3200)
+
+
+@needs_sox
+def test_pitch_changes_the_label_too_and_rate_brings_it_back():
+    waveform = sound()
+    result, rate = apply_effects_tensor(waveform, RATE, [["pitch", "200"]])
+    assert rate == 8979 and abs(result.shape[1] - 4000 * 2 ** (200 / 1200)) < 2
+    result, rate = apply_effects_tensor(waveform, RATE, [["pitch", "200"], ["rate", "8000"]])
+    assert (rate, result.shape) == (RATE, (2, 4000))
+
+
+@pytest.mark.parametrize("quality", ["-m", "-h", "-v"])
+@needs_sox
+def test_a_rate_is_changed_as_finely_as_by_the_program(quality):
+    ours, _ = OWN["rate"]([quality, "6000"], sound(), float(RATE))
+    theirs, _ = _program.run(sound(), float(RATE), [["rate", quality, "6000"]])
+    assert ours.shape == theirs.shape
+    assert (ours - theirs)[:, 200:-200].square().mean().sqrt() < 2e-3 * theirs.square().mean().sqrt()
+
+
+@needs_sox
+def test_stat_and_stats_report_to_the_log_and_leave_the_sound(caplog):
+    for name, word in (("stat", "RMS"), ("stats", "Pk lev")):
+        caplog.clear()
+        with caplog.at_level("WARNING", "flambeau.sox"):
+            result, rate = apply_effects_tensor(sound(), RATE, [[name]])
+        assert name in effect_names() and word in caplog.text and rate == RATE
+        torch.testing.assert_close(result, sound(), rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "chain",
+    ["lowpass 5000", "bass 5 100 2", "overdrive 101", "phaser 0.6 0.66 6 0.4 0.5", "flanger 31", "flanger 0 2 96"],
+)
+def test_what_is_out_of_range_is_refused(chain):
+    with pytest.raises(RuntimeError, match="must be"):
+        apply_effects_tensor(sound(), RATE, [chain.split()])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32, torch.int16, torch.uint8])

@@ -32,6 +32,30 @@ def frequency(text: str) -> float:
     return 1000 * number(text[:-1]) if text.endswith("k") else number(text)
 
 
+def corner(text: str, sample_rate: float) -> float:
+    """A frequency for a filter.
+
+    Raises:
+        SoxEffectError: it is half the sample rate or more.
+    """
+    value = frequency(text)
+    if not value < sample_rate / 2:
+        raise SoxEffectError(f"a filter's frequency is {text} Hz; it must be less than half of {sample_rate:g} Hz.")
+    return value
+
+
+def within(text: str, name: str, least: float, most: float) -> float:
+    """A number in a range.
+
+    Raises:
+        SoxEffectError: it is not in it.
+    """
+    value = number(text)
+    if not least <= value <= most:
+        raise SoxEffectError(f"{name} is {text}; it must be between {least:g} and {most:g}.")
+    return value
+
+
 @dataclass(frozen=True)
 class Width:
     """The width of a band: of h Hz, o octaves, q quality, or s slope of a shelf."""
@@ -46,6 +70,8 @@ class Width:
         value = number(text[:-1] if kind else text)
         if value <= 0:
             raise NotOursError(f"a width of {text}")
+        if (kind or default) == "s" and value > 1:
+            raise SoxEffectError(f"the slope of a shelf is {text}; it must be at most 1.")
         return cls(1000 * value, "h") if kind == "k" else cls(value, kind or default)
 
     def quality(self, centre: float, sample_rate: float, amplitude: float = 1.0) -> float:

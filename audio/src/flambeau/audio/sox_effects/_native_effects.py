@@ -8,17 +8,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import torch
 from torch import Tensor
 
 from flambeau.audio import functional as F
-from flambeau.audio.sox_effects._arguments import NotOursError, Width, duration, frequency, number, only
+from flambeau.audio.sox_effects import _program
+from flambeau.audio.sox_effects._arguments import (
+    NotOursError,
+    Width,
+    corner,
+    duration,
+    frequency,
+    number,
+    only,
+    within,
+)
 
 Sound = tuple[Tensor, float]
 Effect = Callable[[list[str], Tensor, float], Sound]
 OWN: dict[str, Effect] = {}
 """The effects, by name."""
+HALF_OWN = frozenset({"pitch"})
+"""Those of them that need the program for a part."""
 USAGES: dict[str, str] = {}
 """What is written behind each name."""
 
@@ -44,7 +57,7 @@ def _option(arguments: list[str], name: str) -> tuple[bool, list[str]]:
 @_effect("frequency width")
 def _allpass(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
     centre, width = only(arguments, 2, 2)
-    at = frequency(centre)
+    at = corner(centre, rate)
     return F.allpass_biquad(waveform, rate, at, Width.read(width).quality(at, rate)), rate
 
 
@@ -52,7 +65,7 @@ def _allpass(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
 def _band(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
     noise, arguments = _option(arguments, "-n")
     centre, *width = only(arguments, 1, 2)
-    at = frequency(centre)
+    at = corner(centre, rate)
     quality = Width.read(width[0] if width else f"{at / 2}h").band_quality(at)
     return F.band_biquad(waveform, rate, at, quality, noise), rate
 
@@ -61,7 +74,7 @@ def _band(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
 def _bandpass(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
     constant, arguments = _option(arguments, "-c")
     centre, width = only(arguments, 2, 2)
-    at = frequency(centre)
+    at = corner(centre, rate)
     quality = Width.read(width).quality(at, rate)
     return F.bandpass_biquad(waveform, rate, at, quality, constant), rate
 
@@ -69,21 +82,21 @@ def _bandpass(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
 @_effect("frequency width")
 def _bandreject(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
     centre, width = only(arguments, 2, 2)
-    at = frequency(centre)
+    at = corner(centre, rate)
     return F.bandreject_biquad(waveform, rate, at, Width.read(width).quality(at, rate)), rate
 
 
 @_effect("frequency width gain")
 def _equalizer(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
     centre, width, gain_db = only(arguments, 3, 3)
-    at = frequency(centre)
-    quality = Width.read(width).quality(at, rate)
+    at = corner(centre, rate)
+    quality = Width.read(width, default="q").quality(at, rate)
     return F.equalizer_biquad(waveform, rate, at, number(gain_db), quality), rate
 
 
 def _shelf(shelf: Callable[..., Tensor], centre: float, arguments: list[str], waveform: Tensor, rate: float) -> Sound:
     gain_db, *rest = only(arguments, 1, 3)
-    at = frequency(rest[0]) if rest else centre
+    at = corner(rest[0], rate) if rest else centre
     width = Width.read(rest[1] if len(rest) > 1 else "0.5s", default="s")
     quality = width.quality(at, rate, 10 ** (number(gain_db) / 40))
     return shelf(waveform, rate, number(gain_db), at, quality), rate
@@ -103,9 +116,9 @@ def _pass(two_poles: Callable[..., Tensor], high: bool, arguments: list[str], wa
     one, arguments = _option(arguments, "-1")
     _, arguments = _option(arguments, "-2")
     cutoff, *width = only(arguments, 1, 1 if one else 2)
-    at = frequency(cutoff)
+    at = corner(cutoff, rate)
     if not one:
-        quality = Width.read(width[0] if width else "0.707107q").quality(at, rate)
+        quality = Width.read(width[0] if width else "0.707107q", default="q").quality(at, rate)
         return two_poles(waveform, rate, at, quality), rate
     pole = math.exp(-2 * math.pi * at / rate)
     edges = ((1 + pole) / 2, -(1 + pole) / 2) if high else (1 - pole, 0.0)
@@ -165,10 +178,14 @@ def _dither(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
 def _flanger(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
     words = only(arguments, 0, 8)
     numbers = [0.0, 2.0, 0.0, 71.0, 0.5]
-    numbers[: len(words[:5])] = [number(word) for word in words[:5]]
+    ranges = (("delay", 0, 30), ("depth", 0, 10), ("regen", -95, 95), ("width", 0, 100), ("speed", 0.1, 10))
+    numbers[: len(words[:5])] = [
+        within(word, f"flanger: {name}", least, most)
+        for word, (name, least, most) in zip(words[:5], ranges, strict=False)
+    ]
     shapes, curves = {"sine": "sinusoidal", "triangle": "triangular"}, {"linear": "linear", "quadratic": "quadratic"}
     shape = _beginning(words[5] if len(words) > 5 else "sine", shapes)
-    phase = number(words[6]) if len(words) > 6 else 25.0
+    phase = within(words[6], "flanger: phase", 0, 100) if len(words) > 6 else 25.0
     curve = _beginning(words[7] if len(words) > 7 else "linear", curves)
     delay, depth, regen, width, speed = numbers
     return F.flanger(waveform, int(rate), delay, depth, regen, width, speed, phase, shape, curve), rate
@@ -184,14 +201,21 @@ def _beginning(word: str, choices: dict[str, str]) -> str:
 
 @_effect("[gain [colour]]")
 def _overdrive(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
-    return F.overdrive(waveform, *(number(word) for word in only(arguments, 0, 2))), rate
+    words = zip(only(arguments, 0, 2), ("gain", "colour"), strict=False)
+    values = [within(word, f"overdrive: {name}", 0, 100) for word, name in words]
+    if values[:1] == [0.0]:  # SoX leaves the effect out, whatever the colour
+        return waveform, rate
+    return F.overdrive(waveform, *values), rate
 
 
 @_effect("gain-in gain-out delay decay speed [-s|-t]")
 def _phaser(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
     triangular = arguments[-1:] == ["-t"]
     words = only(arguments[:-1] if arguments[-1:] in (["-t"], ["-s"]) else arguments, 5, 5)
-    gain_in, gain_out, delay, decay, speed = (number(word) for word in words)
+    ranges = (("gain-in", 0, 1), ("gain-out", 0, 1e9), ("delay", 0, 5), ("decay", 0, 0.99), ("speed", 0.1, 2))
+    gain_in, gain_out, delay, decay, speed = (
+        within(word, f"phaser: {name}", least, most) for word, (name, least, most) in zip(words, ranges, strict=True)
+    )
     return F.phaser(waveform, int(rate), gain_in, gain_out, delay, decay, speed, not triangular), rate
 
 
@@ -287,19 +311,56 @@ def _speed(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
     return waveform, rate * value
 
 
+# Of each quality: where the filter is at -3 dB, as a share of the lower rate's half, and how far down it goes, in dB.
+_QUALITIES = {"-l": (0.80, 100.0), "-m": (0.95, 100.0), "-h": (0.95, 125.0), "-v": (0.95, 175.0)}
+
+
 @_effect("[-q|-l|-m|-h|-v] frequency")
 def _rate(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
-    widths = {"-q": 6, "-l": 12, "-m": 24, "-h": 32, "-v": 64}
-    width = 32
-    if arguments[:1] and arguments[0] in widths:
-        width, arguments = widths[arguments[0]], arguments[1:]
+    quality = "-h"
+    if arguments[:1] and arguments[0] in ("-q", *_QUALITIES):
+        quality, arguments = arguments[0], arguments[1:]
+    if quality == "-q":
+        if _program.program():
+            raise NotOursError("a cubic spline")
+        quality = "-l"  # which is better, and takes longer
     (wanted,) = only(arguments, 1, 1)
-    old, new = round(rate), round(frequency(wanted))
+    new = round(frequency(wanted))
     if new < 1:
         raise NotOursError(f"rate {wanted}")
-    return F.resample(waveform, old, new, lowpass_filter_width=width, resampling_method="sinc_interp_kaiser"), float(
-        new
+    # `speed` and `pitch` leave rates that are no whole numbers: by a fraction near by, whose filters are still few.
+    ratio = (
+        Fraction(round(rate)) if abs(rate - round(rate)) < 1e-6 else new / Fraction(new / rate).limit_denominator(4000)
     )
+    ratio = ratio / new
+    old_part, new_part = ratio.numerator, ratio.denominator
+    edge, attenuation = _QUALITIES[quality]
+    # Kaiser's design rules, for a way down that ends at half the rate. Its -3 dB point lies by a factor further up than
+    # its beginning, which for filters of this shape depends on the attenuation alone (a fit).
+    way = (1 - edge) / ((1.6e-6 * attenuation - 7.5e-4) * attenuation + 0.646)
+    taps = (attenuation - 7.95) / (2.285 * math.pi * way)
+    middle = 1 - way / 2
+    resampled = F.resample(
+        waveform,
+        old_part,
+        new_part,
+        lowpass_filter_width=max(1, round(taps / 2 * middle)),
+        rolloff=middle,
+        resampling_method="sinc_interp_kaiser",
+        beta=0.1102 * (attenuation - 8.7),
+    )
+    return resampled[..., : int(waveform.shape[-1] * new / rate + 0.5)], float(new)
+
+
+@_effect("[-q] shift [segment [search [overlap]]]")
+def _pitch(arguments: list[str], waveform: Tensor, rate: float) -> Sound:
+    # Upstream: the sound is stretched and its rate's label changed; `rate` behind it brings the old rate back.
+    quick, arguments = _option(arguments, "-q")
+    shift, *rest = only(arguments, 1, 4)
+    factor = 2 ** (number(shift) / 1200)
+    tempo = ["tempo", *(["-q"] if quick else []), repr(1 / factor), *rest]
+    stretched, _ = _program.run(waveform, rate, [tempo])
+    return stretched, rate * factor
 
 
 @_effect("[factor (2)]")

@@ -62,7 +62,7 @@ def known_effects() -> list[str]:
     found = re.search(r"^EFFECTS: (.*)$", answer(path, "--help"), re.MULTILINE) if path else None
     # The marks are for effects that are experimental, deprecated, or not for users.
     names = re.findall(r"(\w+)([+*#]?)(?:\s|$)", found[1]) if found else []
-    left_out = {"noiseprof", "noisered", "spectrogram", "splice", "stat", "stats"}
+    left_out = {"noiseprof", "noisered", "spectrogram", "splice"}  # they need files, or draw
     return sorted(name for name, mark in names if mark != "#" and name not in left_out)
 
 

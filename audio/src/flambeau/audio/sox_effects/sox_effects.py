@@ -11,7 +11,7 @@ from torch import Tensor
 
 from flambeau.audio.sox_effects import _program
 from flambeau.audio.sox_effects._arguments import NotOursError, SoxEffectError
-from flambeau.audio.sox_effects._native_effects import OWN
+from flambeau.audio.sox_effects._native_effects import HALF_OWN, OWN
 from flambeau.core.errors import close_names
 
 __all__ = [
@@ -38,7 +38,8 @@ def effect_names() -> list[str]:
         >>> "lowpass" in effect_names()
         True
     """
-    return sorted({*OWN, *_program.known_effects()})
+    there = _program.known_effects()
+    return sorted({*(OWN if there else OWN.keys() - HALF_OWN), *there})
 
 
 # How many steps an integer dtype has above 0, and where its 0 is.
@@ -58,7 +59,8 @@ def apply_effects_tensor(
         channels_first: layout of `tensor` and of the result.
 
     Returns:
-        The sound, in the dtype of `tensor`, and its rate. Upstream: `speed` changes the rate alone; let `rate` follow.
+        The sound, in the dtype of `tensor`, and its rate in whole Hz. Upstream: `speed` and `pitch` change the rate
+        with the pitch; let `rate` follow. What `stat` and `stats` have to say goes to the log, as SoX's warnings do.
 
     Raises:
         RuntimeError: an effect that does not exist or that needs a program which is not there, arguments it does not
@@ -79,7 +81,8 @@ def apply_effects_tensor(
         limits = torch.iinfo(tensor.dtype)
         waveform = (waveform * scale + zero).round().clamp(limits.min, limits.max)
     waveform = waveform.to(tensor.dtype)
-    return (waveform if channels_first else waveform.t()).contiguous(), round(rate)
+    # Upstream: a rate's fraction is cut off; what floating point lacks to the next whole number is none.
+    return (waveform if channels_first else waveform.t()).contiguous(), int(rate + 1e-6)
 
 
 def _scale(dtype: torch.dtype) -> tuple[int, int]:
