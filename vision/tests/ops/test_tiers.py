@@ -21,7 +21,9 @@ def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("native", ["ctypes", "off"])
-@pytest.mark.parametrize("file", ["test_region_pooling.py", "test_deform_conv2d.py", "test_box_iou_rotated.py"])
+@pytest.mark.parametrize(
+    "file", ["test_region_pooling.py", "test_deform_conv2d.py", "test_box_iou.py", "test_box_iou_rotated.py"]
+)
 def test_the_operators_tests_pass_in_the_lower_tiers(file, native):
     # What torch's compiler sees is the same in every tier.
     tests = ["-m", "pytest", "-q", "-k", "not compiles and not exports", "-p", "no:cacheprovider", str(HERE / file)]

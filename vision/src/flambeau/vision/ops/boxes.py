@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from flambeau.vision.ops._box_formats import AXIS_ALIGNED, check_boxes, check_format, convert, widen
+from flambeau.vision.ops._box_iou import fits, intersection_and_union, pairwise_iou, plain_iou
 from flambeau.vision.ops.box_iou_rotated import box_iou_rotated
 from flambeau.vision.ops.nms import batched_nms, nms
 
@@ -53,13 +54,14 @@ def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
         >>> box_convert(torch.tensor([1.0, 2.0, 5.0, 4.0]), "xyxy", "cxcywh")
         tensor([3., 3., 4., 2.])
     """
-    check_boxes("box_convert", "boxes", boxes, in_fmt)
+    check_format("box_convert", in_fmt)
     check_format("box_convert", out_fmt)
     if (in_fmt in AXIS_ALIGNED) != (out_fmt in AXIS_ALIGNED):
         raise NotImplementedError(
             f"box_convert: {in_fmt!r} to {out_fmt!r} would turn axis-aligned boxes into rotated ones or the reverse, "
             "expected two formats of one kind. Append an angle of 0, or take the extremes of the corners."
         )
+    check_boxes("box_convert", "boxes", boxes, in_fmt)
     return boxes.clone() if in_fmt == out_fmt else convert(boxes, in_fmt, out_fmt)
 
 
@@ -111,8 +113,8 @@ def box_iou(boxes1: Tensor, boxes2: Tensor, fmt: str = "xyxy") -> Tensor:
     if fmt not in AXIS_ALIGNED:
         first, second = (boxes if boxes.is_floating_point() else boxes.float() for boxes in (boxes1, boxes2))
         return box_iou_rotated(box_convert(widen(first), fmt, "cxcywhr"), box_convert(widen(second), fmt, "cxcywhr"))
-    intersection, union = _intersection_and_union(_in_corners(boxes1, fmt), _in_corners(boxes2, fmt))
-    return intersection / union
+    first, second = widen(_in_corners(boxes1, fmt)), widen(_in_corners(boxes2, fmt))
+    return pairwise_iou(first, second) if fits(first, second) else plain_iou(first, second)
 
 
 def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
@@ -132,7 +134,7 @@ def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
         Rezatofighi et al. 2019, arXiv:1902.09630, algorithm 1.
     """
     _check_pairs("generalized_box_iou", boxes1, boxes2)
-    intersection, union = _intersection_and_union(boxes1, boxes2)
+    intersection, union = intersection_and_union(widen(boxes1), widen(boxes2))
     sides = _enclosing_sides(boxes1, boxes2)
     enclosing = sides[..., 0] * sides[..., 1]
     return intersection / union - (enclosing - union) / enclosing
@@ -272,15 +274,6 @@ def _in_corners(boxes: Tensor, fmt: str) -> Tensor:
     return boxes if fmt == "xyxy" else convert(boxes, fmt, "xyxy")
 
 
-def _intersection_and_union(boxes1: Tensor, boxes2: Tensor) -> tuple[Tensor, Tensor]:
-    boxes1, boxes2 = widen(boxes1), widen(boxes2)
-    upper_left = torch.maximum(boxes1[..., :, None, :2], boxes2[..., None, :, :2])
-    lower_right = torch.minimum(boxes1[..., :, None, 2:], boxes2[..., None, :, 2:])
-    sides = (lower_right - upper_left).clamp(min=0)
-    intersection = sides[..., 0] * sides[..., 1]
-    return intersection, box_area(boxes1)[..., :, None] + box_area(boxes2)[..., None, :] - intersection
-
-
 def _enclosing_sides(boxes1: Tensor, boxes2: Tensor) -> Tensor:
     """Width and height (..., N, M, 2) of the smallest box around each pair."""
     boxes1, boxes2 = widen(boxes1), widen(boxes2)
@@ -290,7 +283,7 @@ def _enclosing_sides(boxes1: Tensor, boxes2: Tensor) -> Tensor:
 
 
 def _distance_and_plain_iou(boxes1: Tensor, boxes2: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    intersection, union = _intersection_and_union(boxes1, boxes2)
+    intersection, union = intersection_and_union(widen(boxes1), widen(boxes2))
     iou = intersection / union
     diagonal = _enclosing_sides(boxes1, boxes2).square().sum(-1) + eps
     between = _center(boxes1)[..., :, None, :] - _center(boxes2)[..., None, :, :]
