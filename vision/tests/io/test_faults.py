@@ -163,3 +163,31 @@ def test_frames_of_a_gif_that_differ_in_size_are_an_error():
     struct.pack_into("<HH", content, second + 1, 0, 3)
     with pytest.raises(ImageError, match="frames differ in size"):
         decode_image(as_tensor(bytes(content)))
+
+
+@pytest.mark.parametrize("codec", ["auto", "pillow"])
+def test_another_marker_in_the_place_of_a_jpeg_s_end_is_an_error(codec, monkeypatch):
+    monkeypatch.setenv("FLAMBEAU_IMAGE_CODECS", codec)
+    content = bytearray(encoded(picture(), "JPEG").numpy().tobytes())
+    content[-1] = 0x91
+    with pytest.raises(ImageError, match="damaged or incomplete"):
+        decode_image(as_tensor(bytes(content)))
+
+
+def test_impossible_values_in_a_jpeg_are_read_as_libjpeg_reads_them(monkeypatch):
+    """Their sums leave 16 bits in one way, which no other decoder should invent anew."""
+    sound = encoded(picture(), "JPEG").numpy().tobytes()
+    start = sound.index(b"\xff\xda") + 14
+    results = {}
+    for codec in ("auto", "pillow"):
+        monkeypatch.setenv("FLAMBEAU_IMAGE_CODECS", codec)
+        results[codec] = []
+        for place in range(start, len(sound) - 2):
+            content = as_tensor(sound[:place] + bytes([sound[place] ^ 0xB7]) + sound[place + 1 :])
+            try:
+                results[codec].append(decode_image(content))
+            except ImageError:
+                results[codec].append(None)
+    both = [(a, b) for a, b in zip(results["auto"], results["pillow"], strict=True) if a is not None and b is not None]
+    assert len(both) > 50
+    assert all(torch.equal(a, b) for a, b in both)

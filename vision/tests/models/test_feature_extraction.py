@@ -82,9 +82,10 @@ def test_the_warning_about_modes_can_be_left_out(model):
         get_graph_node_names(model, suppress_diff_warning=True)
 
 
-def test_modules_whose_names_end_in_numbers_keep_them():
+def test_numbers_at_the_end_of_names_are_counted_anew():
+    """As upstream, where `ln_1` is whatever is called second."""
     names, _ = get_graph_node_names(_Two())
-    assert names == ["x", "ln_2", "ln_1", "ln_1_1"]
+    assert names == ["x", "ln", "ln_1", "ln_2"]
 
 
 class _Two(nn.Module):
@@ -181,9 +182,35 @@ class _Calling(nn.Module):
         return twice(x)
 
 
-def test_layers_of_ops_are_one_node_and_its_containers_are_not():
+def test_layers_of_ops_are_one_node():
     block = nn.Sequential(ops.Conv2dNormActivation(3, 4), ops.SqueezeExcitation(4, 2), ops.StochasticDepth(0.1, "row"))
-    assert get_graph_node_names(block)[1] == ["input", "0.0", "0.1", "0.2", "1", "2"]
+    assert get_graph_node_names(block)[1] == ["input", "0", "1", "2"]
+
+
+def test_of_two_results_with_one_key_the_earlier_is_returned(model, x):
+    extractor = create_feature_extractor(model, {"stem": "out", "head": "out"}, suppress_diff_warning=True)
+    torch.testing.assert_close(extractor(x)["out"], model.stem(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "last"),
+    [
+        ("maxvit_t", (1, 3, 224, 224), "blocks.3.layers.1.layers.grid_attention.add_1"),
+        ("mvit_v2_s", (1, 3, 16, 224, 224), "blocks.15.add_1"),
+        ("swin3d_t", (1, 3, 8, 64, 64), "features.6.1.add_1"),
+        ("swin_v2_t", (1, 3, 64, 64), "features.7.1.add_1"),
+        ("vit_b_16", (1, 3, 224, 224), "encoder.layers.encoder_layer_11.add_1"),
+    ],
+)
+def test_transformers_are_traced_in_both_modes(name, shape, last):
+    with torch.device("meta"):
+        model = models.get_model(name, weights=None)
+        train, evaluation = get_graph_node_names(model)
+        assert last in train
+        assert train == evaluation
+        assert torch.fx.symbolic_trace(model)(torch.zeros(shape)).shape == model(torch.zeros(shape)).shape
+        extractor = create_feature_extractor(model, [last])
+        assert extractor(torch.zeros(shape))[last].shape[0] == 1
 
 
 def test_arguments_can_be_fixed():
@@ -246,7 +273,9 @@ def test_both_ways_agree_on_published_networks(name):
     torch.manual_seed(0)
     model = models.get_model(name, weights=None).eval()
     head = MODELS.info(f"vision/{name}")["head"][0]
-    first = MODELS.info(f"vision/{name}")["stem"][0]
+    stem = MODELS.info(f"vision/{name}")["stem"][0]
+    # A convolution with its normalization and activation is one node.
+    first = next(path for path in _paths(stem) if isinstance(model.get_submodule(path), _LEAVES))
     side = max(64, model_size(name))
     x = torch.rand(1, 3, side, side)
     with torch.inference_mode():
@@ -258,6 +287,15 @@ def test_both_ways_agree_on_published_networks(name):
     assert math.prod(traced[head].shape) >= math.prod(result.shape)
     if not name.startswith("squeezenet"):  # which pools after its head
         torch.testing.assert_close(traced[head], result)
+
+
+_LEAVES = (ops.Conv2dNormActivation, nn.Conv2d)
+
+
+def _paths(name: str) -> list[str]:
+    """A path and what is above it, outermost first: a, a.b, a.b.c."""
+    parts = name.split(".")
+    return [".".join(parts[: end + 1]) for end in range(len(parts))]
 
 
 def model_size(name: str) -> int:

@@ -95,4 +95,4 @@ def test_listing_sees_vision_and_filters():
     assert models.list_models(include="resnet1*") == ["resnet101", "resnet152", "resnet18"]
     assert models.list_models(include=["wide*", "resnet18"], exclude="*101*") == ["resnet18", "wide_resnet50_2"]
     assert models.list_models(module=models, include="resnet18") == ["resnet18"]
-    assert models.list_models(include=[]) == []
+    assert models.list_models(include=[]) == models.list_models()

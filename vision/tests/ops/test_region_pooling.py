@@ -454,3 +454,47 @@ def test_modules_do_what_the_functions_do():
     ):
         assert torch.equal(layer(maps, boxes), expected)
         assert f"{type(layer).__name__}(output_size=(3, 2), spatial_scale=0.25" in repr(layer)
+
+
+@pytest.mark.parametrize("name", ["roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool"])
+def test_maps_without_channels_have_a_gradient_too(name):
+    maps = torch.zeros(2, 0, 8, 8, requires_grad=True)
+    result = getattr(ops, name)(maps, torch.tensor([[0.0, 1.0, 1.0, 5.0, 5.0]]), 2)
+    assert torch.autograd.grad(result.sum(), maps)[0].shape == maps.shape
+
+
+@pytest.mark.filterwarnings("ignore:.*quantized tensor creation functions:UserWarning")
+def test_roi_align_of_quantized_maps_is_quantized_as_they_are():
+    maps, boxes = torch.arange(128.0).reshape(1, 2, 8, 8), torch.tensor([[0.0, 1.0, 1.0, 5.0, 6.0]])
+    expected = ops.roi_align(maps, boxes, 3)
+    maps = torch.quantize_per_tensor(maps, 0.5, 3, torch.quint8)
+    result = ops.roi_align(maps, torch.quantize_per_tensor(boxes, 0.5, 0, torch.quint8), 3)
+    assert (result.dtype, result.q_scale(), result.q_zero_point()) == (torch.quint8, 0.5, 3)
+    torch.testing.assert_close(result.dequantize(), expected, rtol=0, atol=0.5)
+    with pytest.raises(ValueError, match="one of input and boxes is quantized, expected both or none"):
+        ops.roi_align(maps, boxes, 3)
+
+
+@pytest.mark.parametrize("boxes", ["boxes", [5], None])
+def test_boxes_of_another_type_are_refused(boxes):
+    with pytest.raises(TypeError, match=r"roi_align: boxes is .*, expected a tensor \(K, 5\)"):
+        ops.roi_align(torch.zeros(1, 1, 4, 4), boxes, 2)
+
+
+@pytest.mark.parametrize(
+    ("layer", "arguments"),
+    [
+        (ops.RoIAlign(2, 1.0, 2), (torch.ones(1, 4, 8, 8), torch.tensor([[0.0, 1, 1, 5, 6]]))),
+        (ops.RoIPool(2, 1.0), (torch.ones(1, 4, 8, 8), torch.tensor([[0.0, 1, 1, 5, 6]]))),
+        (ops.PSRoIAlign(2, 1.0, 2), (torch.ones(1, 4, 8, 8), torch.tensor([[0.0, 1, 1, 5, 6]]))),
+        (ops.PSRoIPool(2, 1.0), (torch.ones(1, 4, 8, 8), torch.tensor([[0.0, 1, 1, 5, 6]]))),
+        (
+            ops.MultiScaleRoIAlign(["a"], 2, 2),
+            ({"a": torch.ones(1, 4, 8, 8)}, [torch.tensor([[1.0, 1, 5, 6]])], [(16, 16)]),
+        ),
+        (ops.DropBlock2d(0.5, 3).eval(), (torch.ones(1, 4, 8, 8),)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_layers_of_regions_can_be_traced(layer, arguments):
+    torch.testing.assert_close(torch.fx.symbolic_trace(layer)(*arguments), layer(*arguments))

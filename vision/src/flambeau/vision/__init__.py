@@ -6,6 +6,7 @@ Importing this package imports neither torch nor Pillow; each submodule loads wh
 from __future__ import annotations
 
 from flambeau.core.exports import lazy_exports
+from flambeau.core.late_operators import announce_operators
 
 TYPE_CHECKING = False  # `typing` itself costs several milliseconds
 if TYPE_CHECKING:
@@ -26,4 +27,19 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
     },
     submodules=("datasets", "io", "models", "ops", "transforms", "tv_tensors", "utils", "weights"),
+)
+
+# Code that calls operators by their names in torch's registry finds them without another import.
+announce_operators(
+    "flambeau_vision",
+    {
+        "batched_nms": "flambeau.vision.ops.nms",
+        "box_iou_rotated": "flambeau.vision.ops.box_iou_rotated",
+        "deform_conv2d": "flambeau.vision.ops.deform_conv2d",
+        "nms": "flambeau.vision.ops.nms",
+        "ps_roi_align": "flambeau.vision.ops.ps_roi_align",
+        "ps_roi_pool": "flambeau.vision.ops.ps_roi_pool",
+        "roi_align": "flambeau.vision.ops.roi_align",
+        "roi_pool": "flambeau.vision.ops.roi_pool",
+    },
 )

@@ -99,7 +99,7 @@ class Index:
         Args:
             module: only models defined in this module or in a direct submodule of it (a module or its name), or all
                 of a plugin (its name).
-            include: shell patterns; a name is listed when any of them matches. None includes all.
+            include: shell patterns; a name is listed when any of them matches. None and no pattern include all.
             exclude: shell patterns; a name is dropped when any of them matches.
 
         Returns:
@@ -121,7 +121,7 @@ class Index:
             UnknownNameError: no such model; the message suggests near names.
             AmbiguousNameError: several plugins have one.
         """
-        builder: Builder = MODELS.resolve(self._qualified(name))
+        builder: Builder = MODELS.resolve(self._model(name))
         return builder
 
     def get_model_weights(self, name: str | Callable[..., Any]) -> type[WeightsEnum]:
@@ -133,7 +133,7 @@ class Index:
         if callable(name):
             enum, model = annotated_weights(name), getattr(name, "__name__", repr(name))
         else:
-            model = self._qualified(name)
+            model = self._model(name)
             target = MODELS.info(model).get("weights")
             enum = import_target(target) if target else None
         if enum is None:
@@ -192,7 +192,15 @@ class Index:
         Raises:
             UnknownNameError, AmbiguousNameError: as `get_model_builder`.
         """
-        return MODELS.entry(self._qualified(name))
+        return MODELS.entry(self._model(name))
+
+    def _model(self, name: str) -> str:
+        """The qualified name of a model; as upstream's, names are found in capitals too."""
+        if not isinstance(name, str):
+            raise TypeError(f"name is {name!r}, expected that of a model, such as 'resnet50'.")
+        qualified = self._qualified(name)
+        small = qualified.lower()
+        return small if small != qualified and qualified not in MODELS and small in MODELS else qualified
 
     def _qualified(self, name: str) -> str:
         return name if self.plugin is None or "/" in name else f"{self.plugin}/{name}"
@@ -261,8 +269,8 @@ def _modules(entry: Entry) -> tuple[str, str]:
 
 
 def _matches(entry: Entry, patterns: Patterns, otherwise: bool) -> bool:
-    """Whether any pattern matches; `otherwise` when there is no filter (None), which an empty list is not."""
-    if patterns is None:
+    """Whether any pattern matches; `otherwise` where there is none. Upstream: an empty list is no filter."""
+    if not patterns:
         return otherwise
     patterns = (patterns,) if isinstance(patterns, str) else tuple(patterns)
     return any(fnmatchcase(name, pattern) for pattern in patterns for name in (entry.name, entry.id))

@@ -11,11 +11,9 @@ from torch import fx, nn
 
 __all__ = ["LeafModuleAwareTracer", "NodePathTracer"]
 
-_OPERATORS = "flambeau.vision.ops."
-
 
 class LeafModuleAwareTracer(fx.Tracer):
-    """A tracer that does not look into modules of chosen classes, nor into the layers of `flambeau.vision.ops`.
+    """A tracer that does not look into modules of chosen classes.
 
     Args:
         args: for `torch.fx.Tracer`.
@@ -28,11 +26,8 @@ class LeafModuleAwareTracer(fx.Tracer):
         self.leaf_modules = tuple(leaf_modules)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        """Whether a module becomes one node; containers of `flambeau.vision.ops` do not."""
-        if isinstance(m, self.leaf_modules):
-            return True
-        operator = type(m).__module__.startswith(_OPERATORS) and not isinstance(m, nn.Sequential)
-        return operator or super().is_leaf_module(m, module_qualified_name)
+        """Whether a module becomes one node."""
+        return isinstance(m, self.leaf_modules) or super().is_leaf_module(m, module_qualified_name)
 
 
 class NodePathTracer(LeafModuleAwareTracer):
@@ -40,6 +35,7 @@ class NodePathTracer(LeafModuleAwareTracer):
 
     The call of a leaf module is named by its path (`layer1.0.conv1`), any other node by the path of the module whose
     `forward` it is in and the name of the function (`layer1.0.add`). A name that was used before gets `_1`, `_2`, ...
+    Upstream: numbers are counted anew for modules too: of `ln_1` and `ln_2`, the second is the one called `ln_1`.
 
     Attributes:
         node_to_qualname: the name of each node, in the order of execution; without the output node.
@@ -72,8 +68,8 @@ class NodePathTracer(LeafModuleAwareTracer):
     def _name(self, node: fx.Node) -> str:
         base = self._path
         if node.op != "call_module":
-            function = re.sub(r"_\d+$", "", node.name)  # torch.fx numbers them over the whole model
-            base = f"{base}.{function}" if base else function
+            base = f"{base}.{node.name}" if base else node.name
+        base = re.sub(r"_\d+$", "", base)  # torch.fx numbers functions over the whole model
         while True:
             number = self._times[base]
             self._times[base] += 1

@@ -1,6 +1,7 @@
 """Attention inside windows of a picture or a video: cutting, shifting, relative positions.
 
-Maps are channels-last here, (N, *sizes, C), with two sizes for pictures and three for videos.
+Maps are channels-last here, (N, *sizes, C), with two sizes for pictures and three for videos. What looks at
+sizes is one node to torch.fx, which cannot follow it.
 
 References:
     Liu et al. 2021, Swin Transformer: Hierarchical Vision Transformer using Shifted Windows, arXiv:2103.14030.
@@ -9,15 +10,25 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, fx
 
-__all__ = ["attention", "in_shifted_windows", "merge", "partition", "relative_position_index", "split_heads"]
+__all__ = [
+    "attention",
+    "cut",
+    "effective_shift",
+    "join",
+    "merge",
+    "partition",
+    "relative_position_index",
+    "split_heads",
+]
 
 
+@fx.wrap
 def partition(x: Tensor, window: Sequence[int]) -> Tensor:
     """Cut (N, *sizes, C), sizes being multiples of `window`, into (N * windows, positions in a window, C)."""
     sizes, dims = x.shape[1:-1], len(window)
@@ -29,6 +40,7 @@ def partition(x: Tensor, window: Sequence[int]) -> Tensor:
     return x.permute(0, *outer, *inner, 2 * dims + 1).reshape(count, math.prod(window), x.shape[-1])
 
 
+@fx.wrap
 def merge(windows: Tensor, window: Sequence[int], sizes: Sequence[int]) -> Tensor:
     """The inverse of `partition`: the map (N, *sizes, C)."""
     dims = len(window)
@@ -48,31 +60,39 @@ def relative_position_index(window: Sequence[int]) -> Tensor:
     return index
 
 
-def in_shifted_windows(
-    x: Tensor, window: Sequence[int], shift: Sequence[int], attend: Callable[[Tensor, Tensor | None], Tensor]
-) -> Tensor:
-    """Apply a function to each window of a map whose content was rolled by `shift`, and roll back.
+@fx.wrap
+def effective_shift(x: Tensor, window: Sequence[int], shift: Sequence[int]) -> list[int]:
+    """The shift of windows in a map (N, *sizes, C): none along a side that one window covers."""
+    return [amount if side < size else 0 for size, side, amount in zip(x.shape[1:-1], window, shift, strict=True)]
+
+
+@fx.wrap
+def cut(x: Tensor, window: Sequence[int], shift: Sequence[int]) -> tuple[Tensor, Tensor | None]:
+    """Roll a map against `shift`, and cut it into windows; `join` undoes it.
 
     Args:
         x: (N, *sizes, C); padded with zeros to multiples of `window`.
         window: sizes of a window.
         shift: by how much windows lie further to the end, less than a window; 0 where a window covers the map.
-        attend: takes (N * windows, P, C), and (windows, P, P) to be added to the attention, which keeps apart what
-            only rolling brought together, or None; returns the former's shape.
 
     Returns:
-        The shape of `x`.
+        The windows (N * windows, P, C), and (windows, P, P) to be added to the attention, which keeps apart what only
+        rolling brought together; None where nothing is rolled.
     """
-    sizes = x.shape[1:-1]
-    padding = [(-size) % side for size, side in zip(sizes, window, strict=True)]
+    padding = [(-size) % side for size, side in zip(x.shape[1:-1], window, strict=True)]
     x = F.pad(x, [0, 0, *(amount for last in reversed(padding) for amount in (0, last))])
-    padded = x.shape[1:-1]
+    if not any(shift):
+        return partition(x, window), None
+    x = torch.roll(x, [-amount for amount in shift], list(range(1, len(window) + 1)))
+    return partition(x, window), _apart(x.shape[1:-1], window, shift, x)
+
+
+@fx.wrap
+def join(windows: Tensor, sizes: Sequence[int], window: Sequence[int], shift: Sequence[int]) -> Tensor:
+    """The map (N, *sizes, C) of windows that `cut` made of one of these sizes."""
+    padded = [size + (-size) % side for size, side in zip(sizes, window, strict=True)]
+    x = merge(windows, window, padded)
     dims = list(range(1, len(window) + 1))
-    mask = None
-    if any(shift):
-        x = torch.roll(x, [-amount for amount in shift], dims)
-        mask = _apart(padded, window, shift, x)
-    x = merge(attend(partition(x, window), mask), window, padded)
     if any(shift):
         x = torch.roll(x, list(shift), dims)
     for dim, size in zip(dims, sizes, strict=True):
@@ -93,6 +113,7 @@ def _apart(sizes: Sequence[int], window: Sequence[int], shift: Sequence[int], li
     return torch.zeros(different.shape, dtype=like.dtype, device=like.device).masked_fill_(different, -100.0)
 
 
+@fx.wrap
 def split_heads(qkv: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
     """Queries, keys and values (W, heads, P, C / heads), of which (W, P, 3 * C) has them side by side."""
     count, length, width = qkv.shape
@@ -100,6 +121,7 @@ def split_heads(qkv: Tensor, num_heads: int) -> tuple[Tensor, Tensor, Tensor]:
     return q, k, v
 
 
+@fx.wrap
 def attention(
     q: Tensor, k: Tensor, v: Tensor, bias: Tensor, mask: Tensor | None, *, dropout: float, scale: float | None = None
 ) -> Tensor:

@@ -24,6 +24,7 @@ import torch
 from torch import fx, nn
 
 from flambeau.core.errors import close_names
+from flambeau.vision import ops
 from flambeau.vision.models._dual_graph import DualGraphModule
 from flambeau.vision.models._hooked_features import HookedFeatures
 from flambeau.vision.models._node_names import LeafModuleAwareTracer, NodePathTracer
@@ -157,6 +158,7 @@ def _trace(
 ) -> dict[bool, NodePathTracer]:
     """The tracer of each mode, after it has traced the model."""
     options = dict(tracer_kwargs or {})
+    options["leaf_modules"] = (*_layers(), *options.get("leaf_modules", ()))
     options["autowrap_modules"] = (math, *options.get("autowrap_modules", ()))
     options["autowrap_functions"] = (*_operators(), *options.get("autowrap_functions", ()))
     tracers = {}
@@ -173,6 +175,12 @@ def _trace(
                 ) from error
             tracers[mode] = tracer
     return tracers
+
+
+def _layers() -> list[type[nn.Module]]:
+    """The layers of `flambeau.vision.ops`; what derives from them is one node, too."""
+    values = [getattr(ops, name) for name in ops.__all__]
+    return [each for each in values if isinstance(each, type) and issubclass(each, nn.Module)]
 
 
 def _operators() -> list[Callable[..., Any]]:
@@ -206,8 +214,12 @@ def _warn_of_difference(train: list[str], evaluation: list[str]) -> None:
 def _return_results(tracer: NodePathTracer, wanted: Mapping[str, str]) -> None:
     """Let a traced graph return these results, and drop what they do not need."""
     graph = tracer.graph
-    chosen = {key: _last_node(tracer, name) for name, key in wanted.items()}
     place = {node: index for index, node in enumerate(graph.nodes)}
+    chosen: dict[str, fx.Node] = {}
+    output = next(iter(reversed(graph.nodes)))
+    for name, key in wanted.items():
+        # Upstream: of two results with one key the earlier is returned.
+        chosen[key] = min(_last_node(tracer, name), chosen.get(key, output), key=place.__getitem__)
     last = max((place[node] for node in chosen.values()), default=-1)
     for node in reversed(list(graph.nodes)):
         if place[node] > last and node.op != "placeholder":

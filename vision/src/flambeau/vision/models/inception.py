@@ -130,11 +130,10 @@ class InceptionC(nn.Module):
 
     def _forward(self, x: Tensor) -> list[Tensor]:
         """The outputs of the branches; a quantized module concatenates them in its own way."""
-        double = self.branch7x7dbl_3(self.branch7x7dbl_2(self.branch7x7dbl_1(x)))
         return [
             self.branch1x1(x),
             self.branch7x7_3(self.branch7x7_2(self.branch7x7_1(x))),
-            self.branch7x7dbl_5(self.branch7x7dbl_4(double)),
+            self.branch7x7dbl_5(self.branch7x7dbl_4(self.branch7x7dbl_3(self.branch7x7dbl_2(self.branch7x7dbl_1(x))))),
             self.branch_pool(_smoothed(x)),
         ]
 
@@ -162,10 +161,9 @@ class InceptionD(nn.Module):
 
     def _forward(self, x: Tensor) -> list[Tensor]:
         """The outputs of the branches; a quantized module concatenates them in its own way."""
-        factorized = self.branch7x7x3_3(self.branch7x7x3_2(self.branch7x7x3_1(x)))
         return [
             self.branch3x3_2(self.branch3x3_1(x)),
-            self.branch7x7x3_4(factorized),
+            self.branch7x7x3_4(self.branch7x7x3_3(self.branch7x7x3_2(self.branch7x7x3_1(x)))),
             F.max_pool2d(x, kernel_size=3, stride=2),
         ]
 
@@ -196,14 +194,12 @@ class InceptionE(nn.Module):
 
     def _forward(self, x: Tensor) -> list[Tensor]:
         """The outputs of the branches; a quantized module concatenates them in its own way."""
+        whole = self.branch1x1(x)
         single = self.branch3x3_1(x)
+        single = torch.cat([self.branch3x3_2a(single), self.branch3x3_2b(single)], 1)
         double = self.branch3x3dbl_2(self.branch3x3dbl_1(x))
-        return [
-            self.branch1x1(x),
-            torch.cat([self.branch3x3_2a(single), self.branch3x3_2b(single)], 1),
-            torch.cat([self.branch3x3dbl_3a(double), self.branch3x3dbl_3b(double)], 1),
-            self.branch_pool(_smoothed(x)),
-        ]
+        double = torch.cat([self.branch3x3dbl_3a(double), self.branch3x3dbl_3b(double)], 1)
+        return [whole, single, double, self.branch_pool(_smoothed(x))]
 
     def forward(self, x: Tensor) -> Tensor:
         """Concatenate the branches."""

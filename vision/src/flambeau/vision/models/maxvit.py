@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from flambeau.vision.models import _windows
 from flambeau.vision.models._api import register_model
@@ -420,16 +420,22 @@ class MaxVit(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images (N, 3, *input_size) to logits (N, num_classes)."""
-        if tuple(x.shape[-2:]) != self.input_size:
-            raise ValueError(
-                f"Pictures are {tuple(x.shape[-2:])} high and wide, expected {self.input_size}: resize them, or build "
-                "the model with another input_size."
-            )
+        _check_size(x, self.input_size)
         x = self.stem(x)
         for block in self.blocks:
             x = block(x)
         logits: Tensor = self.classifier(x)
         return logits
+
+
+@fx.wrap
+def _check_size(x: Tensor, expected: tuple[int, int]) -> None:
+    """One node to torch.fx, which cannot follow decisions about sizes."""
+    if tuple(x.shape[-2:]) != expected:
+        raise ValueError(
+            f"Pictures are {tuple(x.shape[-2:])} high and wide, expected {expected}: resize them, or build the model "
+            "with another input_size."
+        )
 
 
 def _check_grids(grid: tuple[int, int], blocks: int, partition_size: int) -> None:

@@ -131,10 +131,9 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (N, inplanes, H, W) to (N, planes, H', W')."""
-        identity = x if self.downsample is None else self.downsample(x)
         out = self.relu(self.bn1(self.conv1(x)))
         out = self.bn2(self.conv2(out))
-        out += identity
+        out += x if self.downsample is None else self.downsample(x)
         activated: Tensor = self.relu(out)
         return activated
 
@@ -187,11 +186,10 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (N, inplanes, H, W) to (N, 4 * planes, H', W')."""
-        identity = x if self.downsample is None else self.downsample(x)
         out = self.relu(self.bn1(self.conv1(x)))
         out = self.relu(self.bn2(self.conv2(out)))
         out = self.bn3(self.conv3(out))
-        out += identity
+        out += x if self.downsample is None else self.downsample(x)
         activated: Tensor = self.relu(out)
         return activated
 

@@ -164,12 +164,10 @@ class ShiftedWindowAttention(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Mix the pixels of each window of (N, H, W, dim)."""
-        # Along a side that one window covers there is nothing to shift to.
-        shift = [
-            amount if side < size else 0
-            for size, side, amount in zip(x.shape[1:3], self.window_size, self.shift_size, strict=True)
-        ]
-        mixed: Tensor = self.proj(_windows.in_shifted_windows(x, self.window_size, shift, self._attend))
+        shift = _windows.effective_shift(x, self.window_size, self.shift_size)
+        windows, mask = _windows.cut(x, self.window_size, shift)
+        windows = self._attend(windows, mask)
+        mixed: Tensor = self.proj(_windows.join(windows, x.shape[1:-1], self.window_size, shift))
         return F.dropout(mixed, p=self.dropout, training=self.training)
 
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from flambeau.core.weights import WeightsEnum
 from flambeau.vision.models._api import register_model
@@ -169,6 +169,19 @@ class Encoder(nn.Module):
         return encoded
 
 
+@fx.wrap
+def _check_size(height: int, width: int, image_size: int, patch_size: int, dynamic: bool) -> None:
+    """One node to torch.fx, which cannot follow decisions about sizes."""
+    if dynamic:
+        if height % patch_size or width % patch_size:
+            raise ValueError(f"Pictures are {height} x {width}, expected multiples of the patch size, {patch_size}.")
+    elif height != image_size or width != image_size:
+        raise ValueError(
+            f"Pictures are {height} x {width}, expected {image_size} x {image_size}: resize them, or "
+            "build the model with dynamic_img_size=True."
+        )
+
+
 class VisionTransformer(nn.Module):
     """Patches become tokens, a class token joins them, an encoder mixes them, and a linear layer reads the class token.
 
@@ -239,21 +252,9 @@ class VisionTransformer(nn.Module):
 
     def _process_input(self, x: Tensor) -> Tensor:
         """Tokens (N, H / patch_size * W / patch_size, hidden_dim) of pictures (N, 3, H, W)."""
-        self._check_size(x.shape[-2], x.shape[-1])
+        _check_size(x.shape[-2], x.shape[-1], self.image_size, self.patch_size, self.dynamic_img_size)
         tokens: Tensor = self.conv_proj(x)
         return tokens.flatten(2).transpose(1, 2)
-
-    def _check_size(self, height: int, width: int) -> None:
-        if self.dynamic_img_size:
-            if height % self.patch_size or width % self.patch_size:
-                raise ValueError(
-                    f"Pictures are {height} x {width}, expected multiples of the patch size, {self.patch_size}."
-                )
-        elif height != self.image_size or width != self.image_size:
-            raise ValueError(
-                f"Pictures are {height} x {width}, expected {self.image_size} x {self.image_size}: resize them, or "
-                "build the model with dynamic_img_size=True."
-            )
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images (N, 3, H, W) to logits (N, num_classes)."""
@@ -312,6 +313,7 @@ def _heads(hidden_dim: int, representation_size: int | None, num_classes: int) -
     return nn.Sequential(layers)
 
 
+@fx.wrap
 def _resized(positions: Tensor, height: int, width: int, mode: str = "bicubic") -> Tensor:
     """Positions (1, 1 + height * width, D) from (1, 1 + side * side, D); that of the class token stays."""
     side = math.isqrt(positions.shape[1] - 1)

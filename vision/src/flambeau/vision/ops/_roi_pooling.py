@@ -38,6 +38,10 @@ def rois_of(op: str, boxes: Tensor | Sequence[Tensor]) -> Tensor:
                 "with a tensor (L, 4) for each image."
             )
         return boxes
+    if not isinstance(boxes, (list, tuple)) or not all(isinstance(rows, Tensor) for rows in boxes):
+        raise TypeError(
+            f"{op}: boxes is {boxes!r:.100}, expected a tensor (K, 5), or a list with a tensor (L, 4) for each image."
+        )
     for index, rows in enumerate(boxes):
         if rows.dim() != 2 or rows.shape[1] != 4:
             raise ValueError(

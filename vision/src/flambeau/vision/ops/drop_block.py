@@ -11,11 +11,12 @@ from math import prod
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 __all__ = ["DropBlock2d", "DropBlock3d", "drop_block2d", "drop_block3d"]
 
 
+@fx.wrap  # it looks at sizes
 def drop_block2d(
     input: Tensor, p: float, block_size: int, inplace: bool = False, eps: float = 1e-06, training: bool = True
 ) -> Tensor:
@@ -41,6 +42,7 @@ def drop_block2d(
     return _drop_block(input, p, block_size, inplace, eps, training, dimensions=2, max_pool=F.max_pool2d)
 
 
+@fx.wrap
 def drop_block3d(
     input: Tensor, p: float, block_size: int, inplace: bool = False, eps: float = 1e-06, training: bool = True
 ) -> Tensor:

@@ -6,6 +6,7 @@ References:
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -117,7 +118,7 @@ class FeaturePyramidNetwork(nn.Module):
             results.insert(0, self.get_result_from_layer_blocks(inner, index))
         if self.extra_blocks is not None:
             results, names = self.extra_blocks(results, maps, names)
-        return dict(zip(names, results, strict=True))
+        return OrderedDict(zip(names, results, strict=True))
 
 
 class LastLevelMaxPool(ExtraFPNBlock):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from flambeau.vision.ops.boxes import box_area
 from flambeau.vision.ops.roi_align import roi_align
@@ -91,35 +91,15 @@ class MultiScaleRoIAlign(nn.Module):
 
     def forward(self, x: dict[str, Tensor], boxes: list[Tensor], image_shapes: list[tuple[int, int]]) -> Tensor:
         """Pool every box from its level, in the order of the boxes."""
-        maps = [x[name] for name in self.featmap_names if name in x]
-        if not maps:
-            raise ValueError(f"MultiScaleRoIAlign: the maps are {list(x)}, expected some of {self.featmap_names}.")
-        if not image_shapes:
-            raise ValueError("MultiScaleRoIAlign: image_shapes is empty, expected (height, width) of each image.")
-        strides = [_level(features, image_shapes) for features in maps]
-        scales = [2.0**-k for k in strides]
-        rois = _with_image_index(boxes)
-        if len(maps) == 1:
-            return self._align(maps[0], rois, scales[0])
-        mapper = LevelMapper(strides[0], strides[-1], self.canonical_scale, self.canonical_level)
-        return self._from_levels(maps, scales, rois, mapper(boxes))
-
-    def _from_levels(self, maps: list[Tensor], scales: list[float], rois: Tensor, levels: Tensor) -> Tensor:
-        pooled, order = [], []
-        for level, (features, scale) in enumerate(zip(maps, scales, strict=True)):
-            chosen = torch.where(levels == level)[0]
-            pooled.append(self._align(features, rois[chosen], scale))
-            order.append(chosen)
-        # Autocast may pool one level in another dtype than the rest; concatenation promotes.
-        return torch.cat(pooled)[torch.argsort(torch.cat(order))]
-
-    def _align(self, features: Tensor, rois: Tensor, scale: float) -> Tensor:
-        return roi_align(
-            features,
-            rois,
-            output_size=self.output_size,
-            spatial_scale=scale,
-            sampling_ratio=self.sampling_ratio,
+        return _multi_scale_roi_align(
+            x,
+            boxes,
+            image_shapes,
+            self.featmap_names,
+            self.output_size,
+            self.sampling_ratio,
+            self.canonical_scale,
+            self.canonical_level,
         )
 
     def __repr__(self) -> str:
@@ -127,6 +107,37 @@ class MultiScaleRoIAlign(nn.Module):
             f"{type(self).__name__}(featmap_names={self.featmap_names}, output_size={self.output_size}, "
             f"sampling_ratio={self.sampling_ratio})"
         )
+
+
+@fx.wrap  # it looks at which maps there are, and at sizes
+def _multi_scale_roi_align(
+    x: dict[str, Tensor],
+    boxes: list[Tensor],
+    image_shapes: list[tuple[int, int]],
+    names: list[str],
+    output_size: tuple[int, ...],
+    sampling_ratio: int,
+    canonical_scale: int,
+    canonical_level: int,
+) -> Tensor:
+    maps = [x[name] for name in names if name in x]
+    if not maps:
+        raise ValueError(f"MultiScaleRoIAlign: the maps are {list(x)}, expected some of {names}.")
+    if not image_shapes:
+        raise ValueError("MultiScaleRoIAlign: image_shapes is empty, expected (height, width) of each image.")
+    strides = [_level(features, image_shapes) for features in maps]
+    scales = [2.0**-k for k in strides]
+    rois = _with_image_index(boxes)
+    if len(maps) == 1:
+        return roi_align(maps[0], rois, output_size, scales[0], sampling_ratio)
+    levels = LevelMapper(strides[0], strides[-1], canonical_scale, canonical_level)(boxes)
+    pooled, order = [], []
+    for level, (features, scale) in enumerate(zip(maps, scales, strict=True)):
+        chosen = torch.where(levels == level)[0]
+        pooled.append(roi_align(features, rois[chosen], output_size, scale, sampling_ratio))
+        order.append(chosen)
+    # Autocast may pool one level in another dtype than the rest; concatenation promotes.
+    return torch.cat(pooled)[torch.argsort(torch.cat(order))]
 
 
 def _level(features: Tensor, image_shapes: Sequence[tuple[int, int]]) -> int:

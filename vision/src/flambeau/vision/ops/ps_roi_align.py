@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from flambeau.core.native import register_op
 from flambeau.vision.ops import _roi_pooling
@@ -19,6 +19,7 @@ from flambeau.vision.ops._roi_samples import Line, corners, line
 __all__ = ["PSRoIAlign", "ps_roi_align"]
 
 
+@fx.wrap  # what it does depends on how regions are given
 def ps_roi_align(
     input: Tensor,
     boxes: Tensor | list[Tensor],
@@ -231,7 +232,9 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 
 def _gradient(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
     maps = None
-    if ctx.needs_input_grad[0]:
+    if ctx.needs_input_grad[0] and 0 in ctx.sizes:
+        maps = grad.new_zeros(ctx.sizes)
+    elif ctx.needs_input_grad[0]:
         maps = torch.ops.flambeau_vision._ps_roi_align_backward(grad, *ctx.saved_tensors, *ctx.arguments, *ctx.sizes)
     return (maps, *(None,) * 5)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from flambeau.core.native import register_op
 from flambeau.vision.ops import _roi_pooling
@@ -19,6 +19,7 @@ from flambeau.vision.ops._roi_samples import corners, line
 __all__ = ["RoIAlign", "roi_align"]
 
 
+@fx.wrap  # what it does depends on how regions are given
 def roi_align(
     input: Tensor,
     boxes: Tensor | list[Tensor],
@@ -33,7 +34,8 @@ def roi_align(
     the map takes the value of the border, further outside it is 0. No samples at all also give 0.
 
     Args:
-        input: (N, C, H, W), float32, float64, or float16 and bfloat16, which are computed in float32.
+        input: (N, C, H, W), float32, float64, or float16, bfloat16 and quantized integers, which are computed in
+            float32.
         boxes: (K, 5), rows of image, x1, y1, x2, y2, in the dtype of `input`; or for each image a tensor (L, 4).
         output_size: height and width of the result, or one number for both.
         spatial_scale: pixels of `input` per unit of `boxes`; 1/16 for maps of a stride of 16.
@@ -46,7 +48,8 @@ def roi_align(
         for `boxes`, and no second derivative.
 
     Raises:
-        ValueError: `boxes` or `output_size` has a wrong shape.
+        TypeError: `boxes` is neither a tensor nor a list of tensors.
+        ValueError: `boxes` or `output_size` has a wrong shape, or one of `input` and `boxes` is quantized.
         RuntimeError: wrong dtypes, tensors on different devices, or a box names an image that is not there.
 
     Example:
@@ -232,12 +235,29 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 def _gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     if not ctx.needs_input_grad[0]:
         return (None,) * 7
+    if 0 in ctx.sizes:
+        return (grad.new_zeros(ctx.sizes), *(None,) * 6)
     (rois,) = ctx.saved_tensors
     scale, high, wide, sampling_ratio, aligned = ctx.arguments
     maps = torch.ops.flambeau_vision._roi_align_backward(
         grad, rois, scale, high, wide, *ctx.sizes, sampling_ratio, aligned
     )
     return (maps, *(None,) * 6)
+
+
+# --- quantized maps -------------------------------------------------------------------------------
+
+
+def _quantized(
+    input: Tensor, rois: Tensor, spatial_scale: float, high: int, wide: int, sampling_ratio: int, aligned: bool
+) -> Tensor:
+    """Computed in float32, and quantized as the maps are."""
+    if not (input.is_quantized and rois.is_quantized):
+        raise ValueError("roi_align: one of input and boxes is quantized, expected both or none; dequantize() it.")
+    pooled = torch.ops.flambeau_vision.roi_align(
+        input.dequantize(), rois.dequantize(), spatial_scale, high, wide, sampling_ratio, aligned
+    )
+    return torch.quantize_per_tensor(pooled, input.q_scale(), input.q_zero_point(), input.dtype)
 
 
 # --- registration ---------------------------------------------------------------------------------
@@ -263,4 +283,5 @@ register_op(
     backward=_gradient,
     setup_context=_keep,
     autocast=torch.float32,
+    kernels={"QuantizedCPU": _quantized},
 )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 __all__ = ["StochasticDepth", "stochastic_depth"]
 
 
+@fx.wrap  # one node, as its result depends on chance and mode
 def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) -> Tensor:
     """Set samples of a residual branch to zero with probability `p`; divide the others by `1 - p`.
 

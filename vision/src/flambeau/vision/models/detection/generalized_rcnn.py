@@ -49,11 +49,11 @@ class GeneralizedRCNN(nn.Module):
         Raises:
             ValueError: targets are missing in training, have wrong shapes, or a box has no width or height.
         """
+        original_sizes = [(image.shape[-2], image.shape[-1]) for image in images]
         if self.training:
             check_targets(images, targets)
-        elif len(images) == 0:
+        elif not original_sizes:
             return []
-        original_sizes = [(image.shape[-2], image.shape[-1]) for image in images]
         batch, targets = self.transform(images, targets)
         features = named_maps(self.backbone(batch.tensors))
         proposals, proposal_losses = self.rpn(batch, features, targets)

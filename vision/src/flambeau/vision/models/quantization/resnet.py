@@ -55,9 +55,9 @@ class QuantizableBasicBlock(BasicBlock):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (N, inplanes, H, W) to (N, planes, H', W')."""
-        identity = x if self.downsample is None else self.downsample(x)
         out = self.relu(self.bn1(self.conv1(x)))
-        joined: Tensor = self.add_relu.add_relu(self.bn2(self.conv2(out)), identity)
+        out = self.bn2(self.conv2(out))
+        joined: Tensor = self.add_relu.add_relu(out, x if self.downsample is None else self.downsample(x))
         return joined
 
     def fuse_model(self, is_qat: bool | None = None) -> None:
@@ -77,10 +77,10 @@ class QuantizableBottleneck(Bottleneck):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (N, inplanes, H, W) to (N, 4 * planes, H', W')."""
-        identity = x if self.downsample is None else self.downsample(x)
         out = self.relu1(self.bn1(self.conv1(x)))
         out = self.relu2(self.bn2(self.conv2(out)))
-        joined: Tensor = self.skip_add_relu.add_relu(self.bn3(self.conv3(out)), identity)
+        out = self.bn3(self.conv3(out))
+        joined: Tensor = self.skip_add_relu.add_relu(out, x if self.downsample is None else self.downsample(x))
         return joined
 
     def fuse_model(self, is_qat: bool | None = None) -> None:

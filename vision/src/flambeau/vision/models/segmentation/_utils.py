@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from torch import Tensor, nn
+from torch import Size, Tensor, nn
 from torch.nn import functional as F
 
 from flambeau.core.weights import WeightsEnum, build_with_weights
@@ -36,16 +36,17 @@ class _SimpleSegmentationModel(nn.Module):
 
     def forward(self, x: Tensor) -> dict[str, Tensor]:
         """Logits of every pixel."""
+        size = x.shape[-2:]
         features = self.backbone(x)
-        out = {"out": enlarged(self.classifier(features["out"]), x)}
+        out = {"out": enlarged(self.classifier(features["out"]), size)}
         if self.aux_classifier is not None:
-            out["aux"] = enlarged(self.aux_classifier(features["aux"]), x)
+            out["aux"] = enlarged(self.aux_classifier(features["aux"]), size)
         return out
 
 
-def enlarged(logits: Tensor, image: Tensor) -> Tensor:
+def enlarged(logits: Tensor, size: Size) -> Tensor:
     """Logits at the height and width of an image, bilinear."""
-    return F.interpolate(logits, size=image.shape[-2:], mode="bilinear", align_corners=False)
+    return F.interpolate(logits, size=size, mode="bilinear", align_corners=False)
 
 
 def build_segmentation(

@@ -65,8 +65,9 @@ class ASPPPooling(nn.Sequential):
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, in_channels, H, W) -> (N, out_channels, H, W), the same at every position."""
+        size = input.shape[-2:]
         pooled = super().forward(input)  # type: ignore[no-untyped-call]
-        return F.interpolate(pooled, size=input.shape[-2:], mode="bilinear", align_corners=False)
+        return F.interpolate(pooled, size=size, mode="bilinear", align_corners=False)
 
 
 class ASPP(nn.Module):

@@ -78,7 +78,7 @@ class LRASPP(nn.Module):
 
     def forward(self, input: Tensor) -> dict[str, Tensor]:
         """Logits of every pixel."""
-        return {"out": enlarged(self.classifier(self.backbone(input)), input)}
+        return {"out": enlarged(self.classifier(self.backbone(input)), input.shape[-2:])}
 
 
 def _lraspp(weights_backbone: WeightsEnum | None, *, num_classes: int, progress: bool) -> LRASPP:

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from flambeau.core.weights import WeightsEnum
 from flambeau.vision.models._api import register_model
@@ -46,6 +46,18 @@ class MSBlockConfig:
     stride_kv: list[int]
 
 
+@fx.wrap
+def _as_maps(tokens: Tensor, thw: Sizes) -> Tensor:
+    """Maps (N, C, T, H, W) of tokens (..., T * H * W, C)."""
+    return tokens.transpose(-1, -2).reshape(math.prod(tokens.shape[:-2]), tokens.shape[-1], *thw)
+
+
+@fx.wrap
+def _as_tokens(maps: Tensor, shape: Sequence[int]) -> Tensor:
+    """Tokens (..., T * H * W, C) of maps, with the outer dimensions of the tokens' former shape."""
+    return maps.reshape(*shape[:-2], shape[-1], math.prod(maps.shape[2:])).transpose(-1, -2)
+
+
 class Pool(nn.Module):
     """Pool all tokens but the class token as a map of time and space, then normalize.
 
@@ -62,9 +74,9 @@ class Pool(nn.Module):
     def forward(self, x: Tensor, thw: Sizes) -> tuple[Tensor, Sizes]:
         """Map (..., 1 + T * H * W, C) to fewer tokens; returns their sizes too."""
         class_token, tokens = x[..., :1, :], x[..., 1:, :]
-        pooled = self.pool(tokens.transpose(-1, -2).reshape(math.prod(x.shape[:-2]), x.shape[-1], *thw))
+        pooled = self.pool(_as_maps(tokens, thw))
         time, height, width = pooled.shape[2:]
-        tokens = pooled.reshape(*x.shape[:-2], x.shape[-1], time * height * width).transpose(-1, -2)
+        tokens = _as_tokens(pooled, x.shape)
         out = torch.cat([class_token, tokens], dim=-2)
         return (out if self.norm_act is None else self.norm_act(out)), (time, height, width)
 
@@ -77,6 +89,21 @@ def _for_differences(table: Tensor, queries: int, keys: int) -> Tensor:
     along_q = torch.arange(queries, device=table.device)[:, None] * max(keys / queries, 1.0)
     along_k = (keys - 1 - torch.arange(keys, device=table.device)[None, :]) * max(queries / keys, 1.0)
     return table[(along_q + along_k).long()]
+
+
+@fx.wrap
+def _relative_biases(
+    q: Tensor, table_t: Tensor, table_h: Tensor, table_w: Tensor, q_thw: Sizes, k_thw: Sizes
+) -> Tensor:
+    """Biases (N, heads, queries, keys) that depend on the query and its distance to the key in each direction."""
+    maps = q[:, :, 1:].reshape(*q.shape[:2], *q_thw, q.shape[-1])
+    t, h, w = (_for_differences(*sizes) for sizes in zip((table_t, table_h, table_w), q_thw, k_thw, strict=True))
+    bias = (
+        torch.einsum("bythwc,tkc->bythwk", maps, t)[..., :, None, None]
+        + torch.einsum("bythwc,hkc->bythwk", maps, h)[..., None, :, None]
+        + torch.einsum("bythwc,wkc->bythwk", maps, w)[..., None, None, :]
+    )
+    return F.pad(bias.reshape(*q.shape[:2], math.prod(q_thw), math.prod(k_thw)), [1, 0, 1, 0])
 
 
 class MultiscaleAttention(nn.Module):
@@ -160,15 +187,7 @@ class MultiscaleAttention(nn.Module):
         """Biases (N, heads, queries, keys), zero for the class token; None without relative positions."""
         if self.rel_pos_t is None or self.rel_pos_h is None or self.rel_pos_w is None:
             return None
-        maps = q[:, :, 1:].reshape(*q.shape[:2], *q_thw, q.shape[-1])
-        tables = (self.rel_pos_t, self.rel_pos_h, self.rel_pos_w)
-        t, h, w = (_for_differences(*sizes) for sizes in zip(tables, q_thw, k_thw, strict=True))
-        bias = (
-            torch.einsum("bythwc,tkc->bythwk", maps, t)[..., :, None, None]
-            + torch.einsum("bythwc,hkc->bythwk", maps, h)[..., None, :, None]
-            + torch.einsum("bythwc,wkc->bythwk", maps, w)[..., None, None, :]
-        )
-        return F.pad(bias.reshape(*q.shape[:2], math.prod(q_thw), math.prod(k_thw)), [1, 0, 1, 0])
+        return _relative_biases(q, self.rel_pos_t, self.rel_pos_h, self.rel_pos_w, q_thw, k_thw)
 
     def forward(self, x: Tensor, thw: Sizes) -> tuple[Tensor, Sizes]:
         """Map (N, 1 + T * H * W, embed_dim) to as many tokens as there are pooled queries; returns their sizes too."""
@@ -304,6 +323,16 @@ class PositionalEncoding(nn.Module):
         return x + torch.cat([self.class_pos.unsqueeze(0), positions])
 
 
+@fx.wrap
+def _check_size(x: Tensor, expected: Sizes) -> None:
+    """One node to torch.fx, which cannot follow decisions about sizes."""
+    if tuple(x.shape[2:]) != expected:
+        raise ValueError(
+            f"Videos have time, height and width {tuple(x.shape[2:])}, expected {expected}: cut and resize them, or "
+            "build the model with another temporal_size and spatial_size."
+        )
+
+
 class MViT(nn.Module):
     """Overlapping patches become tokens, blocks make them fewer and wider, a linear layer reads the class token.
 
@@ -396,11 +425,7 @@ class MViT(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map videos (N, 3, T, H, W) to logits (N, num_classes)."""
-        if tuple(x.shape[2:]) != self.video_size:
-            raise ValueError(
-                f"Videos have time, height and width {tuple(x.shape[2:])}, expected {self.video_size}: cut and resize "
-                "them, or build the model with another temporal_size and spatial_size."
-            )
+        _check_size(x, self.video_size)
         x = self.pos_encoding(self.conv_proj(x).flatten(2).transpose(1, 2))
         thw = (self.pos_encoding.temporal_size, *self.pos_encoding.spatial_size)
         for block in self.blocks:

@@ -135,9 +135,10 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (N, inplanes, T, H, W) to (N, planes, T', H', W')."""
-        shortcut = x if self.downsample is None else self.downsample(x)
-        out: Tensor = self.relu(self.conv2(self.conv1(x)) + shortcut)
-        return out
+        out = self.conv2(self.conv1(x))
+        out += x if self.downsample is None else self.downsample(x)
+        activated: Tensor = self.relu(out)
+        return activated
 
 
 class Bottleneck(nn.Module):
@@ -164,9 +165,10 @@ class Bottleneck(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (N, inplanes, T, H, W) to (N, 4 * planes, T', H', W')."""
-        shortcut = x if self.downsample is None else self.downsample(x)
-        out: Tensor = self.relu(self.conv3(self.conv2(self.conv1(x))) + shortcut)
-        return out
+        out = self.conv3(self.conv2(self.conv1(x)))
+        out += x if self.downsample is None else self.downsample(x)
+        activated: Tensor = self.relu(out)
+        return activated
 
 
 class BasicStem(nn.Sequential):

@@ -9,11 +9,12 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from flambeau.core.weights import WeightsEnum
 from flambeau.vision.models import _windows
@@ -59,10 +60,31 @@ class PatchEmbed3d(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (N, C, T, H, W), padded with zeros to whole patches, to (N, T', H', W', embed_dim)."""
-        padding = [(-size) % side for size, side in zip(x.shape[2:], self.tuple_patch_size, strict=True)]
-        x = F.pad(x, [amount for last in reversed(padding) for amount in (0, last)])
+        x = _padded(x, self.tuple_patch_size)
         tokens: Tensor = self.norm(self.proj(x).permute(0, 2, 3, 4, 1))
         return tokens
+
+
+@fx.wrap
+def _padded(x: Tensor, patch: Sequence[int]) -> Tensor:
+    """Videos (N, C, T, H, W) with zeros at the ends, so that they are whole patches."""
+    padding = [(-size) % side for size, side in zip(x.shape[2:], patch, strict=True)]
+    return F.pad(x, [amount for last in reversed(padding) for amount in (0, last)])
+
+
+@fx.wrap
+def _shrunken(x: Tensor, window: Sequence[int]) -> list[int]:
+    """The sizes of a window that is no larger than a map (N, T, H, W, C)."""
+    return [min(side, size) for side, size in zip(window, x.shape[1:-1], strict=True)]
+
+
+@fx.wrap
+def _bias_of_first(table: Tensor, index: Tensor, window: Sequence[int]) -> Tensor:
+    """The bias (1, heads, P, P) for the pairs of a window's positions."""
+    # Upstream: a shrunken window takes the first positions of the whole one, which are its own in time alone.
+    positions = math.prod(window)
+    bias = table[index[:positions, :positions].flatten()].view(positions, positions, -1)
+    return bias.permute(2, 0, 1).unsqueeze(0)
 
 
 class ShiftedWindowAttention3d(nn.Module):
@@ -114,28 +136,17 @@ class ShiftedWindowAttention3d(nn.Module):
 
     def get_relative_position_bias(self, window_size: list[int]) -> Tensor:
         """The bias (1, num_heads, P, P) in a window of this size."""
-        # Upstream: a shrunken window takes the first positions of the whole one, which are its own in time alone.
-        positions = math.prod(window_size)
-        index = self.relative_position_index[:positions, :positions].flatten()
-        bias = self.relative_position_bias_table[index].view(positions, positions, self.num_heads)
-        return bias.permute(2, 0, 1).unsqueeze(0)
+        return _bias_of_first(self.relative_position_bias_table, self.relative_position_index, window_size)
 
     def forward(self, x: Tensor) -> Tensor:
         """Mix the positions of each window of (N, T, H, W, dim)."""
-        sizes = list(x.shape[1:4])
-        window = [min(side, size) for side, size in zip(self.window_size, sizes, strict=True)]
-        shift = [
-            amount if size > side else 0
-            for size, side, amount in zip(sizes, self.window_size, self.shift_size, strict=True)
-        ]
-        bias = self.get_relative_position_bias(window)
+        window = _shrunken(x, self.window_size)
+        shift = _windows.effective_shift(x, self.window_size, self.shift_size)
+        windows, mask = _windows.cut(x, window, shift)
+        q, k, v = _windows.split_heads(self.qkv(windows), self.num_heads)
         dropout = self.attention_dropout if self.training else 0.0
-
-        def attend(windows: Tensor, mask: Tensor | None) -> Tensor:
-            q, k, v = _windows.split_heads(self.qkv(windows), self.num_heads)
-            return _windows.attention(q, k, v, bias, mask, dropout=dropout)
-
-        mixed: Tensor = self.proj(_windows.in_shifted_windows(x, window, shift, attend))
+        windows = _windows.attention(q, k, v, self.get_relative_position_bias(window), mask, dropout=dropout)
+        mixed: Tensor = self.proj(_windows.join(windows, x.shape[1:-1], window, shift))
         return F.dropout(mixed, p=self.dropout, training=self.training)
 
 
