@@ -349,6 +349,18 @@ def test_without_an_output_packets_are_read_and_dropped(short):
         assert chunk.pts == pytest.approx(1.0, abs=0.1)
 
 
+def test_filters_that_have_enough_end_the_stream(short, engine):
+    with StreamReader(short, engine=engine) as reader:
+        reader.add_audio_stream(4800, filter_desc="atrim=0:0.5")
+        heard = sum(len(chunk) for (chunk,) in reader.stream() if chunk is not None)
+        assert abs(heard - 24_000) < 2000
+
+
+def test_what_is_no_source_is_a_type_error():
+    with pytest.raises(TypeError, match="Cannot read media from int"):
+        StreamReader(3)
+
+
 def test_chunks_come_in_lists(short):
     with StreamReader(short) as reader:
         reader.add_basic_audio_stream(4000)

@@ -12,7 +12,13 @@ from flambeau.audio.backend import _ffmpeg, _soundfile, _sox, _wav
 from flambeau.audio.backend._formats import Recipe, recipe_of
 from flambeau.audio.backend.common import AudioMetaData
 from flambeau.audio.io._destination import Destination
-from flambeau.audio.io._errors import MediaError, MediaFileNotFoundError, MediaValueError, MissingFFmpegError
+from flambeau.audio.io._errors import (
+    MediaError,
+    MediaFileNotFoundError,
+    MediaTypeError,
+    MediaValueError,
+    MissingFFmpegError,
+)
 from flambeau.audio.io._libav import has_libav
 from flambeau.audio.io._program import has_ffmpeg
 from flambeau.audio.io._source import Memory, as_memory
@@ -292,6 +298,11 @@ def _source(uri: Any) -> tuple[Any, str]:
         if isinstance(uri, str) and ":" in uri:
             return uri, repr(uri)  # an address, which FFmpeg opens
         raise MediaFileNotFoundError(f"Failed to open the input {os.fspath(uri)!r} (No such file or directory).")
+    if not callable(getattr(uri, "read", None)):
+        raise MediaTypeError(
+            f"Cannot read media from {type(uri).__name__}; expected a path, an address, bytes, a uint8 array or "
+            "tensor, or an object with read()."
+        )
     return uri, f"{type(uri).__name__} object"
 
 

@@ -196,23 +196,31 @@ class _Chain(ABC):
         self._number, self._output, self._start, self._offset_s = number, output, start, offset_s
         self._graph: Any = None
         self._shape: Any = None
+        self._full = False
 
     def push(self, frame: Any) -> Iterator[Block]:
         """Filter a frame. One of another shape than the one before begins a new graph with the same end."""
+        if self._full:
+            return
         shape = self._shape_of(frame)
         if shape != self._shape:
             yield from self.flush(last=False)
             self._shape, self._graph = shape, self._build(shape, frame)
         if not self._set_time(frame):
             return
-        self._graph.push(frame)
+        try:
+            self._graph.push(frame)
+        except libav().EOFError:  # filters that have enough, such as atrim, take no more
+            self._full = True
+            return
         yield from self._pull()
 
     def flush(self, *, last: bool = True) -> Iterator[Block]:
         """What filters and chunks still hold."""
         if self._graph is not None:
-            with errors("Failed to filter the last frames"):
-                self._graph.push(None)
+            if not self._full:
+                with errors("Failed to filter the last frames"):
+                    self._graph.push(None)
             yield from self._pull()
             self._graph = None
         if last:

@@ -26,6 +26,10 @@ class MediaValueError(MediaError, ValueError):
     """An argument that no media could make valid."""
 
 
+class MediaTypeError(MediaValueError, TypeError):
+    """What was given is nothing that media can be read from or written to."""
+
+
 class MediaTimeoutError(MediaError, TimeoutError):
     """A source gave nothing for as long as the caller was willing to wait."""
 

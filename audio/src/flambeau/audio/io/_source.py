@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from flambeau.audio.io._errors import MediaError, MediaFileNotFoundError, MediaValueError
+from flambeau.audio.io._errors import MediaError, MediaFileNotFoundError, MediaTypeError, MediaValueError
 
 Kind = Literal["file", "address", "device", "memory", "object"]
 
@@ -208,7 +208,7 @@ def as_source(src: Any, format: str | None, option: dict[str, str] | None, buffe
 
     Raises:
         MediaFileNotFoundError: there is no such file.
-        MediaValueError: it is nothing that can be read from.
+        MediaTypeError: it is nothing that can be read from.
     """
     about: dict[str, Any] = {"format": format, "option": {key: str(value) for key, value in (option or {}).items()}}
     if buffer_size <= 0:
@@ -223,7 +223,7 @@ def as_source(src: Any, format: str | None, option: dict[str, str] | None, buffe
     if callable(getattr(src, "read", None)):
         file = FileObject(src, f"{type(src).__name__} object")
         return Source("object", "", file.name, file=file, seekable=file.seekable(), buffer_size=buffer_size, **about)
-    raise MediaValueError(
+    raise MediaTypeError(
         f"Cannot read media from {type(src).__name__}; expected a path, an address, bytes, a uint8 array or tensor, or "
         "an object with read()."
     )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from flambeau.audio.io._errors import MediaValueError
-from flambeau.audio.io._waveform import check_waveform, decoded, encoded, filtered
+from flambeau.audio.io._waveform import check_waveform, decoded, encoded, filtered, format_of
 from flambeau.audio.io.codec_config import CodecConfig
 
 __all__ = ["AudioEffector"]
@@ -59,8 +59,7 @@ class AudioEffector:
             output_sample_rate: rate of the result; by default the same, also where the codec works at another.
 
         Returns:
-            (frames, channels) in the waveform's dtype, or the decoder's where there is a codec. With neither effect nor
-            format, the waveform itself.
+            (frames, channels) in the waveform's dtype. With neither effect nor format, a copy of the waveform.
 
         Raises:
             MediaError: filters or codec refuse (a RuntimeError).
@@ -68,7 +67,7 @@ class AudioEffector:
         """
         check_waveform(waveform)
         if self._does_nothing(waveform, sample_rate, output_sample_rate):
-            return waveform
+            return waveform.clone()
         pieces = list(self._pieces(waveform, sample_rate, -1, output_sample_rate))
         return torch.cat(pieces) if pieces else waveform[:0]
 
@@ -116,5 +115,6 @@ class AudioEffector:
             if frames_per_chunk > 0:
                 chain.append(f"asetnsamples=n={frames_per_chunk}:p=0")
             return filtered(waveform, sample_rate, ",".join(chain))
+        chain.append(f"aformat=sample_fmts={format_of(waveform).name}")  # the codec's own may be another
         content = encoded(waveform, sample_rate, self.format, self.encoder, self.codec_config, self.effect)
         return decoded(content, self.format, (sample_rate, waveform.shape[1]), ",".join(chain), frames_per_chunk)
