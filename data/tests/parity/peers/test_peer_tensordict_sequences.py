@@ -15,7 +15,7 @@ from tensordict_cells.kinds import CLASSES, KINDS
 
 from flambeau.core.testing.differential import Library, Outcome, Recorder, program, read_differences
 from flambeau.core.testing.differential.comparison import findings
-from flambeau.core.testing.differential.execution import failed, sow
+from flambeau.core.testing.differential.execution import failed, seed_generators
 
 pytest.importorskip("tensordict", reason="needs tensordict; `nox -s parity -- peers` has it")
 
@@ -79,7 +79,7 @@ class Sequences(RuleBasedStateMachine):
                 self._run(text, adopt, library, seen)
 
     def _run(self, text: str, adopt: bool, library: Library, seen: list[Any]) -> Any:
-        sow(0)
+        seed_generators(0)
         result = program(text, LENT)(library, {"td": seen[-1]})
         if adopt:
             seen.append(result)

@@ -223,7 +223,7 @@ def _audio_shape_program(shape: AudioShape, description: str) -> AudioShape:
     )  # fmt: skip
     found = re.search(r"fmt:(\w+) (?:channels|chlayout):\S+.*? rate:(\d+)", done.stderr)
     if done.returncode != 0 or found is None:
-        raise MediaError(f"Failed to build the filters {description!r} ({_said(done.stderr)}).")
+        raise MediaError(f"Failed to build the filters {description!r} ({_messages(done.stderr)}).")
     channels = re.search(r"channels:(\d+)", done.stderr)
     layout = re.search(r"chlayout:(\S+)", done.stderr)
     names = {"mono": 1, "stereo": 2, "2.1": 3, "4.0": 4, "quad": 4, "5.0": 5, "5.1": 6, "6.1": 7, "7.1": 8}
@@ -300,11 +300,11 @@ def _video_shape_program(shape: VideoShape, description: str) -> VideoShape:
     )  # fmt: skip
     found = re.search(r"fmt:(\w+) .*?\bs:(\d+)x(\d+)", done.stderr)
     if done.returncode != 0 or found is None:
-        raise MediaError(f"Failed to build the filters {description!r} ({_said(done.stderr)}).")
+        raise MediaError(f"Failed to build the filters {description!r} ({_messages(done.stderr)}).")
     rate = re.search(r"config in time_base: \S+, frame_rate: (\d+)/(\d+)", done.stderr)
     each = int(rate[1]) / int(rate[2]) if rate and int(rate[2]) else 0.0
     return VideoShape(found[1], int(found[2]), int(found[3]), each)
 
 
-def _said(stderr: str) -> str:
+def _messages(stderr: str) -> str:
     return "; ".join(line.strip() for line in stderr.splitlines() if line.strip())[-600:]

@@ -130,7 +130,7 @@ def _staged(file: DatasetFile, info: DatasetInfo, root: Path) -> Path:
     failures: list[DownloadError] = []
     for url, mirrors in rounds:
         try:
-            _bring(file, url, mirrors, staged)
+            _fetch_file(file, url, mirrors, staged)
         except GatedError as error:
             raise GatedError(_gated_message(info, f"{url} asks for access", [file], root)) from error
         except OfflineError as error:
@@ -157,7 +157,7 @@ def _staged(file: DatasetFile, info: DatasetInfo, root: Path) -> Path:
     raise _summary(file, info, target, failures) from failures[-1]
 
 
-def _bring(file: DatasetFile, url: str, mirrors: tuple[str, ...], staged: Path) -> None:
+def _fetch_file(file: DatasetFile, url: str, mirrors: tuple[str, ...], staged: Path) -> None:
     from flambeau.core.hub.fetching import fetch
 
     found = fetch(url, sha256=file.sha256, size=file.size, mirrors=mirrors, root=staged.parent, filename=staged.name)

@@ -91,7 +91,7 @@ class Download:
         while pending:
             url = pending.pop(0)
             try:
-                self._bring(url)
+                self._fetch_from(url)
                 return self._publish(url)
             except HashMismatchError as error:
                 self._drop()
@@ -105,7 +105,7 @@ class Download:
             raise mismatch
         raise self._summary(failures)
 
-    def _bring(self, url: str) -> None:
+    def _fetch_from(self, url: str) -> None:
         """Complete the partial file from one URL. Only attempts that brought nothing new count against it."""
         futile, furthest = 0, self._position
         while True:

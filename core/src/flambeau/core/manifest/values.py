@@ -81,12 +81,12 @@ def _or_null(check: Check) -> Check:
 
 
 def _never_null(check: Check) -> Check:
-    def check_all_the_more(value: Any) -> None:
+    def check_required(value: Any) -> None:
         if value is None:
             raise Fault(value, "a value")
         check(value)
 
-    return check_all_the_more
+    return check_required
 
 
 @_or_null

@@ -135,14 +135,14 @@ def _distributions(path: list[str]) -> Iterator[_Installed]:
     """Every distribution, those first on the path first."""
     finders = [finder for finder in sys.meta_path if hasattr(finder, "find_distributions")]
     if finders != [PathFinder]:
-        yield from _by_the_book(path)
+        yield from _by_importlib_metadata(path)
         return
     for place in path:
         folder = place or os.curdir
         if os.path.isdir(folder):  # noqa: PTH112  # a Path for each entry would cost more than the question
             yield from _in_folder(folder)
         elif os.path.exists(folder):  # noqa: PTH110  # a zip file
-            yield from _by_the_book([place])
+            yield from _by_importlib_metadata([place])
 
 
 def _in_folder(folder: str) -> Iterator[_Installed]:
@@ -169,7 +169,7 @@ def _reader(folder: str, name: str) -> Callable[[str], str]:
     return read
 
 
-def _by_the_book(path: list[str]) -> Iterator[_Installed]:
+def _by_importlib_metadata(path: list[str]) -> Iterator[_Installed]:
     from importlib import metadata
 
     for distribution in metadata.distributions(path=path):

@@ -81,7 +81,7 @@ def _flatten_with_keys(value: Declared) -> tuple[list[tuple[pytree.KeyEntry, Ten
 
 def bare(value: Declared) -> Tensor:
     """The plain tensor of a typed one, while a transform may be under way."""
-    return _at_home(value, lambda: _twin(value))
+    return _at_transform_level(value, lambda: _plain_counterpart(value))
 
 
 def build(cls: type[Declared], leaf: Any, context: tuple[Any, ...]) -> Any:
@@ -91,10 +91,10 @@ def build(cls: type[Declared], leaf: Any, context: tuple[Any, ...]) -> Any:
     metadata = dict(zip(info_of(cls).names, context, strict=True))
     if not torch.compiler.is_dynamo_compiling() and is_functorch_wrapped_tensor(leaf):
         return carry(leaf, cls, metadata)
-    return _at_home(leaf, lambda: make(leaf, cls, metadata))
+    return _at_transform_level(leaf, lambda: make(leaf, cls, metadata))
 
 
-def _twin(value: Declared) -> Tensor:
+def _plain_counterpart(value: Declared) -> Tensor:
     """The plain tensor of a typed one, the same object each time while nothing about it changes.
 
     Who takes a tree apart twice may go by identity: `torch.export` finds the sizes that may vary so.
@@ -113,7 +113,7 @@ def _properties(tensor: Tensor) -> tuple[Any, ...]:
     return tensor.shape, tensor.stride(), tensor.data_ptr(), tensor.dtype, tensor.requires_grad
 
 
-def _at_home(tensor: Tensor, build: Callable[[], Built]) -> Built:
+def _at_transform_level(tensor: Tensor, build: Callable[[], Built]) -> Built:
     """Run `build` at the level of `torch.func` transforms that a tensor belongs to.
 
     A transform takes its arguments apart and together while it is already under way. An operator run then would
@@ -124,7 +124,7 @@ def _at_home(tensor: Tensor, build: Callable[[], Built]) -> Built:
     if maybe_get_level(tensor) >= (maybe_current_level() or 0):
         return build()
     with temporarily_pop_interpreter_stack():
-        return _at_home(tensor, build)
+        return _at_transform_level(tensor, build)
 
 
 def to_json(cls: type[Declared], context: tuple[Any, ...]) -> Any:

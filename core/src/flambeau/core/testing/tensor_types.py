@@ -43,7 +43,7 @@ class TensorTypeSubject:
 
         return dict(TensorTypeInfo.of(value).metadata(value))
 
-    def require_twin(self, value: Any, sample: Any, what: str) -> None:
+    def require_same_kind(self, value: Any, sample: Any, what: str) -> None:
         """Fail unless `value` has the class, metadata and elements of `sample`."""
         if type(value) is not type(sample):
             raise CheckFailed(f"{what} gives a {type(value).__name__}, expected a {type(sample).__name__}.")
@@ -168,14 +168,14 @@ def _pin(subject: TensorTypeSubject, sample: Any) -> None:
     """Pinning memory keeps class and metadata."""
     if not torch.cuda.is_available():
         raise NotApplicable("pinning memory needs an accelerator.")
-    subject.require_twin(sample.pin_memory(), sample, "pin_memory")
+    subject.require_same_kind(sample.pin_memory(), sample, "pin_memory")
 
 
 @CHECKS.check("pickle")
 @each
 def _pickle(subject: TensorTypeSubject, sample: Any) -> None:
     """A copy through pickle is the same."""
-    subject.require_twin(pickle.loads(pickle.dumps(sample)), sample, "pickle")
+    subject.require_same_kind(pickle.loads(pickle.dumps(sample)), sample, "pickle")
 
 
 @CHECKS.check("save-weights-only")
@@ -185,7 +185,7 @@ def _save(subject: TensorTypeSubject, sample: Any) -> None:
     file = io.BytesIO()
     torch.save(sample, file)
     file.seek(0)
-    subject.require_twin(torch.load(file, weights_only=True), sample, "torch.load(weights_only=True)")
+    subject.require_same_kind(torch.load(file, weights_only=True), sample, "torch.load(weights_only=True)")
 
 
 @CHECKS.check("deepcopy")
@@ -193,7 +193,7 @@ def _save(subject: TensorTypeSubject, sample: Any) -> None:
 def _deepcopy(subject: TensorTypeSubject, sample: Any) -> None:
     """A deep copy is the same and shares no memory."""
     twin = copy.deepcopy(sample)
-    subject.require_twin(twin, sample, "deepcopy")
+    subject.require_same_kind(twin, sample, "deepcopy")
     if sample.numel() and twin.data_ptr() == sample.data_ptr():
         raise CheckFailed("deepcopy shares memory with the original.")
 
@@ -206,7 +206,7 @@ def _compile(subject: TensorTypeSubject, sample: Any) -> None:
 
     torch.compiler.reset()
     function: Any = compiled(lambda tree: {"again": tree["value"].clone()}, fullgraph=True, backend="aot_eager")
-    subject.require_twin(function({"value": sample})["again"], sample, "compile")
+    subject.require_same_kind(function({"value": sample})["again"], sample, "compile")
 
 
 @CHECKS.check("pytree")
@@ -224,9 +224,9 @@ def _pytree(subject: TensorTypeSubject, sample: Any) -> None:
         raise CheckFailed(
             f"tree_flatten gives a {type(leaves[0]).__name__}, but the type is declared to be a {declared}."
         )
-    subject.require_twin(pytree.tree_unflatten(leaves, spec)["a"][0], sample, "tree_unflatten")
+    subject.require_same_kind(pytree.tree_unflatten(leaves, spec)["a"][0], sample, "tree_unflatten")
     mapped = pytree.tree_map(lambda leaf: leaf, tree)["a"][0]
-    subject.require_twin(mapped, sample, "tree_map")
+    subject.require_same_kind(mapped, sample, "tree_map")
 
 
 @CHECKS.check("vmap")
@@ -247,7 +247,7 @@ def _vmap(subject: TensorTypeSubject, sample: Any) -> None:
     if seen[0][0] is not type(sample):
         raise CheckFailed(f"vmap calls the function with a {seen[0][0].__name__}, expected a {type(sample).__name__}.")
     require_equal(seen[0][1], subject.metadata(sample), "vmap changes metadata", where="metadata")
-    subject.require_twin(result, sample, "vmap")
+    subject.require_same_kind(result, sample, "vmap")
 
 
 @CHECKS.check("export")
@@ -262,7 +262,7 @@ def _export(subject: TensorTypeSubject, sample: Any) -> None:
             return {"again": value.clone(), "is": value * isinstance(value, subject.cls)}
 
     result = exported(export(Again(), (sample,)))(sample)
-    subject.require_twin(result["again"], sample, "export")
+    subject.require_same_kind(result["again"], sample, "export")
     require_equal(_plain(result["is"]), _plain(sample) * True, "export loses the class", where="elements")
 
 

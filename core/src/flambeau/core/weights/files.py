@@ -52,7 +52,7 @@ def fetch_weights(
 
     digest = expected_sha256(weights) if check_hash else None
     folder = Path(root) if root is not None else None
-    _tell_license(weights, digest, filename, folder)
+    _announce_license(weights, digest, filename, folder)
     return fetch(
         weights.url,
         sha256=digest,
@@ -64,7 +64,7 @@ def fetch_weights(
     )
 
 
-def _tell_license(weights: Weights, digest: str | None, filename: str | None, folder: Path | None) -> None:
+def _announce_license(weights: Weights, digest: str | None, filename: str | None, folder: Path | None) -> None:
     """Say once, when the file is first fetched, that its use is restricted."""
     from flambeau.core.hub.cache import cached
 

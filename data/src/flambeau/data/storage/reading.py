@@ -67,7 +67,7 @@ class ObjectReader(io.BufferedIOBase):
             if not self._parts:
                 self._size = engine().size(self._location.store, self._location.key)
             else:
-                self._first_answer()
+                self._read_size_and_tag()
         assert self._size is not None
         return self._size
 
@@ -151,7 +151,7 @@ class ObjectReader(io.BufferedIOBase):
     def _remaining(self) -> int:
         if self._size is None:
             self._schedule(self._buffer_size)
-            self._first_answer()
+            self._read_size_and_tag()
         return max(0, self.size - self._position)
 
     def _take(self, most: int, *, move: bool = True) -> memoryview:
@@ -161,7 +161,7 @@ class ObjectReader(io.BufferedIOBase):
         if self._entire is None:
             self._schedule(most)
             if self._size is None:
-                self._first_answer()
+                self._read_size_and_tag()
         if self._entire is not None:
             found = self._entire[self._position : self._position + most]
             self._position += len(found) if move else 0
@@ -210,7 +210,7 @@ class ObjectReader(io.BufferedIOBase):
     def _request(self, start: int, stop: int) -> Future[Piece]:
         return threads().submit(engine().get, self._location.store, self._location.key, start, stop, self._tag)
 
-    def _first_answer(self) -> None:
+    def _read_size_and_tag(self) -> None:
         """Learn size and tag from the first part, or from a request of its own where the part lies beyond the end."""
         part = self._parts[0]
         location = self._location

@@ -14,7 +14,7 @@ from flambeau.data.tensordict._layout.errors import EntryWriteError
 from flambeau.data.tensordict._layout.index import begins_at_front, indexed_size, is_full, normal_index
 from flambeau.data.tensordict._layout.keys import _unravel_key_to_tuple, key_path, missing_key
 from flambeau.data.tensordict._layout.non_tensor import spread
-from flambeau.data.tensordict._layout.pytree import put_together, register_tensordict
+from flambeau.data.tensordict._layout.pytree import from_entries, register_tensordict
 from flambeau.data.tensordict._layout.sizes import as_device, as_size, leading_shape, refuse_device
 from flambeau.data.tensordict._methods.locking import LOCKED
 from flambeau.data.tensordict._methods.names import indexed_names, name_list
@@ -57,7 +57,7 @@ class TensorDict(TensorDictBase):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        register_tensordict(cls, unflatten=cls._put_together)
+        register_tensordict(cls, unflatten=cls._from_entries)
 
     def __init__(
         self,
@@ -134,9 +134,9 @@ class TensorDict(TensorDictBase):
         return td
 
     @classmethod
-    def _put_together(cls, values: Any, structure: Any) -> Any:
+    def _from_entries(cls, values: Any, structure: Any) -> Any:
         """One of the same class from its pytree, whose constructor is not called."""
-        td = put_together(values, structure)
+        td = from_entries(values, structure)
         return cls._result(td._tensordict, td._batch_size, td._device, td._names)
 
     @classmethod

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from flambeau.core.testing.differential import Cell, Library, matches
-from flambeau.core.testing.differential.execution import sow
+from flambeau.core.testing.differential.execution import seed_generators
 from flambeau.data.tensordict import is_non_tensor, is_tensor_collection
 
 PLAIN = "nested"
@@ -49,9 +49,9 @@ def content(cell: Cell, library: Any) -> Any:
     """What a cell gives, as dictionaries, lists and tensors; the class of its error where it fails."""
     one = Library(library, ours=True)
     try:
-        sow(0)
+        seed_generators(0)
         given = cell.given(one)
-        sow(0)
+        seed_generators(0)
         try:
             return _bare(cell.call(one, given))
         except Exception as error:

@@ -134,7 +134,7 @@ class _Search:
                 if self.engine.root is None:
                     self._extend(hypothesis, frame, best)
                 else:
-                    self._spell(hypothesis, frame, set(best))
+                    self._extend_spelling(hypothesis, frame, set(best))
             self._close()
 
     def end(self) -> None:
@@ -169,7 +169,7 @@ class _Search:
                 score += self.options.lm_weight * said
             self._propose(hypothesis, score, state, None, token, blank, -1)
 
-    def _spell(self, hypothesis: _Hypothesis, frame: list[float], tokens: set[int]) -> None:
+    def _extend_spelling(self, hypothesis: _Hypothesis, frame: list[float], tokens: set[int]) -> None:
         options, root, node = self.options, self.engine.root, hypothesis.node
         assert node is not None
         paid = 0.0 if node is root else node.most

@@ -86,10 +86,10 @@ def execute(
     inputs: Record = {}
     with _observed() as warned, contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
         try:
-            sow(seed)
+            seed_generators(seed)
             given = cell.given(library)
             recorder.describe(given, "inputs")
-            sow(seed)
+            seed_generators(seed)
             returned = cell.call(library, given)
         except Exception as error:
             failure = failed(error, recorder)
@@ -124,7 +124,7 @@ def read_back(
     return Outcome(outcome.failure, outcome.result, warnings=tuple(str(one.message) for one in warned))
 
 
-def sow(seed: int) -> None:
+def seed_generators(seed: int) -> None:
     """Seed every generator that a library may draw from."""
     import numpy
 

@@ -104,7 +104,7 @@ class WorkersIterDataPipe(IterDataPipe[Any]):
             shards = [_record(plans[number]) for number in self._active]
             return {"shards": shards, "turn": self._turn, "dispatched": self._dispatch_state()}
         for number in self._active:
-            self._tell(self._connection(number), TellState(number, self._given[number]))
+            self._send_if_alive(self._connection(number), TellState(number, self._given[number]))
         shards = []
         for number in self._active:
             told = self._running().inbox.state(number)
@@ -150,7 +150,7 @@ class WorkersIterDataPipe(IterDataPipe[Any]):
             self._turn = (self._turn + 1) % len(self._active)
             owed[number] += 1
             if owed[number] >= least:
-                self._tell(self._connection(number), More(number, owed[number], self._given[number]))
+                self._send_if_alive(self._connection(number), More(number, owed[number], self._given[number]))
                 owed[number] = 0
             yield message[0]
 
@@ -165,14 +165,16 @@ class WorkersIterDataPipe(IterDataPipe[Any]):
         self._owner = {plan.number: place % self.num_workers for place, plan in enumerate(plans)}
         for worker, connection in enumerate(running.connections):
             share = [plan for plan in plans if self._owner[plan.number] == worker]
-            self._tell(connection, Begin(self.epoch, share, self.credit, self._shard_count, self._reset_fn))
+            self._send_if_alive(connection, Begin(self.epoch, share, self.credit, self._shard_count, self._reset_fn))
         self._plans = None
 
     def _start_dispatcher(self, plans: list[ShardPlan]) -> None:
         central: Any = self._running().central
         seeds = self._dispatch_seeds if self._origin is None else None
         start = {plan.number: _received(plan) for plan in plans}
-        self._tell(central, Dispatch(self.epoch, self._shard_count, start, self._origin, seeds, self._reset_fn))
+        self._send_if_alive(
+            central, Dispatch(self.epoch, self._shard_count, start, self._origin, seeds, self._reset_fn)
+        )
         answer = central.recv()
         if isinstance(answer, Failure):
             answer.raise_()
@@ -191,7 +193,7 @@ class WorkersIterDataPipe(IterDataPipe[Any]):
     def _connection(self, number: int) -> Any:
         return self._running().connections[self._owner[number]]
 
-    def _tell(self, connection: Any, message: Any) -> None:
+    def _send_if_alive(self, connection: Any, message: Any) -> None:
         try:
             connection.send(message)
         except (BrokenPipeError, ConnectionResetError):  # dead; who reads its answers knows of what

@@ -154,7 +154,7 @@ class _Worker:
     def run(self) -> None:
         while True:
             shard = self._next_shard()
-            if shard is None or self._told():
+            if shard is None or self._has_message():
                 message = self.connection.recv()
                 if isinstance(message, Stop):
                     return
@@ -162,7 +162,7 @@ class _Worker:
             else:
                 self._produce(shard)
 
-    def _told(self) -> bool:
+    def _has_message(self) -> bool:
         """Whether the main process has sent something; asked the system at most every millisecond."""
         now = time.monotonic()
         if now - self.looked < _LOOK_S:

@@ -53,7 +53,7 @@ def _flatten(td: Any) -> tuple[list[Any], Structure]:
     )  # fmt: skip
 
 
-def put_together(values: Any, structure: Structure) -> Any:
+def from_entries(values: Any, structure: Structure) -> Any:
     """The TensorDict of entries and the rest."""
     data = dict(zip(structure.keys, values, strict=True))
     size, change = _batch_of(data, structure)
@@ -166,7 +166,7 @@ def register_tensordict(
     pytree.register_pytree_node(
         cls,
         flatten or _flatten,
-        unflatten or put_together,
+        unflatten or from_entries,
         serialized_type_name=_serialized_name(cls),
         flatten_with_keys_fn=flatten_with_keys,
     )

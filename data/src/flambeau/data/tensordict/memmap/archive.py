@@ -171,7 +171,7 @@ class ArchiveSource:
         """The tensor in an entry: a view of the map where it lies at a multiple of its elements' size, else a copy."""
         if sizes is not None:
             flat = self.tensor(path, dtype, torch.Size([nested.numel(sizes)]), None)
-            return nested.put_together(flat, sizes)
+            return nested.from_entries(flat, sizes)
         nbytes = shape.numel() * dtype.itemsize
         if nbytes == 0:
             return torch.empty(shape, dtype=dtype)

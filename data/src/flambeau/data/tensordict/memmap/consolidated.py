@@ -486,7 +486,7 @@ class _Maker:
                 made[name[12:]] = self._jagged(name[12:], entries)
             elif name.startswith("<NT>"):
                 key = name[4:]
-                made[key] = nested.put_together(self._plain(entry), self._plain(entries[f"<NT_SIZES>{key}"]))
+                made[key] = nested.from_entries(self._plain(entry), self._plain(entries[f"<NT_SIZES>{key}"]))
             elif not name.startswith(_RAGGED):
                 made[name] = give_record(self._plain(entry), records.get(name))
         return made

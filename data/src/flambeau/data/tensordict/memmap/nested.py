@@ -44,7 +44,7 @@ def take_apart(tensor: Tensor) -> Jagged:
     return Jagged(torch.cat([part.reshape(-1) for part in parts]), sizes)
 
 
-def put_together(flat: Tensor, sizes: Tensor) -> Tensor:
+def from_entries(flat: Tensor, sizes: Tensor) -> Tensor:
     """A nested tensor of strided layout over flat elements, without a copy."""
     strides = torch.ones_like(sizes)
     for column in range(sizes.shape[1] - 2, -1, -1):
@@ -74,7 +74,7 @@ def from_memory(
 ) -> Any:
     """A nested memory-mapped tensor over mapped memory."""
     flat = torch.empty(0, dtype=dtype).set_(storage, 0, (numel(sizes),))  # type: ignore[call-overload]  # torch lacks this form
-    made: Any = put_together(flat, sizes).as_subclass(cls)
+    made: Any = from_entries(flat, sizes).as_subclass(cls)
     made._filename, made._handler, made._readonly, made._nested = filename, handler, readonly, Jagged(flat, sizes)
     return made
 

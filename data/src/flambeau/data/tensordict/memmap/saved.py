@@ -166,7 +166,7 @@ def _share(value: Any, options: SaveOptions, inplace: bool) -> Any:
             return MemoryMappedTensor._over(handle.storage, dtype, shape, offset=offset, handler=handle)
         count = nested.numel(sizes)
         flat = torch.empty(0, dtype=dtype).set_(handle.storage, offset, (count,))  # type: ignore[call-overload]  # torch lacks this form
-        return nested.put_together(flat, sizes)
+        return nested.from_entries(flat, sizes)
 
     return mark(attach(value, "", True, opened, inplace=inplace), None).lock_()
 

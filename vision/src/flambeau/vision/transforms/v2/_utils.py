@@ -66,7 +66,7 @@ def query_chw(flat_inputs: list[Any]) -> tuple[int, int, int]:
     """
     kinds = (is_pure_tensor, is_pil, tv_tensors.Image, tv_tensors.Video)
     found = {tuple(F.get_dimensions(inpt)) for inpt in flat_inputs if check_type(inpt, kinds)}
-    return _the_one(found, "dimensions (channels, height, width)")  # type: ignore[return-value]
+    return _single_size(found, "dimensions (channels, height, width)")  # type: ignore[return-value]
 
 
 def query_size(flat_inputs: list[Any]) -> tuple[int, int]:
@@ -86,10 +86,10 @@ def query_size(flat_inputs: list[Any]) -> tuple[int, int]:
         tv_tensors.KeyPoints,
     )
     found = {tuple(F.get_size(inpt)) for inpt in flat_inputs if check_type(inpt, kinds)}
-    return _the_one(found, "sizes (height, width)")  # type: ignore[return-value]
+    return _single_size(found, "sizes (height, width)")  # type: ignore[return-value]
 
 
-def _the_one(found: set[tuple[int, ...]], what: str) -> tuple[int, ...]:
+def _single_size(found: set[tuple[int, ...]], what: str) -> tuple[int, ...]:
     if not found:
         raise TypeError("The sample has no image, video, mask, bounding boxes or key points.")
     if len(found) > 1:
