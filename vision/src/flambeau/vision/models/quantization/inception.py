@@ -86,14 +86,12 @@ class QuantizableInceptionE(inception.InceptionE):
         self.myop3 = FloatFunctional()
 
     def _forward(self, x: Tensor) -> list[Tensor]:
+        whole = self.branch1x1(x)
         single = self.branch3x3_1(x)
+        single = self.myop1.cat([self.branch3x3_2a(single), self.branch3x3_2b(single)], 1)
         double = self.branch3x3dbl_2(self.branch3x3dbl_1(x))
-        return [
-            self.branch1x1(x),
-            self.myop1.cat([self.branch3x3_2a(single), self.branch3x3_2b(single)], 1),
-            self.myop2.cat([self.branch3x3dbl_3a(double), self.branch3x3dbl_3b(double)], 1),
-            self.branch_pool(inception._smoothed(x)),
-        ]
+        double = self.myop2.cat([self.branch3x3dbl_3a(double), self.branch3x3dbl_3b(double)], 1)
+        return [whole, single, double, self.branch_pool(inception._smoothed(x))]
 
     def forward(self, x: Tensor) -> Tensor:
         """Concatenate the branches."""
