@@ -233,6 +233,12 @@ def parity(session: nox.Session) -> None:
         python = _peer_environment(session, names)
         peers = [str(path) for folder in folders for path in sorted(folder.glob("peers"))]
         session.run(python, "-m", "pytest", "-q", "-rs", *options, *peers, external=True)
+        # The last release of torchaudio with files, streams and SoX, and the torch that it was built for.
+        if "audio" in (names or PACKAGES):
+            python = _fresh_environment(session, "old-peers")
+            session.run(python, str(ROOT / "tools" / "old_peers.py"), python, "audio", external=True)
+            old = PACKAGES["audio"] / "tests" / "parity" / "peers"
+            session.run(python, "-m", "pytest", "-q", "-rs", *options, str(old), external=True)
 
 
 def _peer_environment(session: nox.Session, names: list[str]) -> str:

@@ -162,7 +162,7 @@ def choose(chosen: Iterable[Peers]) -> tuple[list[str], list[str]]:
 def complete(site: Path) -> list[Path]:
     """Let the peers' compiled libraries in a site-packages folder load beside a CPU torch; returns what was made."""
     made: list[Path] = []
-    found = {one: [path for path in sorted(site.glob(one.binaries)) if _has_ffmpeg(path)] for one in LINKED}
+    found = {one: [path for path in sorted(site.glob(one.binaries)) if has_ffmpeg(path)] for one in LINKED}
     # A process loads one library of a name: whichever stand-in comes first must have what all the others look for.
     together = [path for binaries in found.values() for path in binaries]
     for linked, binaries in found.items():
@@ -187,7 +187,7 @@ def _release(wheel: str) -> tuple[int, ...]:
     return tuple(int(part) for part in wheel.partition("==")[2].split("."))
 
 
-def _has_ffmpeg(binary: Path) -> bool:
+def has_ffmpeg(binary: Path) -> bool:
     """Whether the machine has every library of FFmpeg that this one is linked with, if it is linked with any."""
     return all(stubs.load(name) is not None for name in stubs.needed(binary) if FFMPEG.match(name))
 

@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+import old_peers
 import peers
 
 ROOT = Path(__file__).parents[2]
@@ -98,3 +99,9 @@ def test_stand_ins_are_made_for_what_torch_lacks_and_not_for_another_ffmpeg(tmp_
     assert loads(ours)
     assert not loads(newer)
     assert peers.complete(tmp_path) == []
+
+
+def test_an_old_peer_brings_its_torch_and_our_packages():
+    for name, one in old_peers.PEERS.items():
+        assert all("==" in wheel for wheel in one.wheels) and one.wheels[0].startswith("torch=="), name
+        assert name in one.packages and all((ROOT / package / "pyproject.toml").is_file() for package in one.packages)
