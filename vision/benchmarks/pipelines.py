@@ -69,6 +69,16 @@ def classification(library: ModuleType, kind: str, *, augment: bool) -> Callable
     return lambda file: transform(open_picture(file))
 
 
+def first_generation(library: ModuleType, kind: str, *, augment: bool) -> Callable[[bytes], object]:
+    """Decode, random resized crop, flip, TrivialAugment, tensor, normalize, with transforms of the first generation."""
+    v1 = importlib.import_module(f"{library.__name__}.transforms")
+    steps = [v1.RandomResizedCrop(224), v1.RandomHorizontalFlip()]
+    steps += [v1.TrivialAugmentWide()] if augment else []
+    steps += [v1.ToTensor() if kind == "PIL" else v1.ConvertImageDtype(torch.float32), v1.Normalize(**NUMBERS)]
+    transform, open_picture = v1.Compose(steps), opener(library, kind)
+    return lambda file: transform(open_picture(file))
+
+
 def evaluation(library: ModuleType, kind: str) -> Callable[[bytes], object]:
     """Decode, resize, centre crop, float, normalize."""
     presets = importlib.import_module(f"{library.__name__}.transforms._presets")
@@ -147,6 +157,11 @@ def main() -> int:
                 ),
                 "evaluation preset": lambda library, kind=kind: evaluation(library, kind),
             }
+            if kind != "tv_tensor":  # they are of the second generation
+                for name, augment in (("first generation", True), ("first generation without TrivialAugment", False)):
+                    pipelines[name] = lambda library, kind=kind, augment=augment: first_generation(
+                        library, kind, augment=augment
+                    )
             if kind != "tensor":  # boxes need a picture with a type beside them
                 pipelines["detection"] = lambda library, kind=kind: detection(library, kind)
             for name, make in pipelines.items():

@@ -300,3 +300,14 @@ def test_pure_tensors_are_those_without_a_type() -> None:
     assert F.is_pure_tensor(BYTES)
     assert not F.is_pure_tensor(tv_tensors.Image(BYTES))
     assert not F.is_pure_tensor(PIL)
+
+
+@pytest.mark.parametrize("padding", [[1, 2, 3, 4], [0, 2, 0, 0], [-1, 2, 3, -2]])
+def test_a_fill_for_each_channel_is_that_of_the_channels_one_by_one(padding):
+    values = [0.1, 0.2, 0.3]
+    batch = torch.rand(2, 3, 5, 6, dtype=torch.float64, requires_grad=True)
+    padded = F.pad(batch, padding, fill=values)
+    for channel, value in enumerate(values):
+        assert torch.equal(padded[:, channel], F.pad(batch[:, channel : channel + 1], padding, fill=value)[:, 0])
+    assert torch.autograd.gradcheck(lambda x: F.pad(x, padding, fill=values), (batch,), fast_mode=True)
+    assert torch.equal(torch.vmap(lambda x: F.pad(x, padding, fill=values))(batch), padded)

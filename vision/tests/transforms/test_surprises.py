@@ -214,3 +214,7 @@ def test_types_are_kept_by_functions_of_lists_and_by_what_has_several_results():
         results += [image.max(0).values, image.max(0)[1]]
     assert {type(value) for value in results} == {tv_tensors.Image}
     assert type(torch.stack([image, image])) is torch.Tensor
+
+
+def test_tensors_of_pil_pictures_lie_in_memory_plane_by_plane():
+    assert transforms.ToTensor()(PIL).view(-1).tolist() == (PICTURE / 255).flatten().tolist()

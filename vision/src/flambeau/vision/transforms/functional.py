@@ -80,7 +80,7 @@ def to_tensor(pic: Image.Image | NDArray[Any]) -> Tensor:
     """Copy a PIL image or an array [H, W, C] or [H, W] into a tensor, uint8 scaled to [0, 1].
 
     Returns:
-        [C, H, W]. uint8 and bool become the default floating-point dtype in [0, 1]; other dtypes keep dtype and
+        [C, H, W], contiguous. uint8 and bool become the default floating-point dtype in [0, 1]; other dtypes keep dtype and
         values.
 
     Raises:
@@ -95,13 +95,13 @@ def to_tensor(pic: Image.Image | NDArray[Any]) -> Tensor:
         array = pic if pic.ndim == 3 else pic[..., None]
         image = torch.from_numpy(array.transpose(2, 0, 1)).contiguous()
     elif is_pil(pic):
-        image = pil_to_tensor(pic)
+        image = pil_to_tensor(pic).contiguous()
     else:
         raise TypeError(f"pic should be PIL Image or ndarray. Got {type(pic)}")
     default = torch.get_default_dtype()
     if image.dtype == torch.bool:
         return image.to(default)
-    return image.to(default).div(255) if image.dtype == torch.uint8 else image
+    return image.to(default).div_(255) if image.dtype == torch.uint8 else image
 
 
 def resize(

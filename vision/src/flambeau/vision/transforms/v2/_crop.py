@@ -264,26 +264,31 @@ class RandomIoUCrop(Transform):
         corners = F.convert_bounding_box_format(
             boxes.as_subclass(torch.Tensor), old_format=boxes.format, new_format="XYXY"
         )
+        x, y = 0.5 * (corners[..., 0] + corners[..., 2]), 0.5 * (corners[..., 1] + corners[..., 3])
+        centers = list(zip(x.tolist(), y.tolist(), strict=True))
         while True:
             overlap = self.sampler_options[_random.integer(0, len(self.sampler_options))]
             if overlap >= 1.0:
                 return {}
             for _ in range(self.trials):
-                if (params := self._part(height, width, corners, overlap)) is not None:
+                if (params := self._part(height, width, corners, centers, overlap)) is not None:
                     return params
 
-    def _part(self, height: int, width: int, corners: torch.Tensor, overlap: float) -> dict[str, Any] | None:
-        """A part, if the first one drawn will do."""
+    def _part(
+        self, height: int, width: int, corners: torch.Tensor, centers: list[tuple[float, float]], overlap: float
+    ) -> dict[str, Any] | None:
+        """A part, if the first one drawn will do. Most will not, so tensors come in late: each operation costs more
+        than all comparisons of a dozen boxes.
+        """
         scale = self.min_scale + (self.max_scale - self.min_scale) * _random.rand(2)
-        w, h = int(width * scale[0]), int(height * scale[1])
+        w, h = map(int, (scale * torch.tensor((width, height))).tolist())
         if w == 0 or h == 0 or not self.min_aspect_ratio <= w / h <= self.max_aspect_ratio:
             return None
-        place = _random.rand(2)
-        left, top = int((width - w) * place[0]), int((height - h) * place[1])
-        x, y = 0.5 * (corners[..., 0] + corners[..., 2]), 0.5 * (corners[..., 1] + corners[..., 3])
-        inside = (left < x) & (x < left + w) & (top < y) & (y < top + h)
-        if not inside.any():
+        left, top = map(int, (_random.rand(2) * torch.tensor((width - w, height - h))).tolist())
+        found = [left < x < left + w and top < y < top + h for x, y in centers]
+        if not any(found):
             return None
+        inside = torch.tensor(found, device=corners.device)
         part = torch.tensor([[left, top, left + w, top + h]], dtype=corners.dtype, device=corners.device)
         if box_iou(corners[inside], part).max() < overlap:
             return None

@@ -65,6 +65,12 @@ def pad_image(
     if image.ndim < 3 or len(fill) != image.shape[-3]:
         raise ValueError(f"pad: fill {fill!r} has {len(fill)} values, expected one, or one for each channel.")
     values = torch.tensor(fill, dtype=image.dtype, device=image.device).view(-1, 1, 1)
+    if min(amounts) >= 0:
+        height, width = image.shape[-2:]
+        padded = image.new_empty((*image.shape[:-2], height + top + bottom, width + left + right))
+        padded.copy_(values)
+        padded[..., top : top + height, left : left + width] = image
+        return padded
     inside = constant_pad_nd(torch.ones(image.shape[-2:], dtype=torch.bool, device=image.device), amounts)
     return torch.where(inside, constant_pad_nd(image, amounts), values)
 
