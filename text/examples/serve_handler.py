@@ -8,7 +8,7 @@ r"""A TorchServe handler that answers with the classes of texts; many requests a
 `languages.yaml` names registered weights of a classifier whose transforms take a text; its lines may be left out:
 
     handler:
-      weights: text/language_identifier:MANPAGES_V1
+      weights: text/language_identifier:DEBIAN_V1
       top: 3
       padding: 0  # the id that the model skips
 
@@ -27,7 +27,7 @@ from torch import Tensor
 from flambeau.core.weights import get_model, get_weight
 from flambeau.text.models.language_identifier import PADDING
 
-DEFAULT = "text/language_identifier:MANPAGES_V1"
+DEFAULT = "text/language_identifier:DEBIAN_V1"
 
 
 class TextClassifier:

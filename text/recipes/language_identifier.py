@@ -1,171 +1,229 @@
-"""Train `language_identifier` on manual pages: `python text/recipes/language_identifier.py --packages P --out FOLDER`.
+"""Train `language_identifier` on texts of Debian: `python text/recipes/language_identifier.py --packages P --out F`.
 
-Data: the manual pages of Debian 12 and their translations, which are free software; the texts are under the GPL
-(version 2 or 3 and later), the BSD licences and similar ones, as `/usr/share/doc/<package>/copyright` says of each. The
-packages are fetched into the folder P with
+Data: translations of programs, help pages, manual pages and spelling checkers' lists of words of Debian 12, which are
+free software (GPL, LGPL, MPL, BSD and Creative Commons licences; `/usr/share/doc/<package>/copyright` says which). The
+packages are fetched into three folders in P:
 
-    apt-get download manpages manpages-{cs,da,de,es,fi,fr,hu,id,it,ja,nl,pl,pt-br,ro,ru,sr,sv,tr,uk,vi,zh}
+    training   the manual pages (`manual_pages.py` names the packages) and
+               apt-get download aisleriot apt evolution-common gbrainy gnome-control-center-data gnome-user-docs
+               gnucash-common libgtk-3-common nautilus-data pidgin-data vlc-l10n
+               libreoffice-l10n-{af,am,br,eo,ga,gd,is,ka,kk,kmr,mn,oc,si,tg,th,uz,zu} myspell-{eo,et,tl}
+               hunspell-{af,ar,be,bg,bn,bo,br,ca,cs,da,de-de-frami,el,en-us,es,eu,fr-classical,gd,gl,gu,he,hi,hr,hu}
+               hunspell-{id,is,it,kk,kmr,ko,lo,lt,lv,ml,mn,ne,nl,no,oc,pl,pt-pt,ro,ru,si,sk,sl,sr,sv,sw,te,th,tr,uk}
+               hunspell-{uz,vi}
+    fiction    apt-get download wesnoth-1.16-l    (a campaign of a game: its story and what its heroes say)
+    children   apt-get download tuxpaint-data     (a program for children to draw with: what it tells them)
 
-Versions of the run on record: manpages 6.03-2, manpages-l10n 4.18.1-1, manpages-ja 0.5.0.0.20221215+dfsg-1,
-manpages-tr 2.0.6-2, manpages-zh 1.6.4.0-1.
+Split: programs' messages and manual pages train; what is measured is of other kinds, fiction and what is said to
+children, besides the held-out pages of `manual_pages.py`. Texts that occur in two languages are left out, for they were
+not translated.
 
-Paragraphs are taken out of the pages; those that occur in two languages are left out, for they were not translated.
+Unknown: the last category stands for all that is in none of the languages. It is trained on further languages, on texts
+whose letters are exchanged for others of the same alphabet (so that not the alphabet but what is written with it must
+speak for a language), on other scripts, and on what is no language. What is measured: languages, scripts and kinds of
+noise of which nothing has been seen. Of the languages that the packages have besides those named below, the ones whose
+code's SHA-256 begins with a byte under 110 are for measuring.
 
-Split: a page is held out, in every language that has it, when the first byte of the SHA-256 of its name is below 26 (a
-tenth), so that no translation of a held-out page has been seen. Fifty paragraphs of each language (where there are so
-many) are drawn from the held-out pages by their own digests and kept beside the tests; the accuracy on record is on
-those, cut at 120 characters.
-
-The run is deterministic: one thread, fixed seeds. It takes a few minutes on one CPU core, writes
-`language_identifier-manpages_v1-<hash>.safetensors` in half precision, and prints what belongs into the record.
+The run is deterministic: one thread, fixed seeds. It takes about half an hour on one CPU core, writes
+`language_identifier-debian_v1-<hash>.safetensors` in half precision and the samples of the tests, and prints what
+belongs into the record.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import hashlib
 import json
 import re
-import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+import manual_pages
 import torch
+from debian_texts import texts, words
 from safetensors.torch import save
 from torch import Tensor, nn
 from torch.nn import functional as F
+from unknown_texts import SCRIPTS_SEEN, noise, other_letters, other_scripts
 
-from flambeau.core.hub import read_archive
 from flambeau.text.models.language_identifier import CharacterWindows, LanguageIdentifier
 
 LANGUAGES = {
-    "cs": "Czech", "da": "Danish", "de": "German", "en": "English", "es": "Spanish", "fi": "Finnish",
-    "fr": "French", "hu": "Hungarian", "id": "Indonesian", "it": "Italian", "ja": "Japanese", "nl": "Dutch",
-    "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sr": "Serbian", "sv": "Swedish",
-    "tr": "Turkish", "uk": "Ukrainian", "vi": "Vietnamese", "zh": "Chinese",
+    "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "as": "Assamese", "az": "Azerbaijani", "be": "Belarusian",
+    "bg": "Bulgarian", "bn": "Bengali", "bo": "Tibetan", "br": "Breton", "ca": "Catalan", "cs": "Czech",
+    "cy": "Welsh", "da": "Danish", "de": "German", "dz": "Dzongkha", "el": "Greek", "en": "English",
+    "eo": "Esperanto", "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian", "fi": "Finnish",
+    "fr": "French", "ga": "Irish", "gd": "Scottish Gaelic", "gl": "Galician", "gu": "Gujarati", "he": "Hebrew",
+    "hi": "Hindi", "hr": "Croatian", "hu": "Hungarian", "hy": "Armenian", "id": "Indonesian", "is": "Icelandic",
+    "it": "Italian", "ja": "Japanese", "ka": "Georgian", "kk": "Kazakh", "km": "Khmer", "kn": "Kannada",
+    "ko": "Korean", "ku": "Kurdish", "lo": "Lao", "lt": "Lithuanian", "lv": "Latvian", "mk": "Macedonian",
+    "ml": "Malayalam", "mn": "Mongolian", "mr": "Marathi", "ms": "Malay", "my": "Burmese", "nb": "Norwegian",
+    "ne": "Nepali", "nl": "Dutch", "oc": "Occitan", "or": "Odia", "pa": "Punjabi", "pl": "Polish", "pt": "Portuguese",
+    "ro": "Romanian", "ru": "Russian", "si": "Sinhala", "sk": "Slovak", "sl": "Slovenian", "sq": "Albanian",
+    "sr": "Serbian", "sv": "Swedish", "sw": "Swahili", "ta": "Tamil", "te": "Telugu", "tg": "Tajik", "th": "Thai",
+    "tl": "Filipino", "tr": "Turkish", "ug": "Uyghur", "uk": "Ukrainian", "ur": "Urdu", "uz": "Uzbek",
+    "vi": "Vietnamese", "zh": "Chinese", "zu": "Zulu",
 }  # fmt: skip
-HELD_OUT_BELOW = 26
-SAMPLES_PER_LANGUAGE = 50
+UNKNOWN = "unknown"
+CATEGORIES = [*LANGUAGES.values(), UNKNOWN]
+# Both standards of Norwegian are one language here; a text in Bosnian is nearly always one in Croatian too.
+SAME = {"C": "en", "fil": "tl", "kmr": "ku", "nn": "nb", "no": "nb"}
+LEFT_OUT = {"bs", "sh"}
+# The same language in another script than its name stands for.
+OTHERWISE_WRITTEN = {"be@latin", "en@shaw", "kok@latin", "ks@devanagari", "mni@bengali", "sat@olchiki", "sd@devanagari"}
+LOGOGRAPHIC = {"ja", "ko", "zh"}
+UNSEEN_BELOW = 110
+FEWEST_CHARACTERS = 3_000  # of a language beside those named
+SAMPLES_PER_LANGUAGE = 25
 LONGEST_SAMPLE = 120
-
-_ESCAPES = (
-    (re.compile(r"\\f(\(..|\[[^]]*\]|.)"), ""),
-    (re.compile(r"\\s[-+]?\d"), ""),
-    (re.compile(r"\\\(co|\\\[co\]"), "©"),
-    (re.compile(r"\\\((aq|cq|oq)|\\\[(aq|cq|oq)\]"), "'"),
-    (re.compile(r"\\\((lq|rq|dq)|\\\[(lq|rq|dq)\]"), '"'),
-    (re.compile(r"\\\((em|en|hy)|\\\[(em|en|hy)\]|\\-"), "-"),
-    (re.compile(r"\\[ ~]"), " "),
-    (re.compile(r'\\[&%:/,|^c)]|\\"[^\n]*'), ""),
-    (re.compile(r"\\\*?(\(..|\[[^]]*\])"), ""),
-    (re.compile(r"\\e"), "\\\\"),
-)  # fmt: skip
+STEPS = 50_000
+MOST_OF_WORDS = 800_000  # characters
+UNKNOWN_SHARE = 0.18
+WORDS_SHARE = 0.2  # of the windows of languages that have a list of words
 
 
-def pages(package: Path) -> Iterator[tuple[str, str, str]]:
-    """(language, name, source) of each manual page in a Debian package."""
-    with TemporaryDirectory() as folder:
-        data = Path(folder, "data.tar")
-        data.write_bytes(member(package, "data.tar"))
-        for name, stream in read_archive(data):
-            match = re.fullmatch(r"usr/share/man/(?:([a-z]{2})(?:_\w+)?(?:\.[\w-]+)?(?:@\w+)?/)?man\d/(.+)\.gz", name)
-            if match and (match[1] or "en") in LANGUAGES:
-                source = gzip.decompress(stream.read()).decode("utf-8", "replace")
-                yield match[1] or "en", match[2], source
+def code_of(locale: str) -> str:
+    """The language of a locale: `pt_BR` is "pt", `sr@latin` is "sr"; "C" is "en"."""
+    if locale in OTHERWISE_WRITTEN:
+        return locale
+    code = re.split("[_@.]", locale)[0]
+    return SAME.get(code, code)
 
 
-def member(package: Path, prefix: str) -> bytes:
-    """One member of an `ar` archive, by the beginning of its name."""
-    content, at = package.read_bytes(), 8
-    while at < len(content):
-        header = content[at : at + 60]
-        size = int(header[48:58])
-        if header[:16].decode().strip().rstrip("/").startswith(prefix):
-            return content[at + 60 : at + 60 + size]
-        at += 60 + size + size % 2
-    raise ValueError(f"{package} has no member {prefix}; it is no Debian package.")
+def is_unseen(code: str) -> bool:
+    """Whether a language beside those named is for measuring alone."""
+    return hashlib.sha256(code.encode()).digest()[0] < UNSEEN_BELOW
 
 
-def paragraphs(source: str) -> Iterator[str]:
-    """Running text of a manual page: paragraphs of at least 30 characters, most of them letters."""
-    lines: list[str] = []
-    for line in [*source.splitlines(), "."]:
-        if line.startswith((".", "'")) or not line.strip():
-            text = plain(" ".join(lines))
-            letters = sum(character.isalpha() or character == " " for character in text)
-            if len(text.encode()) >= 30 and letters > 0.85 * len(text):
-                yield text
-            lines = []
-            continue
-        lines.append(line)
+def read(folder: Path, *, originals: bool = False) -> dict[str, set[str]]:
+    """Texts by code of their language, without those that occur in two languages; English ones stay English."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for package in sorted(folder.glob("*.deb")):
+        for locale, text in texts(package, originals=originals):
+            if (code := code_of(locale)) not in LEFT_OUT:
+                found[code].add(text)
+    owners: defaultdict[str, set[str]] = defaultdict(set)
+    for code, own in found.items():
+        for text in own:
+            owners[text].add(code)
+    return {code: {text for text in own if len(owners[text]) == 1 or code == "en"} for code, own in found.items()}
 
 
-def plain(text: str) -> str:
-    """A text without roff's escapes, in Unicode's composed form."""
-    for pattern, replacement in _ESCAPES:
-        text = pattern.sub(replacement, text)
-    return " ".join(unicodedata.normalize("NFC", text).split())
-
-
-def is_held_out(page: str) -> bool:
-    """Whether the page of a name is for measuring alone."""
-    return hashlib.sha256(page.encode()).digest()[0] < HELD_OUT_BELOW
+def lists(folder: Path) -> dict[str, list[str]]:
+    """Words by code of their language, twelve in a text, at most so many as fit into `MOST_OF_WORDS`."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for package in sorted(folder.glob("*.deb")):
+        for language, text in words(package):
+            found[SAME.get(language, language)].append(text)
+    sizes = {code: sum(map(len, own)) for code, own in found.items()}
+    return {code: own[:: 1 + sizes[code] // MOST_OF_WORDS] for code, own in found.items()}
 
 
 def corpus(folder: Path) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Paragraphs for training and held-out ones, by language, sorted and each once."""
-    found: defaultdict[str, dict[str, bool]] = defaultdict(dict)
-    for package in sorted(folder.glob("*.deb")):
-        for language, page, source in pages(package):
-            for text in paragraphs(source):
-                found[language][text] = found[language].get(text, False) or is_held_out(page)
-    shared = Counter(text for texts in found.values() for text in texts)
-    parts = ({}, {})
-    for held_out, part in enumerate(parts):
-        for language in LANGUAGES:
-            part[language] = sorted(t for t, held in found[language].items() if shared[t] == 1 and held == held_out)
-    return parts
+    """Texts for training by language, and those of further languages."""
+    pages, _ = manual_pages.corpus(folder)
+    found = read(folder)
+    named = {code: sorted({*found.get(code, ()), *pages.get(code, ())}) for code in LANGUAGES}
+    further = {
+        code: sorted(own)
+        for code, own in sorted(found.items())
+        if code not in LANGUAGES and sum(map(len, own)) >= FEWEST_CHARACTERS
+    }
+    return named, further
 
 
-def samples(held_out: dict[str, list[str]]) -> list[tuple[str, str]]:
-    """(language, text) for measuring: of each language the paragraphs with the smallest digests."""
+def samples(found: dict[str, Iterable[str]], most: int = SAMPLES_PER_LANGUAGE) -> list[tuple[str, str]]:
+    """(language, text) for measuring: of each language the texts with the smallest digests."""
     chosen = []
-    for language, texts in held_out.items():
-        first = sorted(texts, key=lambda text: hashlib.sha256(text.encode()).digest())[:SAMPLES_PER_LANGUAGE]
+    for language in sorted(found):
+        first = sorted(found[language], key=lambda text: hashlib.sha256(text.encode()).digest())[:most]
         chosen += [(language, text[:LONGEST_SAMPLE].strip()) for text in first]
     return chosen
 
 
-def batch(texts: list[str], starts: list[Tensor], size: int, length: int, generator: torch.Generator) -> list[Tensor]:
-    """Windows of one length out of random places of random languages, and the languages' numbers.
+class Windows:
+    """Windows out of random places of random languages, and of what is in none.
 
     Args:
-        texts: of each language all of it.
-        starts: for each language where words begin.
-        size: windows.
-        length: characters of a window.
-        generator: source of the choice.
-
-    Returns:
-        (size, characters) as `CharacterWindows` makes them, and (size,), both int64.
+        named: texts of each language in `LANGUAGES`.
+        further: texts of further languages.
+        lists: words of those in `LANGUAGES` that have a list.
+        seed: of the choice.
     """
-    languages = torch.randint(len(texts), (size,), generator=generator)
-    draws = torch.rand(size, generator=generator).tolist()
-    windows = []
-    for language, draw in zip(languages.tolist(), draws, strict=True):
-        at = int(starts[language][int(draw * len(starts[language]))])
-        windows.append(texts[language][at : at + length])
-    return [CharacterWindows(most=1)(windows), languages]
+
+    def __init__(
+        self,
+        named: dict[str, list[str]],
+        further: dict[str, list[str]],
+        lists: dict[str, list[str]] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+        self.named = [" ".join(named[code]) for code in LANGUAGES]
+        self.lists = [" ".join((lists or {}).get(code, ())) for code in LANGUAGES]
+        self.further = [" ".join(own) for own in further.values()]
+        self.starts = {
+            id(text): torch.tensor([0, *(match.end() for match in re.finditer(r"[ 。、，་]", text))])
+            for text in (*self.named, *self.lists, *self.further)
+        }
+        # What is written with an alphabet can be written with its letters exchanged.
+        self.alphabetic = [text for code, text in zip(LANGUAGES, self.named, strict=True) if code not in LOGOGRAPHIC]
+
+    def unknown(self, length: int) -> str:
+        """A window of what is to be unknown."""
+        kind = self._draw()
+        if kind < 0.4 and self.further:
+            return self._out_of(self.further, length)
+        if kind < 0.7:  # of a few letters nobody could tell that they are exchanged
+            return other_letters(self._out_of(self.alphabetic, max(16, length)), self.generator)
+        return other_scripts(SCRIPTS_SEEN, length, self.generator) if kind < 0.85 else noise(length, self.generator)
+
+    def batch(self, size: int, length: int) -> tuple[Tensor, Tensor]:
+        """Windows of one length.
+
+        Returns:
+            (size, characters) as `CharacterWindows` makes them, and (size,) categories, both int64.
+        """
+        windows, categories = [], []
+        for _ in range(size):
+            if self._draw() < UNKNOWN_SHARE:
+                windows.append(self.unknown(length))
+                categories.append(len(LANGUAGES))
+            else:
+                number = int(self._draw() * len(self.named))
+                source = self.lists if self.lists[number] and self._draw() < WORDS_SHARE else self.named
+                windows.append(self._window(source[number], length))
+                categories.append(number)
+        return CharacterWindows(most=1)(windows), torch.tensor(categories)
+
+    def _draw(self) -> float:
+        return torch.rand((), generator=self.generator, dtype=torch.float64).item()
+
+    def _out_of(self, languages: list[str], length: int) -> str:
+        return self._window(languages[int(self._draw() * len(languages))], length)
+
+    def _window(self, text: str, length: int) -> str:
+        starts = self.starts[id(text)]
+        at = int(starts[int(self._draw() * len(starts))])
+        return text[at : at + length]
 
 
-def train(texts: dict[str, list[str]], *, steps: int = 6000, size: int = 128, seed: int = 0) -> LanguageIdentifier:
-    """Train on windows of 8 to 120 characters; every language is seen as often as any other.
+def train(
+    named: dict[str, list[str]],
+    further: dict[str, list[str]],
+    lists: dict[str, list[str]] | None = None,
+    *,
+    steps: int = STEPS,
+    size: int = 128,
+    seed: int = 0,
+) -> LanguageIdentifier:
+    """Train on windows of 5 to 120 characters; every language is seen as often as any other.
 
     Args:
-        texts: paragraphs by language.
+        named: texts by language.
+        further: texts of languages that are to be unknown.
+        lists: words by language, where there is a list.
         steps: of the optimizer.
         size: windows in a step.
         seed: of everything that is random.
@@ -173,61 +231,105 @@ def train(texts: dict[str, list[str]], *, steps: int = 6000, size: int = 128, se
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    generator = torch.Generator().manual_seed(seed)
-    joined = [" ".join(texts[language]) for language in LANGUAGES]
-    starts = [torch.tensor([0, *(match.end() for match in re.finditer(r"[ 。、，]", text))]) for text in joined]
-    model = LanguageIdentifier(len(LANGUAGES), dropout=0.1).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-3)
+    windows = Windows(named, further, lists, seed)
+    model = LanguageIdentifier(len(CATEGORIES), dropout=0.1).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-3, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1e-2, total_steps=steps, pct_start=0.1)
     total = 0.0
     for step in range(1, steps + 1):
-        length = int(8 * 15 ** torch.rand((), generator=generator).item())
-        tokens, languages = batch(joined, starts, size, length, generator)
-        loss = F.cross_entropy(model(tokens), languages, label_smoothing=0.02)
+        length = int(5 * 24 ** torch.rand((), generator=windows.generator).item())
+        tokens, categories = windows.batch(size, length)
+        loss = F.cross_entropy(model(tokens), categories, label_smoothing=0.05)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         schedule.step()
         total += loss.item()
-        if step % 200 == 0:
-            print(f"step {step}: loss {total / 200:.4f}", flush=True)
+        if step % 500 == 0:
+            print(f"step {step}: loss {total / 500:.4f}", flush=True)
             total = 0.0
     return model.eval()
 
 
+@torch.no_grad()
+def make_other_blocks_unknown(model: LanguageIdentifier, texts: Iterable[str]) -> None:
+    """Give blocks of Unicode that no text has the mean vector of the scripts that are to be unknown, in place.
+
+    Their own were drawn at random and never trained, and could stand for any language.
+    """
+    table = model.blocks.weight
+    seen = torch.zeros(len(table), dtype=torch.bool)
+    for text in texts:
+        points = torch.tensor(sorted(map(ord, set(text))))
+        seen[model.block_numbers(points)] = True
+    other = model.block_numbers(torch.tensor([first for first, _ in SCRIPTS_SEEN.values()])).unique()
+    table[~seen] = table[other[~seen[other]]].mean(0)
+
+
 @torch.inference_mode()
+def answers(model: nn.Module, measured: list[str]) -> list[tuple[str, float]]:
+    """(category, probability) of texts prepared as users' texts are."""
+    preset, found = CharacterWindows(), []
+    for text in measured:
+        probability, number = model(preset(text)).mean(0).softmax(0).max(0)
+        found.append((CATEGORIES[int(number)], probability.item()))
+    return found
+
+
 def accuracy(model: nn.Module, measured: list[tuple[str, str]]) -> float:
-    """Correct answers in percent, on texts prepared as users' texts are."""
-    preset, names = CharacterWindows(), list(LANGUAGES)
-    right = sum(names[int(model(preset(text)).mean(0).argmax())] == language for language, text in measured)
-    return 100 * right / len(measured)
+    """Correct answers in percent; (code, text), where another code than those of `LANGUAGES` is to be unknown."""
+    found = answers(model, [text for _, text in measured])
+    right = [LANGUAGES.get(code, UNKNOWN) == name for (code, _), (name, _) in zip(measured, found, strict=True)]
+    return 100 * sum(right) / len(right)
+
+
+def measured_samples(packages: Path, further: dict[str, list[str]]) -> dict[str, list[tuple[str, str]]]:
+    """What the record's figures are measured on, by name."""
+    fiction, children = (read(packages / kind, originals=True) for kind in ("fiction", "children"))
+    _, pages = manual_pages.corpus(packages / "training")
+    unseen = {code: own for code, own in further.items() if is_unseen(code)}
+    for kind in (fiction, children):
+        for code, own in kind.items():
+            if code not in LANGUAGES and is_unseen(code) and code not in unseen:
+                unseen[code] = sorted(own)
+    return {
+        "fiction": samples({code: own for code, own in fiction.items() if code in LANGUAGES}),
+        "children": samples({code: own for code, own in children.items() if code in LANGUAGES}),
+        "manual pages": samples(pages),
+        "unseen languages": samples(unseen),
+    }
 
 
 def main() -> None:
-    """Read the pages, train, measure, write the files."""
+    """Read the packages, train, measure, write the files."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--packages", type=Path, required=True, help="folder of the Debian packages")
-    parser.add_argument("--out", type=Path, required=True, help="folder for the weights and the held-out samples")
-    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--packages", type=Path, required=True, help="folder with the folders of Debian packages")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the weights and the samples")
+    parser.add_argument("--steps", type=int, default=STEPS)
     arguments = parser.parse_args()
-    training, held_out = corpus(arguments.packages)
-    for language in LANGUAGES:
-        characters = sum(map(len, training[language]))
-        print(f"{language}: {len(training[language]):,} paragraphs, {characters:,} characters; held out "
-              f"{len(held_out[language]):,}")  # fmt: skip
-    measured = samples(held_out)
-    with (arguments.out / "manual_pages.jsonl").open("w", encoding="utf-8") as file:
-        file.writelines(json.dumps(sample, ensure_ascii=False) + "\n" for sample in measured)
-    model = train(training, steps=arguments.steps)
+    named, further = corpus(arguments.packages / "training")
+    for code, own in named.items():
+        print(f"{code}: {len(own):,} texts, {sum(map(len, own)):,} characters")
+    measured = measured_samples(arguments.packages, further)
+    with (arguments.out / "language_samples.jsonl").open("w", encoding="utf-8") as file:
+        for kind, chosen in measured.items():
+            file.writelines(json.dumps([kind, *sample], ensure_ascii=False) + "\n" for sample in chosen)
+    seen = {code: own for code, own in further.items() if not is_unseen(code)}
+    print(f"further languages: {' '.join(seen)}\nunseen: {' '.join(sorted(set(further) - set(seen)))}", flush=True)
+    of_words = lists(arguments.packages / "training")
+    model = train(named, seen, of_words, steps=arguments.steps)
+    make_other_blocks_unknown(model, ("".join(own) for table in (named, seen, of_words) for own in table.values()))
     half = {name: value.half().contiguous() for name, value in model.state_dict().items()}
     model.load_state_dict(half)  # what is measured is what is written
     content = save(half)
     digest = hashlib.sha256(content).hexdigest()
-    path = arguments.out / f"language_identifier-manpages_v1-{digest[:8]}.safetensors"
+    path = arguments.out / f"language_identifier-debian_v1-{digest[:8]}.safetensors"
     path.write_bytes(content)
     print(f"file {path}\nsha256 {digest}\nsize {len(content)}")
     print(f"parameters {sum(parameter.numel() for parameter in model.parameters())}")
-    print(f"accuracy on {len(measured)} held-out paragraphs: {accuracy(model, measured):.3f}")
+    for kind, chosen in measured.items():
+        languages = len({code for code, _ in chosen})
+        print(f"{kind}: {len(chosen)} texts in {languages} languages: {accuracy(model, chosen):.3f} %")
 
 
 if __name__ == "__main__":

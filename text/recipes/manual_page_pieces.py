@@ -1,6 +1,6 @@
 """Train the package's small vocabulary: `python text/recipes/manual_page_pieces.py --packages P --out FOLDER`.
 
-The text is that of the language identifier (`language_identifier.py` tells where the packages are from): of each of the
+The text is that of Debian's manual pages (`manual_pages.py` tells where the packages are from): of each of the
 22 languages about as many characters of the training paragraphs, those of the smallest digests. SentencePiece (Kudo and
 Richardson 2018, arXiv:1808.06226) finds 8,000 pieces in it by its unigram model; what has no piece is spelled in bytes.
 
@@ -19,7 +19,7 @@ from pathlib import Path
 import sentencepiece
 
 sys.path.insert(0, str(Path(__file__).parent))
-from language_identifier import corpus, samples
+from manual_pages import corpus, samples
 
 PIECES = 8_000
 CHARACTERS = 250_000  # of each language

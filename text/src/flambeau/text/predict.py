@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import functools
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from flambeau.core.errors import PredictError
 from flambeau.core.predict import Prediction, PredictOptions
@@ -40,7 +42,7 @@ def classify_text(
 
     Returns:
         Rows of `class` and `probability`, most probable first; of a text with several windows the mean of their logits
-        decides.
+        decides. The picture has a bar for each row; `.svg` needs nothing, other formats need Pillow.
 
     Raises:
         PredictError: the text is empty.
@@ -51,10 +53,18 @@ def classify_text(
     probabilities = logits.softmax(0)
     best = probabilities.topk(min(options.top, len(probabilities)))
     names = weights.meta["categories"]
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"class": names[index], "probability": probability}
         for probability, index in zip(best.values.tolist(), best.indices.tolist(), strict=True)
     ]
     shown = " ".join(source.split())
     title = shown if len(shown) <= _SHOWN else f"{shown[: _SHOWN - 1]}…"
-    return Prediction(rows, ("class", "probability"), f"{title!r}, read by {weights!r}")
+    return Prediction(
+        rows, ("class", "probability"), f"{title!r}, read by {weights!r}", draw=functools.partial(_draw, title, rows)
+    )
+
+
+def _draw(title: str, rows: list[dict[str, Any]], path: Path) -> None:
+    from flambeau.text._answer_picture import draw_classes
+
+    draw_classes(title, [(row["class"], row["probability"]) for row in rows], path)

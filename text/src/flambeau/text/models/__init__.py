@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         minilm_l6 as minilm_l6,
         pool as pool,
     )
+    from flambeau.text.models.language_identifier import Language_Identifier_Weights as Language_Identifier_Weights
     from flambeau.text.models.language_identifier import language_identifier as language_identifier
     from flambeau.text.models.roberta import (
         ROBERTA_BASE_ENCODER as ROBERTA_BASE_ENCODER,
@@ -172,7 +173,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "T5_Large_Weights",
             "T5_Small_Weights",
         ),
-        "language_identifier": ("language_identifier",),
+        "language_identifier": ("Language_Identifier_Weights", "language_identifier"),
         "roberta": (
             "ROBERTA_BASE_ENCODER",
             "ROBERTA_DISTILLED_ENCODER",

@@ -22,6 +22,7 @@ from flambeau.text.weights.language_identifier import Language_Identifier_Weight
 __all__ = ["CharacterWindows", "LanguageIdentifier", "Language_Identifier_Weights", "language_identifier"]
 
 PADDING = 0
+_BLOCKS = 512 + 256  # of 128 code points in the first plane, of 4,096 in the others
 _FACTOR = 16_777_619  # the prime of the FNV hash
 _POSITIVE = 2**31 - 1  # keeps products of hashes and the factor within 64 bits
 
@@ -63,10 +64,12 @@ class CharacterWindows(nn.Module):
 
 
 class LanguageIdentifier(nn.Module):
-    """Means of hashed n-grams' vectors, a hidden layer, and a head that names languages.
+    """Means of vectors of hashed n-grams and of the blocks that characters lie in, a hidden layer, and a head.
+
+    N-grams share vectors where their hashes meet; a block of Unicode, and so the script, has one of its own.
 
     Args:
-        num_classes: languages.
+        num_classes: languages, and what stands for none of them.
         buckets: rows of the table of single characters, of pairs, and so on.
         width: of an n-gram's vector.
         hidden: width of the hidden layer.
@@ -78,16 +81,17 @@ class LanguageIdentifier(nn.Module):
 
     def __init__(
         self,
-        num_classes: int = 22,
+        num_classes: int = 84,
         *,
-        buckets: Sequence[int] = (2_000, 5_000, 8_000, 8_000),
+        buckets: Sequence[int] = (3_000, 6_000, 10_000, 8_500),
         width: int = 16,
-        hidden: int = 64,
+        hidden: int = 96,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.tables = nn.ModuleList(nn.Embedding(size, width) for size in buckets)
-        self.hidden = nn.Linear(len(buckets) * width, hidden)
+        self.blocks = nn.Embedding(_BLOCKS, width)
+        self.hidden = nn.Linear((len(buckets) + 1) * width, hidden)
         self.dropout = nn.Dropout(dropout)
         self.head = nn.Linear(hidden, num_classes)
 
@@ -96,20 +100,28 @@ class LanguageIdentifier(nn.Module):
         return self.head(self.dropout(F.relu(self.hidden(self.means(tokens)))))  # type: ignore[no-any-return]
 
     def means(self, tokens: Tensor) -> Tensor:
-        """Mean vectors of the single characters, of the pairs, and so on: (N, orders * width)."""
+        """Mean vectors of the blocks, of the single characters, of the pairs, and so on: (N, (1 + orders) * width)."""
         length = tokens.shape[1]
         following = F.pad(tokens, (0, len(self.tables) - 1), value=PADDING)
         hashes = torch.zeros_like(tokens)
-        found = []
+        found = [_mean(self.blocks(self.block_numbers((tokens - 1).clamp(min=0))), tokens != PADDING)]
         for order, table in enumerate(self.tables):
             last = following[:, order : order + length]
             hashes = ((hashes ^ last) * _FACTOR) & _POSITIVE
             size: Any = table.num_embeddings
             rows = (hashes ^ (hashes >> 15)) % size
-            real = (last != PADDING).unsqueeze(2)
-            count = real.sum(1).clamp(min=1)
-            found.append(torch.where(real, table(rows), 0.0).sum(1) / count)
+            found.append(_mean(table(rows), last != PADDING))
         return torch.cat(found, 1)
+
+    @staticmethod
+    def block_numbers(points: Tensor) -> Tensor:
+        """Rows of the table of blocks for code points, int64."""
+        return torch.where(points < 0x10000, points >> 7, 512 + ((points - 0x10000) >> 12)).clamp(max=_BLOCKS - 1)
+
+
+def _mean(vectors: Tensor, real: Tensor) -> Tensor:
+    """Means over the characters that are none of the padding; 0 where there are no others."""
+    return torch.where(real.unsqueeze(2), vectors, 0.0).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
 
 
 @register_model(task="text-classification", tags=("embedded", "multilingual"), head="head")
