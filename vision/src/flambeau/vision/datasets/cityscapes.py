@@ -60,6 +60,7 @@ class CityscapesClass(NamedTuple):
     color: tuple[int, int, int]
 
 
+_Row = CityscapesClass  # as an attribute of the dataset the name is no type
 _CLASSES = (
     ("unlabeled", 0, 255, "void", 0, False, True, (0, 0, 0)),
     ("ego vehicle", 1, 255, "void", 0, False, True, (0, 0, 0)),
@@ -126,7 +127,7 @@ class Cityscapes(VisionDataset):
     """
 
     CityscapesClass = CityscapesClass
-    classes: ClassVar[list[CityscapesClass]] = [CityscapesClass(*row) for row in _CLASSES]
+    classes: ClassVar[list[_Row]] = [_Row(*row) for row in _CLASSES]
 
     def __init__(
         self,

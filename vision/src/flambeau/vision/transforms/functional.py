@@ -80,8 +80,8 @@ def to_tensor(pic: Image.Image | NDArray[Any]) -> Tensor:
     """Copy a PIL image or an array [H, W, C] or [H, W] into a tensor, uint8 scaled to [0, 1].
 
     Returns:
-        [C, H, W], contiguous. uint8 and bool become the default floating-point dtype in [0, 1]; other dtypes keep dtype and
-        values.
+        [C, H, W], contiguous. uint8 and bool become the default floating-point dtype in [0, 1]; other dtypes keep dtype
+        and values.
 
     Raises:
         TypeError: `pic` is neither.

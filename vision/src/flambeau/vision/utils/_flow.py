@@ -30,9 +30,7 @@ def flow_to_image(flow: Tensor) -> Tensor:
     Raises:
         ValueError: `flow` is no tensor, or has another dtype or shape.
     """
-    if not isinstance(flow, Tensor) or not flow.is_floating_point():
-        kind = flow.dtype if isinstance(flow, Tensor) else f"a {type(flow).__name__}"
-        raise ValueError(f"Flow should be a tensor of dtype torch.float, got {kind}.")
+    _check_dtype(flow)
     if flow.ndim not in (3, 4) or flow.shape[-3] != 2:
         raise ValueError(f"Input flow should have shape (2, H, W) or (N, 2, H, W), got {list(flow.shape)}.")
     if flow.dtype not in (torch.float32, torch.float64):
@@ -49,6 +47,12 @@ def flow_to_image(flow: Tensor) -> Tensor:
     hue = (1 - fraction) * wheel[below] + fraction * wheel[(below + 1) % len(wheel)]
     length = (x.square() + y.square()).sqrt()[..., None]
     return (255 * (1 - length * (1 - hue))).floor().to(torch.uint8).movedim(-1, -3).contiguous()
+
+
+def _check_dtype(flow: object) -> None:
+    if not isinstance(flow, Tensor) or not flow.is_floating_point():
+        kind = flow.dtype if isinstance(flow, Tensor) else f"a {type(flow).__name__}"
+        raise ValueError(f"Flow should be a tensor of dtype torch.float, got {kind}.")
 
 
 @functools.cache
