@@ -17,7 +17,7 @@ from torch.utils.data import IterDataPipe as TorchIterDataPipe
 
 from flambeau.core.errors import FlambeauError
 from flambeau.core.files import replace
-from flambeau.data.datapipes.iter import IterDataPipe, functional_datapipe
+from flambeau.data.datapipes.datapipe import IterDataPipe, functional_datapipe
 from flambeau.data.datapipes.utils import StreamWrapper
 
 _TAGS = (
@@ -300,6 +300,11 @@ def story_parts(lines: Sequence[bytes]) -> tuple[str, str]:
     return " ".join(article), " ".join(abstract)
 
 
+def _load_methods() -> None:
+    """Let pipes have their methods, such as `map`: importing a dataset does without them."""
+    import flambeau.data.datapipes.iter  # noqa: F401
+
+
 @functional_datapipe("read_squad")
 class _ParseSQuADQAData(IterDataPipe[tuple[str, str, list[str], list[int]]]):
     """Questions of SQuAD (functional name: `read_squad`).
@@ -314,6 +319,7 @@ class _ParseSQuADQAData(IterDataPipe[tuple[str, str, list[str], list[int]]]):
     state_fields = None
 
     def __init__(self, source_datapipe: IterDataPipe[Any]) -> None:
+        _load_methods()
         self.source_datapipe = source_datapipe
 
     def __iter__(self) -> Iterator[tuple[str, str, list[str], list[int]]]:
@@ -336,6 +342,7 @@ class _ParseIOBData(IterDataPipe[list[list[str]]]):
     state_fields = None
 
     def __init__(self, dp: IterDataPipe[Any], sep: str = "\t") -> None:
+        _load_methods()
         self.dp = dp
         self.sep = sep
 
@@ -357,6 +364,7 @@ class _ParseCNNDMData(IterDataPipe[tuple[str, str]]):
     state_fields = None
 
     def __init__(self, source_datapipe: IterDataPipe[Any]) -> None:
+        _load_methods()
         self.source_datapipe = source_datapipe
 
     def __iter__(self) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol
 
-from flambeau.data.datapipes.iter import IterDataPipe
+from flambeau.data.datapipes.datapipe import IterDataPipe
 from flambeau.text.data.datasets_utils import iob_columns, squad_items, story_parts
 from flambeau.text.datasets._lines import Span, line_spans, universal_lines
 

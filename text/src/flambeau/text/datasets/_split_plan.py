@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from flambeau.core.datasets import DatasetFile, DatasetInfo, Field
-from flambeau.data.datapipes.iter import IterDataPipe
+from flambeau.data.datapipes.datapipe import IterDataPipe
 from flambeau.text.datasets._formats import Format
 from flambeau.text.datasets._locations import Place
 from flambeau.text.datasets._sources import Source
@@ -39,6 +39,8 @@ class Files(IterDataPipe[str]):
     state_fields = None
 
     def __init__(self, plan: Plan, place: Place) -> None:
+        import flambeau.data.datapipes.iter  # noqa: F401  # the methods of pipes, which importing a dataset does without
+
         self.plan = plan
         self.place = place
 

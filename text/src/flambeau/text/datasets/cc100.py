@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from flambeau.core.datasets import register_dataset
-from flambeau.data.datapipes.iter import IterDataPipe
+from flambeau.data.datapipes.datapipe import IterDataPipe
 from flambeau.text.data.datasets_utils import _create_dataset_directory
 from flambeau.text.datasets._families import base_name
 from flambeau.text.datasets._formats import Lines

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 from flambeau.core.datasets import register_dataset
-from flambeau.data.datapipes.iter import IterDataPipe
+from flambeau.data.datapipes.datapipe import IterDataPipe
 from flambeau.text.data.datasets_utils import _create_dataset_directory, _wrap_split_argument
 from flambeau.text.datasets._families import packed
 from flambeau.text.datasets._formats import Rows
