@@ -204,6 +204,7 @@ def _region_samples(boxes: Tensor) -> Iterator[Sample]:
     )
     heat = torch.rand(len(boxes), 2, 5, 5, generator=torch.Generator().manual_seed(5))
     yield Sample("heatmap_peaks", heatmap_peaks, (heat, boxes), operator="flambeau_vision::_heatmap_peaks")
+    yield Sample("box_iou", ops.box_iou, (boxes, boxes.flip(0)), operator="flambeau_vision::_box_iou")
     turned = torch.cat([boxes, boxes[:, :1] * 9], 1)
     yield Sample("box_iou_rotated", box_iou_rotated, (turned, turned), operator="flambeau_vision::box_iou_rotated")
 
