@@ -45,16 +45,25 @@ def normalize_image(image: Tensor, mean: Statistics, std: Statistics, inplace: b
         )
     if image.ndim < 3:
         raise ValueError(f"Expected tensor to be a tensor image of size (..., C, H, W). Got {list(image.shape)}.")
+    channels = image.shape[-3]
+    if not inplace and serves(image) and _are_listed(mean, channels) and _are_listed(std, channels) and all(std):  # type: ignore[arg-type]
+        # The usual call, in which checking and broadcasting tensors would take longer than the kernel.
+        listed = (torch.tensor(one, dtype=torch.float32).expand(channels) for one in (mean, std))
+        return kernels.normalize(image.reshape(-1, *image.shape[-3:]), *listed).reshape(image.shape)
     shift, scale = (_statistics(name, numbers, image) for name, numbers in (("mean", mean), ("std", std)))
     if _has_zero(std):
         raise ValueError(f"std evaluated to zero, leading to division by zero: {std}.")
     if not inplace and serves(image) and shift[0].numel() == scale[0].numel() == 1:
-        channels = image.shape[-3]
         flat = image.reshape(-1, *image.shape[-3:])
         numbers = (one.reshape(-1).expand(channels) for one in (shift, scale))
         return kernels.normalize(flat, *numbers).reshape(image.shape)
     centred = image.sub_(shift) if inplace else image.sub(shift)
     return centred.div_(scale)
+
+
+def _are_listed(numbers: Statistics, channels: int) -> bool:
+    """Whether statistics are a list of one number, or of one for each channel."""
+    return isinstance(numbers, list | tuple) and len(numbers) in (1, channels)
 
 
 def _has_zero(std: Statistics) -> bool:
