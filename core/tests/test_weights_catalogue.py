@@ -230,7 +230,7 @@ class TestListModels:
             ({"include": "net"}, ["alpha/net", "beta/net"]),
             ({"include": "alpha/*"}, ["alpha/net", "alpha/tiny_net"]),
             ({"include": ["tiny*", "alpha/net"]}, ["alpha/net", "alpha/tiny_net", "beta/tiny_net"]),
-            ({"include": []}, []),
+            ({"include": []}, ["alpha/net", "alpha/tiny_net", "beta/net", "beta/tiny_net"]),
             ({"exclude": "*net"}, []),
             ({"exclude": ["net", "beta/*"]}, ["alpha/tiny_net"]),
             ({"exclude": []}, ["alpha/net", "alpha/tiny_net", "beta/net", "beta/tiny_net"]),

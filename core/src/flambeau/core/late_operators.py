@@ -60,7 +60,7 @@ class _AfterTorch:
         """The module as others find it, for torch; None for all else."""
         if name != "torch":
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         for finder in sys.meta_path:
             spec = finder.find_spec(name, path, target)
             if spec is not None:

@@ -39,7 +39,7 @@ def register(cls: type[Declared]) -> None:
         pytree.register_pytree_node(
             cls,
             _flatten,
-            lambda leaves, context: build(cls, leaves[0], context),
+            lambda leaves, context: build(cls, next(iter(leaves)), context),
             serialized_type_name=name,
             to_dumpable_context=lambda context: to_json(cls, context),
             from_dumpable_context=lambda data: from_json(cls, data),
