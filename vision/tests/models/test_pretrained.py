@@ -90,6 +90,13 @@ def test_members_are_found_by_every_name():
     assert models.get_model_weights("resnet50") is models.get_model_weights(models.resnet50) is ResNet50_Weights
 
 
+def test_names_of_models_are_found_in_capitals_too():
+    assert models.get_model_builder("ResNet50") is models.get_model_builder("resnet50")
+    assert models.get_model_weights("RESNET50") is ResNet50_Weights
+    with pytest.raises(TypeError, match="name is None, expected that of a model"):
+        models.get_model_builder(None)
+
+
 def test_listing_sees_vision_and_filters():
     assert {"digit_cnn", "resnet18", "wide_resnet101_2"} <= set(models.list_models())
     assert models.list_models(include="resnet1*") == ["resnet101", "resnet152", "resnet18"]
