@@ -74,8 +74,20 @@ def test_a_stream_is_encoded_as_the_whole(recognizer):
 
 
 @needs_espeak
-@pytest.mark.parametrize("streaming", [False, True])
-@pytest.mark.parametrize("kind", [name for name in WEIGHTS.meta["_metrics"] if "Flite" not in name])
+@pytest.mark.parametrize(
+    ("kind", "streaming"),
+    [
+        ("espeak-ng digits, held-out voices", False),
+        ("espeak-ng digits, held-out voices", True),
+        ("espeak-ng digits, held-out voices, in noise and rooms", False),
+        ("espeak-ng digits, held-out voices, 240 to 380 words a minute", True),
+        *(
+            pytest.param(kind, False, marks=pytest.mark.slow)
+            for kind in list(WEIGHTS.meta["_metrics"])[3:]
+            if kind.startswith("espeak-ng")
+        ),
+    ],
+)
 def test_what_training_has_not_heard_is_understood_with_the_stated_error_rate(recognizer, streaming, kind):
     name = kind.removeprefix("espeak-ng digits, ")
     said = spoken_digits.unheard(40, 1, **spoken_digits.tests()[name])

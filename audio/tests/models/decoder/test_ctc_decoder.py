@@ -122,12 +122,19 @@ def test_calls_out_of_order_say_what_is_missing():
         (lambda x: x[0], RuntimeError, "must be 3D"),
         (lambda x: x.transpose(0, 1), RuntimeError, "contiguous"),
         (lambda x: x.to("meta"), RuntimeError, "CPU"),
-        (lambda x: x[..., :4].contiguous(), ValueError, "4 tokens, but the decoder knows 5"),
+        (lambda x: x[..., :1].contiguous(), ValueError, "1 tokens, but blank and silence"),
     ],
 )
 def test_emissions_that_do_not_fit_are_refused(wrong, error, words):
     with pytest.raises(error, match=words):
         ctc_decoder(None, TOKENS)(wrong(emissions(0)))
+
+
+def test_tokens_that_a_model_does_not_have_are_never_chosen():
+    narrow = emissions(0)[..., :4].contiguous()
+    (best, *_), *_ = ctc_decoder(None, TOKENS)(narrow)
+    (alone, *_), *_ = ctc_decoder(None, TOKENS[:4])(narrow)
+    assert torch.equal(best.tokens, alone.tokens) and best.score == pytest.approx(alone.score)
 
 
 @pytest.mark.parametrize("lengths", [[21, 3], [-1, 3], [3]])

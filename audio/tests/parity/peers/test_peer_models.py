@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from typing import Any
 
 import pytest
@@ -85,10 +87,29 @@ WAVES = {
     "1d": {"w": "torch.rand(8000, generator=seeded())"},
     "silent": {"w": "torch.zeros(1, 4000)"},
 }
+
+
+def spellings(library: Library) -> str:
+    """A lexicon of two words."""
+    path = library.folder / "lexicon.txt"
+    path.write_text("ab a b |\nba b a |\n", encoding="utf-8")
+    return str(path)
+
+
+# As wide as the decoder has tokens, narrower and wider.
+_EMISSIONS = "torch.randn((2, 12, {width}), generator=seeded()).log_softmax(-1)"
+EMISSIONS = {
+    f"{width} tokens, {kind}": {"e": _EMISSIONS.format(width=width), "lexicon": lexicon}
+    for width in (2, 3, 4, 5)
+    for kind, lexicon in (("no lexicon", "None"), ("lexicon", spellings))
+}
 CELLS = table("models_cells.txt")
 SUITE.add(*cross("models", INPUTS, CELLS["models"], names=LENT))
 SUITE.add(*cross("kaldi", WAVES, CELLS["kaldi"], names=LENT))
 SUITE.add(*cross("kaldi numbers", {"none": {}}, CELLS["kaldi numbers"], names=LENT))
+if importlib.util.find_spec("flashlight") is not None:  # which upstream's decoder is made of
+    importlib.import_module("torchaudio.models.decoder")
+    SUITE.add(*cross("decoder", EMISSIONS, CELLS["decoder"], names=LENT))
 
 
 @pytest.mark.parametrize("cell", SUITE.cells, ids=str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from typing import Any
@@ -81,17 +82,18 @@ class CTCDecoder:
 
         Args:
             emissions: (batch, frames, tokens), float32, contiguous, on the CPU: log-probabilities, or any scores, of
-                which only sums matter. There may be more tokens than the decoder knows.
+                which only sums matter. There may be more tokens than the decoder knows, or fewer: those that are
+                missing are never chosen.
             lengths: (batch,), integers: the frames of each utterance; all when None.
 
         Returns:
             For each utterance its hypotheses, best first, at most `nbest`; none where every score is NaN.
 
         Raises:
-            ValueError: not float32, fewer tokens than the decoder knows, or lengths that do not fit.
+            ValueError: not float32, no blank or silence among the tokens, or lengths that do not fit.
             RuntimeError: not on the CPU, not contiguous, or not of three dimensions.
         """
-        self._check(emissions, 3)
+        emissions = self._checked(emissions, 3)
         batch, frames, _ = emissions.shape
         if lengths is None:
             lengths = torch.full((batch,), frames)
@@ -116,7 +118,7 @@ class CTCDecoder:
         Raises:
             ValueError, RuntimeError: as calling the decoder; RuntimeError also without `decode_begin`.
         """
-        self._check(emissions, 2)
+        emissions = self._checked(emissions, 2)
         self._open(emissions.shape[1]).step(emissions)
 
     def decode_end(self) -> None:
@@ -158,7 +160,8 @@ class CTCDecoder:
             raise ValueError(f"emissions has {width} tokens, expected {self._search.width} as in the pieces before.")
         return self._search
 
-    def _check(self, emissions: Tensor, rank: int) -> None:
+    def _checked(self, emissions: Tensor, rank: int) -> Tensor:
+        """Emissions, as wide as the decoder has tokens at least: those that a model does not have are never heard."""
         if emissions.dtype != torch.float32:
             raise ValueError(f"emissions must be float32, but it is {emissions.dtype}; convert it with .float().")
         if not emissions.is_cpu:
@@ -167,11 +170,15 @@ class CTCDecoder:
             raise RuntimeError("emissions must be contiguous; call .contiguous() on it.")
         if emissions.ndim != rank:
             raise RuntimeError(f"emissions must be {rank}D. Found {tuple(emissions.shape)}.")
-        if emissions.shape[-1] < self.tokens_dict.index_size():
+        width, known = emissions.shape[-1], self.tokens_dict.index_size()
+        if width >= known:
+            return emissions
+        if width <= max(self.blank, self.silence):
             raise ValueError(
-                f"emissions has {emissions.shape[-1]} tokens, but the decoder knows {self.tokens_dict.index_size()}; "
-                "they must be those of the model."
+                f"emissions has {width} tokens, but blank and silence are those number {self.blank} and {self.silence} "
+                f"of {known}; the tokens must be those of the model."
             )
+        return torch.nn.functional.pad(emissions, (0, known - width), value=-math.inf)
 
     def _hypothesis(self, path: Path) -> CTCHypothesis:
         words = [self.word_dict.get_entry(word) for word in path.words] if self.word_dict else []
