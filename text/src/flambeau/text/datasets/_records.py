@@ -10,14 +10,16 @@ import mmap
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flambeau.core.files import replace
 from flambeau.text.datasets._formats import Format, PlacedFormat, Squad, StoryFiles
 from flambeau.text.datasets._lines import Span
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _VERSION = 1
 _CHUNK = 1 << 16
