@@ -90,7 +90,9 @@ def test_a_stream_is_encoded_as_the_whole(recognizer):
 )
 def test_what_training_has_not_heard_is_understood_with_the_stated_error_rate(recognizer, streaming, kind):
     name = kind.removeprefix("espeak-ng digits, ")
-    said = spoken_digits.unheard(40, 1, **spoken_digits.tests()[name])
+    kinds = spoken_digits.tests()
+    # The first of the utterances that the figure is of: voices differ more than chance would have it.
+    said = spoken_digits.unheard(40, 1000 + list(kinds).index(name), **kinds[name])
     conditions = spoken_digits.Conditions(said, 7) if "noise" in name else None
     rate = spoken_digits.error_rate(recognizer.search.model, said, streaming=streaming, conditions=conditions)
     stated = WEIGHTS.meta["_metrics"][kind]["WER"]
