@@ -300,6 +300,11 @@ def measured_samples(packages: Path, further: dict[str, list[str]]) -> dict[str,
     }
 
 
+def rounded(model: nn.Module) -> dict[str, Tensor]:
+    """The parameters in half precision."""
+    return {name: value.half().contiguous() for name, value in model.state_dict().items()}
+
+
 def main() -> None:
     """Read the packages, train, measure, write the files."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -318,9 +323,11 @@ def main() -> None:
     print(f"further languages: {' '.join(seen)}\nunseen: {' '.join(sorted(set(further) - set(seen)))}", flush=True)
     of_words = lists(arguments.packages / "training")
     model = train(named, seen, of_words, steps=arguments.steps)
+    # What is measured is what is written, in half precision.
+    model.load_state_dict(rounded(model))
     make_other_blocks_unknown(model, ("".join(own) for table in (named, seen, of_words) for own in table.values()))
-    half = {name: value.half().contiguous() for name, value in model.state_dict().items()}
-    model.load_state_dict(half)  # what is measured is what is written
+    half = rounded(model)
+    model.load_state_dict(half)
     content = save(half)
     digest = hashlib.sha256(content).hexdigest()
     path = arguments.out / f"language_identifier-debian_v1-{digest[:8]}.safetensors"
