@@ -152,7 +152,7 @@ class LowRankMixtureCrossNet(nn.Module):
     def _expert(self, layer: int, number: int, first: Tensor, crossed: Tensor) -> Tensor:
         inner = self._activation(torch.matmul(self.V_kernels[layer][number], crossed))
         inner = self._activation(torch.matmul(self.C_kernels[layer][number], inner))
-        found = first * (torch.matmul(self.U_kernels[layer][number], inner) + self.bias[layer])
+        found: Tensor = first * (torch.matmul(self.U_kernels[layer][number], inner) + self.bias[layer])
         return found.squeeze(2) if self.gates is not None else found
 
 
