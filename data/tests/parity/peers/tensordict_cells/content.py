@@ -28,6 +28,7 @@ OF_THE_KIND = (
     ("indexing/lazy/td[[]]", "a stack of no parts has no keys"),
     ("indexing/lazy/td[torch.tensor([], dtype=torch.long)]", "a stack of no parts has no keys"),
     ("items/tensorclass/td['*'] = *", "a string is no index of a class, but a key of a dictionary"),
+    ("*/tensorclass/*.to_dict(*", "a class has fields that are None"),
     ("pytree/lazy*/*tree_flatten_with_path(td)*", "the paths of a stack lead through its parts"),
     ("printing/lazy*/*print_directory_tree(td.memmap*", "the folder of a stack has a folder for each part"),
 )
