@@ -183,6 +183,7 @@ def test_status_tells_what_serves_each_operator(toy, run_python):
         {"name": "head", "provider": "dispatcher", "triton": None},
         {"name": "pack", "provider": "dispatcher", "triton": None},
         {"name": "scale", "provider": "dispatcher", "triton": "toy_triton:scale"},
+        {"name": "weigh", "provider": "dispatcher", "triton": None},
     ]
 
 

@@ -141,8 +141,8 @@ struct Torch {
     void (*check)(bool, const char*, const char*, uint32_t, const char*);  // throws torch's own exception
 
     // What torch's own `new` and `delete` are: a slot of an optional value is passed in memory of theirs.
-    void* (*allocate)(size_t);
-    void (*deallocate)(void*);
+    void* (*allocate)(size_t) noexcept;
+    void (*deallocate)(void*) noexcept;
 
     // Threads. torch 2.10 and later:
     Status (*parallel_for)(int64_t, int64_t, int64_t, Range, void*) noexcept;
@@ -201,8 +201,8 @@ inline bool bind_dtypes(void* library) noexcept {
 inline bool bind_memory(void* library) noexcept {
 #if defined(_WIN32)
     (void)library;
-    torch.allocate = malloc;  // the C runtime is the process's one
-    torch.deallocate = free;
+    torch.allocate = [](size_t bytes) noexcept { return malloc(bytes); };  // the C runtime is the process's one
+    torch.deallocate = [](void* memory) noexcept { free(memory); };
     return true;
 #else
     return resolve(library, "_Znwm", torch.allocate) && resolve(library, "_ZdlPv", torch.deallocate);
