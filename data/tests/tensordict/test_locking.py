@@ -165,3 +165,9 @@ def test_results_of_the_same_tensors_are_locked(td):
     td.lock_()
     assert td.as_tensor().is_locked
     assert td.to(td).is_locked
+
+
+def test_a_locked_tensordict_refuses_to_select_in_place_before_it_looks_for_a_missing_key():
+    td = TensorDict({"a": torch.ones(2)}, [2]).lock_()
+    with pytest.raises(RuntimeError, match="lock"):
+        td.select("absent", inplace=True)

@@ -71,7 +71,10 @@ class StructureMethods(CollectionMethods):
 
         Raises:
             KeyError: `strict`, and a key is absent.
+            RuntimeError: `inplace`, and it is locked, whatever the keys.
         """
+        if inplace and self.is_locked:
+            raise RuntimeError(LOCKED)
         kept: dict[str, Any] = {}
         parts: dict[str, list[tuple[str, ...]]] = {}  # what is wanted of entries that are not wanted whole
         for key in keys:
