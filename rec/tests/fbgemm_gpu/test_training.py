@@ -12,7 +12,9 @@ from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_training import 
     EmbeddingLocation,
     PoolingMode,
     SplitTableBatchedEmbeddingBagsCodegen,
+    WeightDecayMode,
 )
+from flambeau.rec.fbgemm_gpu.tbe.config.optimizer_config import CowClipDefinition
 
 HOST, CPU = EmbeddingLocation.HOST, ComputeDevice.CPU
 
@@ -111,6 +113,8 @@ def test_what_does_not_fit_is_refused_where_that_is_fatal(call, message):
     [
         ({"feature_table_map": [0, 2]}, "expected tables 0 to 1"),
         ({"pooling_mode": PoolingMode.NONE}, "equally wide"),
+        ({"weight_decay_mode": WeightDecayMode.COUNTER}, "counter_based_regularization goes with"),
+        ({"cowclip_regularization": CowClipDefinition()}, "goes with weight_decay_mode=COWCLIP"),
         ({"optimizer": EmbOptimType.SHAMPOO}, "does not train tables"),
         ({"weights_precision": SparseType.INT4}, "trained as fp32, fp16 or bf16"),
     ],

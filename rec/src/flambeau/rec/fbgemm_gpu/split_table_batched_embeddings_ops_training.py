@@ -109,6 +109,12 @@ class SplitTableBatchedEmbeddingBagsCodegen(nn.Module):
             raise ValueError(f"optimizer {optimizer.name} does not train tables; choose one of {known}.")
         if weights_precision.as_dtype() not in (torch.float32, torch.float16, torch.bfloat16):
             raise ValueError(f"weights_precision is {weights_precision}; tables are trained as fp32, fp16 or bf16.")
+        for mode, name, options_of in (
+            (WeightDecayMode.COUNTER, "counter_based_regularization", counter_based_regularization),
+            (WeightDecayMode.COWCLIP, "cowclip_regularization", cowclip_regularization),
+        ):
+            if (weight_decay_mode == mode) != (options_of is not None):
+                raise ValueError(f"{name} goes with weight_decay_mode={mode.name}; give both, or neither.")
         shapes = [(rows, dim) for rows, dim, _, _ in embedding_specs]
         tables = list(range(len(shapes))) if feature_table_map is None else feature_table_map
         if any(table < 0 or table >= len(shapes) for table in tables):
