@@ -10,15 +10,13 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from flambeau.rec.ops.cumsum import asynchronous_complete_cumsum
-from flambeau.rec.sparse._construction import JaggedTensorMeta
 from flambeau.rec.sparse._errors import SparseError
-from flambeau.rec.streamable import Pipelineable
+from flambeau.rec.sparse._rows import Rows
 
 __all__ = ["JaggedTensor"]
 
 
-class JaggedTensor(Pipelineable, metaclass=JaggedTensorMeta):
+class JaggedTensor(Rows):
     """A batch of bags: row i is `values[offsets[i]:offsets[i + 1]]`.
 
     Args:
@@ -117,45 +115,6 @@ class JaggedTensor(Pipelineable, metaclass=JaggedTensorMeta):
         inside = torch.arange(values.size(1), device=values.device).expand(values.size(0), -1) < lengths.unsqueeze(-1)
         return JaggedTensor(values[inside], None if weights is None else weights[inside], lengths)
 
-    def values(self) -> Tensor:
-        """(L, ...): the items of all rows, row after row."""
-        return self._values
-
-    def weights(self) -> Tensor:
-        """(L, ...): a weight of each item.
-
-        Raises:
-            SparseError: there are none.
-        """
-        if self._weights is None:
-            raise SparseError("this JaggedTensor has no weights; weights_or_none() gives None then.")
-        return self._weights
-
-    def weights_or_none(self) -> Tensor | None:
-        """(L, ...): a weight of each item, or None."""
-        return self._weights
-
-    def lengths(self) -> Tensor:
-        """(B,): items in each row."""
-        if self._lengths is None:
-            self._lengths = self.offsets().diff()
-        return self._lengths
-
-    def lengths_or_none(self) -> Tensor | None:
-        """(B,): items in each row, or None where that was not found out yet."""
-        return self._lengths
-
-    def offsets(self) -> Tensor:
-        """(B + 1,): where each row begins, and where the last ends."""
-        if self._offsets is None:
-            assert self._lengths is not None
-            self._offsets = asynchronous_complete_cumsum(self._lengths)
-        return self._offsets
-
-    def offsets_or_none(self) -> Tensor | None:
-        """(B + 1,): where each row begins and the last ends, or None where that was not found out yet."""
-        return self._offsets
-
     def to_dense(self) -> list[Tensor]:
         """The rows, as views."""
         return _rows(self._values, self.offsets())
@@ -192,10 +151,6 @@ class JaggedTensor(Pipelineable, metaclass=JaggedTensorMeta):
             inside.view(*inside.shape, *[1] * (items.dim() - 1)).expand_as(result), items[within < length]
         )
 
-    def device(self) -> torch.device:
-        """Where the values are."""
-        return self._values.device
-
     def to(self, device: torch.device, non_blocking: bool = False) -> JaggedTensor:
         """The same rows on another device."""
 
@@ -215,16 +170,6 @@ class JaggedTensor(Pipelineable, metaclass=JaggedTensorMeta):
     def size_in_bytes(self) -> int:
         """The memory of all its tensors."""
         return sum(tensor.numel() * tensor.element_size() for tensor in self._tensors() if tensor is not None)
-
-    @torch.jit.unused
-    def record_stream(self, stream: torch.Stream) -> None:
-        """Keep the memory of all tensors from being used again before `stream` is done with them."""
-        for tensor in self._tensors():
-            if tensor is not None:
-                tensor.record_stream(stream)
-
-    def _tensors(self) -> tuple[Tensor | None, ...]:
-        return self._values, self._weights, self._lengths, self._offsets
 
     def __str__(self) -> str:
         if self.offsets().numel() == 0:

@@ -11,11 +11,10 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from flambeau.rec.ops.cumsum import asynchronous_complete_cumsum
-from flambeau.rec.sparse._construction import JaggedTensorMeta
 from flambeau.rec.sparse._errors import SparseError
 from flambeau.rec.sparse._exchange import from_exchanged
 from flambeau.rec.sparse._jagged import JaggedTensor, shown
-from flambeau.rec.streamable import Pipelineable
+from flambeau.rec.sparse._rows import Rows
 
 __all__ = ["KeyedJaggedTensor"]
 
@@ -23,7 +22,7 @@ Strides = list[list[int]]
 InverseIndices = tuple[list[str], Tensor]
 
 
-class KeyedJaggedTensor(Pipelineable, metaclass=JaggedTensorMeta):
+class KeyedJaggedTensor(Rows):
     """A bag of ids for each of several keys and each example of a batch, as models of recommendation take them.
 
     All is key-major: `lengths` holds those of all examples for the first key, then for the second, ..., and `values`
@@ -263,45 +262,6 @@ class KeyedJaggedTensor(Pipelineable, metaclass=JaggedTensorMeta):
     def keys(self) -> list[str]:
         """The names, in order."""
         return self._keys
-
-    def values(self) -> Tensor:
-        """(L, ...): the ids of all bags."""
-        return self._values
-
-    def weights(self) -> Tensor:
-        """(L, ...): a weight of each id.
-
-        Raises:
-            SparseError: there are none.
-        """
-        if self._weights is None:
-            raise SparseError("this KeyedJaggedTensor has no weights; weights_or_none() gives None then.")
-        return self._weights
-
-    def weights_or_none(self) -> Tensor | None:
-        """(L, ...): a weight of each id, or None."""
-        return self._weights
-
-    def lengths(self) -> Tensor:
-        """(K * B,): ids in each bag."""
-        if self._lengths is None:
-            self._lengths = self.offsets().diff()
-        return self._lengths
-
-    def lengths_or_none(self) -> Tensor | None:
-        """(K * B,): ids in each bag, or None where that was not found out yet."""
-        return self._lengths
-
-    def offsets(self) -> Tensor:
-        """(K * B + 1,): where each bag begins, and where the last ends."""
-        if self._offsets is None:
-            assert self._lengths is not None
-            self._offsets = asynchronous_complete_cumsum(self._lengths.view(-1))
-        return self._offsets
-
-    def offsets_or_none(self) -> Tensor | None:
-        """(K * B + 1,): where each bag begins and the last ends, or None where that was not found out yet."""
-        return self._offsets
 
     def stride(self) -> int:
         """B: examples of the batch; with a batch for each key, of the full one, or of the largest."""
@@ -568,10 +528,6 @@ class KeyedJaggedTensor(Pipelineable, metaclass=JaggedTensorMeta):
 
     # ----- devices ------------------------------------------------------------------------------------------------
 
-    def device(self) -> torch.device:
-        """Where the values are."""
-        return self._values.device
-
     def to(
         self, device: torch.device, non_blocking: bool = False, dtype: torch.dtype | None = None
     ) -> KeyedJaggedTensor:
@@ -656,15 +612,8 @@ class KeyedJaggedTensor(Pipelineable, metaclass=JaggedTensorMeta):
         held = [self._values, self._weights, self._lengths, self._offsets, self._stride_per_key_per_rank]
         return sum(tensor.numel() * tensor.element_size() for tensor in held if tensor is not None)
 
-    @torch.jit.unused
-    def record_stream(self, stream: torch.Stream) -> None:
-        """Keep the memory of all tensors from being used again before `stream` is done with them."""
-        for tensor in self._tensors():
-            if tensor is not None:
-                tensor.record_stream(stream)
-
     def _tensors(self) -> tuple[Tensor | None, ...]:
-        return self._values, self._weights, self._lengths, self._offsets, self._inverse_indices_tensor
+        return *super()._tensors(), self._inverse_indices_tensor
 
     # ----- between processes --------------------------------------------------------------------------------------
 
