@@ -312,6 +312,19 @@ def test_a_damaged_file_is_found_and_fetched_again(shelf: Shelf, tmp_path: Path)
     assert (tmp_path / "w.bin").read_bytes() == b"whole"
 
 
+def test_a_damaged_file_is_not_said_to_be_fetched_while_offline(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = DatasetInfo("worn", files=[{"url": shelf.put("/w.bin", b"whole"), "md5": md5(b"whole")}])
+    fetch_dataset(info, tmp_path)
+    (tmp_path / "w.bin").write_bytes(b"who")
+    monkeypatch.setenv("FLAMBEAU_OFFLINE", "1")
+
+    with pytest.warns(HubWarning, match=r"w\.bin is damaged \(.*\); nothing is fetched"), pytest.raises(OfflineError):
+        fetch_dataset(info, tmp_path)
+    assert (tmp_path / "w.bin").read_bytes() == b"who"
+
+
 def test_offline_names_the_file_its_place_and_its_digest(
     shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from flambeau.core.datasets.browsing import advice, browser_url, is_web_page
 from flambeau.core.datasets.info import DatasetFile, DatasetInfo
 from flambeau.core.datasets.presence import FileStatus, Stamps, digests, status, statuses
+from flambeau.core.environment import flag
 from flambeau.core.errors import (
     DatasetMissingError,
     DiskFullError,
@@ -81,7 +82,8 @@ def _obtain(file: DatasetFile, info: DatasetInfo, stamps: Stamps, *, extract: bo
     if found.state == "ok":
         return
     if found.state == "damaged":
-        _warn(f"{stamps.root / file.path} is damaged ({found.detail}); it is fetched again.")
+        way_out = "nothing is fetched while FLAMBEAU_OFFLINE is set" if flag("FLAMBEAU_OFFLINE") else "it is fetched again"
+        _warn(f"{stamps.root / file.path} is damaged ({found.detail}); {way_out}.")
     if found.state == "packed" and any((stamps.root / content.path).exists() for content in file.contents):
         _warn(f"what was unpacked from {stamps.root / file.path} has changed ({found.detail}); it is unpacked again.")
     if found.state != "packed":
