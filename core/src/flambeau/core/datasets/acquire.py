@@ -82,8 +82,9 @@ def _obtain(file: DatasetFile, info: DatasetInfo, stamps: Stamps, *, extract: bo
     if found.state == "ok":
         return
     if found.state == "damaged":
-        way_out = "nothing is fetched while FLAMBEAU_OFFLINE is set" if flag("FLAMBEAU_OFFLINE") else "it is fetched again"
-        _warn(f"{stamps.root / file.path} is damaged ({found.detail}); {way_out}.")
+        offline = flag("FLAMBEAU_OFFLINE")
+        outlook = "nothing is fetched while FLAMBEAU_OFFLINE is set" if offline else "it is fetched again"
+        _warn(f"{stamps.root / file.path} is damaged ({found.detail}); {outlook}.")
     if found.state == "packed" and any((stamps.root / content.path).exists() for content in file.contents):
         _warn(f"what was unpacked from {stamps.root / file.path} has changed ({found.detail}); it is unpacked again.")
     if found.state != "packed":

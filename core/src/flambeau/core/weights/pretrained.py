@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from flambeau.core.errors import CheckpointError, FlambeauError
+from flambeau.core.garbage import collection_paused
 from flambeau.core.weights import missing_tensors
 from flambeau.core.weights.checkpoints import read_checkpoint
 from flambeau.core.weights.construction import empty_parameters, kept_outside, meta_device
@@ -170,7 +171,7 @@ class _Ladder:
 
     def _attempt(self, context: AbstractContextManager[Any]) -> Any:
         try:
-            with context:
+            with context, collection_paused():
                 module = self.build()
                 held = kept_outside()
         except FlambeauError:
@@ -199,8 +200,9 @@ class _Ladder:
 
     def _load(self, module: nn.Module) -> None:
         found = self.arriving.wait()
-        state = read_checkpoint(found.path, format=found.format, mmap=self.mmap, safe_globals=found.safe_globals)
-        state = self.convert(state) if self.convert else state
-        report = assign_state(module, state, strict=self.strict, dtype=self.dtype)
+        with collection_paused():
+            state = read_checkpoint(found.path, format=found.format, mmap=self.mmap, safe_globals=found.safe_globals)
+            state = self.convert(state) if self.convert else state
+            report = assign_state(module, state, strict=self.strict, dtype=self.dtype)
         if any(report):
             logger.info("%s: left out %s.", type(module).__name__, report)

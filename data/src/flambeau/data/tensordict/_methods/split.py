@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Self
@@ -10,6 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from flambeau.core.garbage import collection_paused
 from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._tensorcollection import CollectionMethods
 from flambeau.data.tensordict._unbatched import UnbatchedTensor
@@ -85,14 +85,10 @@ class SplitMethods(CollectionMethods):
 
     def _cut(self, cut: Any, sizes: Sequence[torch.Size], names: Any) -> tuple[Any, ...]:
         """Cut every entry in as many parts as there are sizes, and group them."""
-        if len(self._key_names()) * len(sizes) < 1000 or not gc.isenabled() or torch.compiler.is_compiling():
+        if len(self._key_names()) * len(sizes) < 1000 or torch.compiler.is_compiling():
             return self._cut_now(cut, sizes, names)
-        # So many objects at once, all of which stay, would have the collector look them through in vain.
-        gc.disable()
-        try:
+        with collection_paused():
             return self._cut_now(cut, sizes, names)
-        finally:
-            gc.enable()
 
     def _cut_now(self, cut: Any, sizes: Sequence[torch.Size], names: Any) -> tuple[Any, ...]:
         mapped = self.is_memmap()
