@@ -1,0 +1,1 @@
+"""Embedding tables larger than one process: sharding, communication, planning and pipelines."""

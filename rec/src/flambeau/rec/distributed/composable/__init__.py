@@ -1,0 +1,1 @@
+"""Parts of sharded modules that work on their own."""
