@@ -287,4 +287,4 @@ def tabulated(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
     lines = [list(map(str, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(headers, *lines, strict=True)]
     ruled = [list(headers), ["-" * width for width in widths], *lines]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in ruled)
+    return "\n".join(" | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in ruled)

@@ -186,8 +186,10 @@ class EmbeddingCollectionSharder(BaseEmbeddingSharder[EmbeddingCollection]):
         return ShardedEmbeddingCollection
 
 
-def _fused_kernels(compute_device_type: str) -> list[str]:
+def _fused_kernels(sharding_type: str, compute_device_type: str) -> list[str]:
     """Kernels of modules that brought an optimizer along."""
+    if sharding_type == ShardingType.DATA_PARALLEL.value:
+        return [EmbeddingComputeKernel.DENSE.value]
     kernels = [EmbeddingComputeKernel.FUSED.value]
     if compute_device_type == "cuda":
         kernels += [EmbeddingComputeKernel.FUSED_UVM.value, EmbeddingComputeKernel.FUSED_UVM_CACHING.value]
@@ -224,8 +226,9 @@ class FusedEmbeddingBagCollectionSharder(BaseEmbeddingSharder["FusedEmbeddingBag
         return FusedEmbeddingBagCollection
 
     def sharding_types(self, compute_device_type: str) -> list[str]:
-        """The ways in which tables are spread whose optimizer runs in the backward pass."""
+        """The ways in which tables are spread whose optimizer came with the module."""
         return [
+            ShardingType.DATA_PARALLEL.value,
             ShardingType.TABLE_WISE.value,
             ShardingType.COLUMN_WISE.value,
             ShardingType.TABLE_COLUMN_WISE.value,
@@ -234,8 +237,8 @@ class FusedEmbeddingBagCollectionSharder(BaseEmbeddingSharder["FusedEmbeddingBag
         ]
 
     def compute_kernels(self, sharding_type: str, compute_device_type: str) -> list[str]:
-        """The kernels that run an optimizer."""
-        return _fused_kernels(compute_device_type)
+        """The kernels for tables spread in this way."""
+        return _fused_kernels(sharding_type, compute_device_type)
 
 
 class FusedEmbeddingCollectionSharder(BaseEmbeddingSharder["FusedEmbeddingCollection"]):
@@ -266,9 +269,14 @@ class FusedEmbeddingCollectionSharder(BaseEmbeddingSharder["FusedEmbeddingCollec
         return FusedEmbeddingCollection
 
     def sharding_types(self, compute_device_type: str) -> list[str]:
-        """The ways in which tables are spread whose optimizer runs in the backward pass."""
-        return [ShardingType.TABLE_WISE.value, ShardingType.COLUMN_WISE.value, ShardingType.ROW_WISE.value]
+        """The ways in which tables are spread whose optimizer came with the module."""
+        return [
+            ShardingType.DATA_PARALLEL.value,
+            ShardingType.TABLE_WISE.value,
+            ShardingType.COLUMN_WISE.value,
+            ShardingType.ROW_WISE.value,
+        ]
 
     def compute_kernels(self, sharding_type: str, compute_device_type: str) -> list[str]:
-        """The kernels that run an optimizer."""
-        return _fused_kernels(compute_device_type)
+        """The kernels for tables spread in this way."""
+        return _fused_kernels(sharding_type, compute_device_type)

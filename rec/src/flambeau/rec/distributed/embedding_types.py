@@ -21,6 +21,7 @@ from flambeau.rec.distributed.types import (
     StorageUsageType,
     compute_storage_usage,
 )
+from flambeau.rec.errors import OptionError
 from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import EmbeddingLocation
 from flambeau.rec.modules.embedding_configs import EmbeddingTableConfig, PoolingType
 from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor
@@ -106,7 +107,12 @@ class EmbeddingComputeKernel(Enum):
     FUSED_TRITON = "fused_triton"
 
 
-_MANAGED = {
+_LOCATIONS = {
+    EmbeddingComputeKernel.DENSE: EmbeddingLocation.DEVICE,
+    EmbeddingComputeKernel.FUSED: EmbeddingLocation.DEVICE,
+    EmbeddingComputeKernel.FUSED_TRITON: EmbeddingLocation.DEVICE,
+    EmbeddingComputeKernel.QUANT: EmbeddingLocation.DEVICE,
+    EmbeddingComputeKernel.KEY_VALUE: EmbeddingLocation.DEVICE,
     EmbeddingComputeKernel.FUSED_UVM: EmbeddingLocation.MANAGED,
     EmbeddingComputeKernel.QUANT_UVM: EmbeddingLocation.MANAGED,
     EmbeddingComputeKernel.FUSED_UVM_CACHING: EmbeddingLocation.MANAGED_CACHING,
@@ -120,8 +126,14 @@ _VIRTUAL = (
 
 
 def compute_kernel_to_embedding_location(compute_kernel: EmbeddingComputeKernel) -> EmbeddingLocation:
-    """Where the tables of a kernel lie."""
-    return _MANAGED.get(compute_kernel, EmbeddingLocation.DEVICE)
+    """Where the tables of a kernel lie.
+
+    Raises:
+        ValueError: the kernel has no tables of its own.
+    """
+    if compute_kernel in _LOCATIONS:
+        return _LOCATIONS[compute_kernel]
+    raise OptionError(f"the kernel {compute_kernel.value} does not say where its tables lie.")
 
 
 class KJTList(Multistreamable):
@@ -435,13 +447,13 @@ class BaseEmbeddingSharder(ModuleSharder[M]):
         self._sharded_module_order_overwrite = sharded_module_order_overwrite
 
     def sharding_types(self, compute_device_type: str) -> list[str]:
-        """The ways in which tables are spread; all of them work on every device, by any backend.
+        """The ways in which tables are spread; by any backend, also on the CPU.
 
         Args:
-            compute_device_type: "cuda" or "cpu".
+            compute_device_type: "cuda", "cpu" or "mtia"; the last one has no data parallelism.
         """
         return [
-            ShardingType.DATA_PARALLEL.value,
+            *([] if compute_device_type == "mtia" else [ShardingType.DATA_PARALLEL.value]),
             ShardingType.TABLE_WISE.value,
             ShardingType.COLUMN_WISE.value,
             ShardingType.TABLE_COLUMN_WISE.value,
@@ -465,6 +477,9 @@ class BaseEmbeddingSharder(ModuleSharder[M]):
                 EmbeddingComputeKernel.FUSED_UVM.value,
                 EmbeddingComputeKernel.FUSED_UVM_CACHING.value,
                 EmbeddingComputeKernel.KEY_VALUE.value,
+                EmbeddingComputeKernel.SSD_VIRTUAL_TABLE.value,
+                EmbeddingComputeKernel.DRAM_VIRTUAL_TABLE.value,
+                EmbeddingComputeKernel.DRAM_SSD_VIRTUAL_TABLE.value,
             ]
         return kernels
 

@@ -348,8 +348,11 @@ class DMPCollectionContext(DMPCollectionConfig):
     hash_zch_modules: list[tuple[nn.Module, str]] | None = None
 
 
-_OF_HOST = frozenset({"fused_uvm", "fused_uvm_caching", "key_value", "quant_uvm", "quant_uvm_caching"})
-_OF_STORE = frozenset({"ssd_virtual_table", "dram_virtual_table", "dram_ssd_virtual_table"})
+_OF_HOST = {
+    StorageUsageType.BASE: ("fused_uvm", "fused_uvm_caching"),
+    StorageUsageType.BASE_QUANT: ("quant_uvm", "quant_uvm_caching"),
+    StorageUsageType.DEFAULT: (),
+}
 
 
 def get_tensor_size_bytes(t: Tensor) -> int:
@@ -365,15 +368,13 @@ def compute_storage_usage(
     Args:
         tensor: the parameter.
         compute_device_type: "cuda", "cpu" or "mtia".
-        compute_kernel: a value of `EmbeddingComputeKernel`; those for unified memory and stores use the host's.
+        compute_kernel: a value of `EmbeddingComputeKernel`; those for unified memory use the host's.
         storage_usage_type: which sharder counts: quantized tables also take 4 bytes a row, for scale and shift.
     """
     size = get_tensor_size_bytes(tensor)
     if storage_usage_type == StorageUsageType.BASE_QUANT:
         size += tensor.shape[0] * 4
-    on_host = storage_usage_type != StorageUsageType.DEFAULT and (
-        compute_kernel in _OF_HOST or compute_kernel in _OF_STORE
-    )
+    on_host = compute_kernel in _OF_HOST[storage_usage_type]
     on_accelerator = compute_device_type in {"cuda", "mtia"} and not on_host
     return {(ParameterStorage.HBM if on_accelerator else ParameterStorage.DDR).value: size}
 
