@@ -5,18 +5,21 @@
 
 #include <stdlib.h>
 
+#include "pooling.h"
 #include "radix_sort.h"
 #include "tbe.h"
 #include "tbe_optimizers.h"
 
 namespace rec {
-namespace {
-
-constexpr int64_t ahead = 8;  // rows between asking for one and updating it
 
 FB_CLONES void add_scaled(float* sum, const float* part, float factor, int64_t dim) noexcept {
     for (int64_t i = 0; i < dim; ++i) sum[i] += factor * part[i];
 }
+
+namespace {
+
+constexpr int64_t ahead = 8;  // rows between asking for one and updating it
+
 FB_CLONES void set_scaled(float* sum, const float* part, float factor, int64_t dim) noexcept {
     for (int64_t i = 0; i < dim; ++i) sum[i] = factor * part[i];
 }

@@ -3,6 +3,7 @@
 // A bag is summed in blocks of columns that fit the registers, its rows in the order of its indices, so that the result
 // does not depend on threads. Rows that are needed soon are asked for early: look-ups wait for memory, not for additions.
 
+#include "pooling.h"
 #include "tbe.h"
 
 namespace rec {
@@ -51,6 +52,8 @@ FB_INLINE void pool_bag(const W* table, int64_t dim, const I* ids, int64_t count
     for (; from < dim; ++from) pool_columns<1>(table, dim, from, ids, count, last, factors, scale, output);
 }
 
+}  // namespace
+
 // One function for each pair of types: only plain functions are compiled for several instruction sets.
 #define REC_POOL(W, I)                                                                                             \
     FB_CLONES void pool(const W* table, int64_t dim, const I* ids, int64_t count, const I* last,                   \
@@ -65,13 +68,7 @@ REC_POOL(fb::BFloat16, int32_t)
 REC_POOL(fb::BFloat16, int64_t)
 #undef REC_POOL
 
-template <typename I>
-bool inside(const I* ids, int64_t count, int64_t rows) noexcept {
-    using Unsigned = typename std::conditional<sizeof(I) == 4, uint32_t, uint64_t>::type;
-    Unsigned worst = 0;  // negative ones are the largest
-    for (int64_t i = 0; i < count; ++i) worst = Unsigned(ids[i]) > worst ? Unsigned(ids[i]) : worst;
-    return !count || worst < Unsigned(rows);
-}
+namespace {
 
 template <typename W, typename I>
 void forward(const Batch& batch, float* output) noexcept {

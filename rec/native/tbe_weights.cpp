@@ -1,9 +1,9 @@
 // Gradients of table-batched embeddings that are not of tables by an optimizer: of the weights of indices, and dense.
 
+#include "pooling.h"
 #include "tbe.h"
 
 namespace rec {
-namespace {
 
 FB_CLONES float dot(const float* a, const float* b, int64_t dim) noexcept {
     float partial[8] = {};
@@ -16,14 +16,21 @@ FB_CLONES float dot(const float* a, const float* b, int64_t dim) noexcept {
     return sum;
 }
 
+namespace {
+
 template <typename W>
 FB_INLINE float dot_wide(const W* a, const float* b, int64_t dim) noexcept {
     float sum = 0;
     for (int64_t i = 0; i < dim; ++i) sum += fb::widen(a[i]) * b[i];
     return sum;
 }
+
+}  // namespace
+
 FB_CLONES float dot(const fb::Half* a, const float* b, int64_t dim) noexcept { return dot_wide(a, b, dim); }
 FB_CLONES float dot(const fb::BFloat16* a, const float* b, int64_t dim) noexcept { return dot_wide(a, b, dim); }
+
+namespace {
 
 template <typename W>
 void weigh(const Batch& batch, const float* gradient, const uint8_t* wanted, float* result) noexcept {

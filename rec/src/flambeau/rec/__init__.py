@@ -12,6 +12,12 @@ __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "modules.embedding_configs": ("DataType", "EmbeddingBagConfig", "EmbeddingConfig", "PoolingType"),
+        "modules.embedding_modules": (
+            "EmbeddingBagCollection",
+            "EmbeddingBagCollectionInterface",
+            "EmbeddingCollection",
+        ),
         "sparse.jagged_tensor": ("JaggedTensor", "KeyedJaggedTensor", "KeyedTensor"),
     },
     submodules=("ops", "sparse"),

@@ -297,3 +297,22 @@ _UPDATES: dict[str, Update] = {
     "lars_sgd": _lars_sgd,
     "row_wise_rmsprop_ar": _rowwise_rmsprop_ar,
 }
+
+
+def update_rows(
+    table: Tensor, touched: Tensor, gradient: Tensor, states: list[Tensor], settings: OptimizerSettings
+) -> None:
+    """One step of an optimizer on some rows of a table by itself, in place.
+
+    Args:
+        table: (rows, dim).
+        touched: (n,): which rows, each once.
+        gradient: (n, dim).
+        states: what the optimizer remembers of the table: (rows, dim) or (rows,) each.
+        settings: the optimizer.
+    """
+    feature = _Feature(0, 0, *table.shape, 0, 0, slice(0), slice(0))
+    first = torch.zeros(1, dtype=torch.int64)
+    flat = [state.view(-1) for state in states]
+    kept = OptimizerStates(*(part for state in flat for part in (state, first)), *[None] * (4 - 2 * len(flat)))
+    _update(table.view(-1), feature, touched, gradient.float(), kept, settings)

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from flambeau.rec.ops import _tbe_native, _tbe_reference
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._tbe_reference import update_rows
 from flambeau.rec.ops._tbe_types import MEAN, NONE, SUM, Lookup, OptimizerSettings, OptimizerStates
 
-__all__ = ["MEAN", "NONE", "SUM", "Lookup", "OptimizerSettings", "OptimizerStates", "lookup_and_train"]
+__all__ = ["MEAN", "NONE", "SUM", "Lookup", "OptimizerSettings", "OptimizerStates", "lookup_and_train", "update_rows"]
 
 
 def lookup_and_train(
