@@ -30,7 +30,10 @@ struct Picture {
     int64_t channels;       // of the result
     int64_t sample_bytes;   // of the result: 1 or 2
 
-    uint8_t* pixels;      // [ceil(height / denominator), ceil(width / denominator), channels]
+    // Of the picture, whose sides are divided by the denominator and rounded up, what is wanted. Of other formats than
+    // JPEG all of it.
+    int64_t top, left, rows, columns;
+    uint8_t* pixels;      // [rows, columns, channels]
     int32_t denominator;  // 1, 2, 4 or 8; other than 1 for JPEG alone
 
     int32_t status;  // of the last call

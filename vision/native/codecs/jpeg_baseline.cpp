@@ -14,6 +14,9 @@ namespace {
 
 thread_local Table tables[2][4];
 
+int64_t least(int64_t a, int64_t b) noexcept { return a < b ? a : b; }
+int64_t most(int64_t a, int64_t b) noexcept { return a > b ? a : b; }
+
 // The samples of a component's blocks, two blocks at a time.
 void transform(const Component& component) noexcept {
     for (int y = 0; y < component.down; ++y) {
@@ -42,10 +45,11 @@ Sources sources(const Component& component, int64_t y, int down) noexcept {
 void write_rows(const Scan& scan, int64_t begin, int64_t end, uint8_t* pixels, uint8_t* chroma,
                 int16_t* sums) noexcept {
     const Component &luma = scan.component[0], &blue = scan.component[1], &red = scan.component[2];
-    const int64_t room = luma.stride;
-    for (int64_t y = begin; y < end; ++y, pixels += scan.width * scan.channels) {
+    const int64_t room = luma.stride, width = scan.region.width;
+    const int64_t left = scan.region.left - scan.first_unit * luma.size * luma.across;
+    for (int64_t y = begin; y < end; ++y, pixels += width * scan.channels) {
         if (scan.channels == 1) {
-            memcpy(pixels, luma.row(y), size_t(scan.width));
+            memcpy(pixels, luma.row(y) + left, size_t(width));
             continue;
         }
         const uint8_t *cb = blue.row(y), *cr = red.row(y);
@@ -61,11 +65,12 @@ void write_rows(const Scan& scan, int64_t begin, int64_t end, uint8_t* pixels, u
             cb = chroma;
             cr = chroma + room;
         }
-        to_rgb(luma.row(y), cb, cr, pixels, scan.width);
+        to_rgb(luma.row(y) + left, cb + left, cr + left, pixels, width);
     }
 }
 
-// A sample beyond each end of a row, for what looks at neighbours.
+// A sample beyond each end of a row, for what looks at neighbours. Where a row ends within the picture it is not the
+// neighbour: what looks at it is not wanted.
 void extend_rows(const Component& component, int64_t rows) noexcept {
     for (int64_t y = 0; y < rows; ++y) {
         uint8_t* const row = component.row(y);
@@ -78,12 +83,13 @@ void copy_row(const Component& component, int64_t from, int64_t to) noexcept {
     memcpy(component.row(to) - 1, component.row(from) - 1, size_t(component.width + 2));
 }
 
-// Transforms a row of units and writes what is complete: all but the last row, whose chroma may lie half in the next.
+// Transforms a row of units and writes what is wanted of it and complete: all but the last row, whose chroma may lie
+// half in the next.
 uint8_t* finish_unit_row(const Scan& scan, int64_t unit_row, uint8_t* pixels, uint8_t* chroma, int16_t* sums) noexcept {
     const Component& luma = scan.component[0];
     const bool between = scan.halved && luma.down == 2, last = unit_row + 1 == scan.unit_rows;
-    const int64_t rows = luma.size * luma.down;
-    const int64_t left = scan.height - unit_row * rows, height = left < rows ? left : rows;
+    const int64_t rows = luma.size * luma.down, first = unit_row * rows;
+    const int64_t height = least(scan.height - first, rows);
     for (int c = 0; c < scan.components && (c == 0 || scan.channels == 3); ++c) {
         const Component& component = scan.component[c];
         transform(component);
@@ -92,34 +98,73 @@ uint8_t* finish_unit_row(const Scan& scan, int64_t unit_row, uint8_t* pixels, ui
         if (unit_row == 0) copy_row(component, 0, -1);
         if (last) copy_row(component, component.height - 1 - 8 * unit_row, component.height - 8 * unit_row);
     }
-    const int64_t begin = between && unit_row > 0 ? -1 : 0, end = between && !last ? height - 1 : height;
+    const int64_t top = scan.region.top - first;
+    const int64_t begin = most(between && unit_row > scan.first_row ? -1 : 0, top);
+    const int64_t end = least(between && !last ? height - 1 : height, top + scan.region.height);
     write_rows(scan, begin, end, pixels, chroma, sums);
     if (between) {
-        memcpy(luma.row(-1), luma.row(rows - 1), size_t(scan.width));
+        memcpy(luma.row(-1), luma.row(rows - 1), size_t(luma.size * luma.blocks));
         for (int c = 1; c < 3; ++c) copy_row(scan.component[c], 7, -1);
     }
-    return pixels + (end - begin) * scan.width * scan.channels;
+    return pixels + most(end - begin, 0) * scan.region.width * scan.channels;
 }
+
+// The units of a scan, one after another.
+class Units {
+  public:
+    Units(Scan& scan, Bits& bits, unsigned interval) noexcept
+        : scan_(scan), bits_(bits), interval_(interval ? int64_t(interval) : INT64_MAX), until_restart_(interval_) {}
+
+    bool read(int64_t count) noexcept {
+        for (int64_t unit = 0; unit < count; ++unit)
+            if (!begin_unit() || !read_unit(bits_, scan_, unit)) return false;
+        return true;
+    }
+
+    bool skip(int64_t count) noexcept {
+        while (count > 0) {
+            if (until_restart_ == 0 && !restart()) return false;
+            if (count >= until_restart_) {  // nothing is wanted of what comes before the restart
+                bits_.skip_to_marker();
+                count -= until_restart_;
+                until_restart_ = 0;
+                continue;
+            }
+            if (!begin_unit() || !skip_unit(bits_, scan_)) return false;
+            --count;
+        }
+        return true;
+    }
+
+  private:
+    bool begin_unit() noexcept { return until_restart_-- > 0 || (restart() && until_restart_-- > 0); }
+
+    bool restart() noexcept {
+        if (!bits_.restart(number_)) return false;
+        number_ = (number_ + 1) & 7;
+        until_restart_ = interval_;
+        for (Component& component : scan_.component) component.previous = 0;
+        return true;
+    }
+
+    Scan& scan_;
+    Bits& bits_;
+    int64_t interval_, until_restart_;
+    int number_ = 0;
+};
 
 bool read_scan(const jpeg_decompress_struct& info, Scan& scan, Bits& bits, uint8_t* pixels, uint8_t* chroma,
                int16_t* sums) noexcept {
-    const int64_t interval = info.restart_interval ? int64_t(info.restart_interval) : INT64_MAX;
-    int64_t until_restart = interval;
-    int number = 0;
-    for (int64_t row = 0; row < scan.unit_rows; ++row) {
-        for (int64_t unit = 0; unit < scan.units; ++unit) {
-            if (until_restart-- == 0) {
-                if (!bits.restart(number)) return false;
-                number = (number + 1) & 7;
-                until_restart = interval - 1;
-                for (Component& component : scan.component) component.previous = 0;
-            }
-            if (!read_unit(bits, scan, unit)) return false;
-        }
+    const int64_t behind = scan.units - scan.end_unit;
+    Units units(scan, bits, info.restart_interval);
+    if (!units.skip(scan.first_row * scan.units)) return false;
+    for (int64_t row = scan.first_row; row < scan.end_row; ++row) {
+        if (!units.skip(scan.first_unit) || !units.read(scan.end_unit - scan.first_unit)) return false;
+        if (row + 1 < scan.end_row && !units.skip(behind)) return false;
         if (!bits.sound()) return false;
         pixels = finish_unit_row(scan, row, pixels, chroma, sums);
     }
-    return true;
+    return scan.end_row == scan.unit_rows && behind == 0 ? bits.at_end_of_image() : bits.leads_to_end_of_image();
 }
 
 bool prepare_component(const jpeg_decompress_struct& info, int index, int denominator, Scan& scan) noexcept {
@@ -144,11 +189,23 @@ bool prepare_component(const jpeg_decompress_struct& info, int index, int denomi
     // widening it.
     const bool doubled = denominator > 1 && index > 0 && info.max_h_samp_factor == 2 && info.max_v_samp_factor == 2;
     component.size = 8 / denominator * (doubled ? 2 : 1);
-    component.width = source.downsampled_width;
+    component.blocks = (scan.end_unit - scan.first_unit) * component.across;
+    component.width = least(int64_t(source.downsampled_width) - scan.first_unit * component.across * component.size,
+                            component.blocks * component.size);
     component.height = source.downsampled_height;
-    component.blocks = scan.units * component.across;
     component.stride = (8 * component.blocks + 2 * margin + 31) / 32 * 32;
     return dc_table.prepare(*dc, true) && ac_table.prepare(*ac, false);
+}
+
+// Finds the units that are needed for the region. Smooth chroma looks at its neighbours: two pixels around the region.
+void place_region(Scan& scan, const Region& region, int64_t unit_width, int64_t unit_height, bool smooth_across,
+                  bool smooth_down) noexcept {
+    const int64_t across = smooth_across ? 2 : 0, down = smooth_down ? 2 : 0;
+    scan.region = region;
+    scan.first_unit = most(region.left - across, 0) / unit_width;
+    scan.end_unit = least((region.left + region.width + across + unit_width - 1) / unit_width, scan.units);
+    scan.first_row = most(region.top - down, 0) / unit_height;
+    scan.end_row = least((region.top + region.height + down + unit_height - 1) / unit_height, scan.unit_rows);
 }
 
 // Cuts what all components need from one block of memory, which the caller frees. `place` moves on.
@@ -161,18 +218,19 @@ T* take(uint8_t*& place, int64_t count) noexcept {
 
 }  // namespace
 
-bool decode_baseline(const jpeg_decompress_struct& info, const uint8_t* data, const uint8_t* end, uint8_t* pixels,
-                     int64_t channels, int denominator) noexcept {
+bool decode_baseline(const jpeg_decompress_struct& info, const uint8_t* data, const uint8_t* end, const Region& region,
+                     uint8_t* pixels, int64_t channels, int denominator) noexcept {
     Scan scan = {};
     scan.components = info.num_components;
     scan.height = (int64_t(info.image_height) + denominator - 1) / denominator;
-    scan.width = (int64_t(info.image_width) + denominator - 1) / denominator;
     scan.channels = channels;
     scan.halved = channels == 3 && info.max_h_samp_factor == 2 && denominator == 1;
     const int across = scan.components == 1 ? 1 : info.max_h_samp_factor;
     const int down = scan.components == 1 ? 1 : info.max_v_samp_factor;
     scan.units = (int64_t(info.image_width) + 8 * across - 1) / (8 * across);
     scan.unit_rows = (int64_t(info.image_height) + 8 * down - 1) / (8 * down);
+    place_region(scan, region, 8 * across / denominator, 8 * down / denominator, scan.halved,
+                 scan.halved && down == 2);
     int64_t bytes = 64;
     for (int c = 0; c < scan.components; ++c) {
         if (!prepare_component(info, c, denominator, scan)) return false;
@@ -196,9 +254,11 @@ bool decode_baseline(const jpeg_decompress_struct& info, const uint8_t* data, co
     }
     uint8_t* const chroma = take<uint8_t>(place, 2 * room);
     int16_t* const sums = take<int16_t>(place, room) + 16;
+    if (channels < scan.components || (scan.end_unit - scan.first_unit) * scan.end_row < scan.units * scan.end_row)
+        for (int c = 0; c < scan.components; ++c) scan.component[c].ac->prepare_leaps();
     Bits bits;
     bits.start(data, end);
-    const bool sound = read_scan(info, scan, bits, pixels, chroma, sums) && bits.at_end_of_image();
+    const bool sound = read_scan(info, scan, bits, pixels, chroma, sums);
     free(memory);
     return sound;
 }

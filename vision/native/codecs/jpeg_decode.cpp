@@ -5,6 +5,7 @@
 #include "jpeg_errors.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <jerror.h>
 
@@ -111,33 +112,56 @@ void choose_colours(jpeg_decompress_struct& info, int64_t channels) {
     info.out_color_space = in_ink(info) ? JCS_CMYK : spaces[channels - 1];
 }
 
-void read_rows(jpeg_decompress_struct& info, uint8_t* pixels, int64_t channels, bool as_stored) {
-    const int64_t width = info.output_width;
-    // libjpeg frees it with itself, also when it ends in an error.
-    uint8_t* row = nullptr;
-    if ((in_ink(info) && !as_stored) || channels == 2)
-        row = static_cast<uint8_t*>((*info.mem->alloc_large)(reinterpret_cast<j_common_ptr>(&info), JPOOL_IMAGE,
-                                                             size_t(width) * 7));
-    while (info.output_scanline < info.output_height) {
-        if (!row) {
-            // As many rows as libjpeg may make at a time.
-            JSAMPROW rows[16];
-            const unsigned left = info.output_height - info.output_scanline;
-            const unsigned count = left < 16 ? left : 16;
-            for (unsigned i = 0; i < count; ++i) rows[i] = pixels + int64_t(i) * width * channels;
-            pixels += int64_t(jpeg_read_scanlines(&info, rows, count)) * width * channels;
-            continue;
-        }
-        JSAMPROW rows[] = {row};
-        jpeg_read_scanlines(&info, rows, 1);
-        if (in_ink(info)) {
-            ink_to_rgb(row, row + width * 4, width);
-            rgb_to(row + width * 4, pixels, width, channels);
-        } else {
-            for (int64_t x = 0; x < width; ++x) pixels[2 * x] = row[x], pixels[2 * x + 1] = 255;
-        }
-        pixels += width * channels;
+// The wanted part of one row, as libjpeg gives it, into its place. `rgb` has room for the row in three colours.
+void write_row(const jpeg_decompress_struct& info, const Picture& picture, const uint8_t* row, uint8_t* rgb,
+               uint8_t* pixels) noexcept {
+    const int64_t width = picture.columns, channels = picture.channels;
+    row += picture.left * info.output_components;
+    if (in_ink(info) && picture.mode != Unchanged) {
+        ink_to_rgb(row, rgb, width);
+        rgb_to(rgb, pixels, width, channels);
+    } else if (channels == 2) {
+        for (int64_t x = 0; x < width; ++x) pixels[2 * x] = row[x], pixels[2 * x + 1] = 255;
+    } else {
+        memcpy(pixels, row, size_t(width * channels));
     }
+}
+
+// Reads the wanted rows. Those above are decoded and forgotten; those below are not even decoded.
+void read_rows(jpeg_decompress_struct& info, const Picture& picture) {
+    const int64_t width = info.output_width, channels = picture.channels;
+    const bool as_they_are = picture.columns == width && channels != 2 && (!in_ink(info) || picture.mode == Unchanged);
+    // libjpeg frees it with itself, also when it ends in an error.
+    uint8_t* const row = static_cast<uint8_t*>(
+        (*info.mem->alloc_large)(reinterpret_cast<j_common_ptr>(&info), JPOOL_IMAGE, size_t(width) * 7));
+    JSAMPROW rows[16] = {row};
+    while (int64_t(info.output_scanline) < picture.top) jpeg_read_scanlines(&info, rows, 1);
+    uint8_t* pixels = picture.pixels;
+    for (int64_t left = picture.rows; left > 0;) {
+        unsigned count = 1;
+        if (as_they_are) {  // as many rows as libjpeg may make at a time
+            count = left < 16 ? unsigned(left) : 16;
+            for (unsigned i = 0; i < count; ++i) rows[i] = pixels + int64_t(i) * width * channels;
+        }
+        count = jpeg_read_scanlines(&info, rows, count);
+        if (!as_they_are) write_row(info, picture, row, row + width * 4, pixels);
+        pixels += int64_t(count) * picture.columns * channels;
+        left -= count;
+    }
+}
+
+// Looks for the marker behind the compressed data, which a file that was cut off does not have.
+void find_end(jpeg_decompress_struct& info) {
+    const uint8_t* at = info.src->next_input_byte;
+    const uint8_t* const end = at + info.src->bytes_in_buffer;
+    const auto ends = [](int marker) noexcept { return marker != 0 && marker != 0xff && (marker < 0xd0 || marker > 0xd7); };
+    bool found = ends(info.unread_marker) || jpeg_input_complete(&info);
+    for (; !found && end - at >= 2; ++at) {
+        at = static_cast<const uint8_t*>(memchr(at, 0xff, size_t(end - at - 1)));
+        if (!at) break;
+        found = ends(at[1]);
+    }
+    if (!found) end_of_file(&info);
 }
 
 bool has_avx2() noexcept {
@@ -150,8 +174,9 @@ bool has_avx2() noexcept {
 
 // Our own decoder, where it serves.
 bool decode_quickly(const jpeg_decompress_struct& info, const Picture& picture) noexcept {
+    const Region region = {picture.top, picture.left, picture.rows, picture.columns};
     return has_avx2() && baseline_fits(info, picture.channels, picture.denominator) &&
-           decode_baseline(info, info.src->next_input_byte, picture.data + picture.bytes, picture.pixels,
+           decode_baseline(info, info.src->next_input_byte, picture.data + picture.bytes, region, picture.pixels,
                            picture.channels, picture.denominator);
 }
 
@@ -189,8 +214,11 @@ void decode_jpeg(Picture& picture) noexcept {
         info.scale_num = 1;
         info.scale_denom = unsigned(picture.denominator);
         jpeg_start_decompress(&info);
-        read_rows(info, picture.pixels, picture.channels, picture.mode == Unchanged);
-        jpeg_finish_decompress(&info);  // what follows the last row tells whether the file is sound
+        read_rows(info, picture);
+        if (info.output_scanline < info.output_height)
+            find_end(info);
+        else
+            jpeg_finish_decompress(&info);  // what follows the last row tells whether the file is sound
     });
 }
 

@@ -31,6 +31,27 @@ bool Bits::restart(int number) noexcept {
     return true;
 }
 
+const uint8_t* Bits::find_marker() const noexcept {
+    const uint8_t* at = place;
+    while (end - at >= 2) {
+        at = static_cast<const uint8_t*>(memchr(at, 0xff, size_t(end - at - 1)));
+        if (!at) break;
+        if (at[1] != 0) return at;
+        at += 2;
+    }
+    return end;
+}
+
+bool Bits::leads_to_end_of_image() const noexcept {
+    Bits rest = *this;
+    for (;;) {
+        rest.skip_to_marker();
+        if (rest.end - rest.place < 2) return false;
+        if (rest.place[1] < 0xd0 || rest.place[1] > 0xd7) return rest.at_end_of_image();
+        rest.place += 2;  // a restart
+    }
+}
+
 // Every continuation of a code has the same answer, unless the value is in it.
 void Table::fill(int code, int length, uint8_t symbol) noexcept {
     const int size = of_dc_ ? symbol : symbol & 15, run = of_dc_ ? 0 : symbol >> 4;
@@ -55,7 +76,7 @@ bool Table::prepare(const JHUFF_TBL& source, bool of_dc) noexcept {
         return true;  // most files have the standard's own tables
     source_ = source;
     of_dc_ = of_dc;
-    ready_ = false;
+    ready_ = leaps_ready_ = false;
     memset(entries_, 0, sizeof entries_);
     uint32_t code = 0;
     int symbols = 0;
@@ -72,6 +93,39 @@ bool Table::prepare(const JHUFF_TBL& source, bool of_dc) noexcept {
     past_[17] = ~0u;
     ready_ = true;
     return true;
+}
+
+void Table::prepare_leaps() noexcept {
+    if (leaps_ready_) return;
+    struct Single {
+        uint8_t length;  // of the code; 0: it is longer than `far`, or none
+        uint8_t bits;    // of the code and its value
+        uint8_t places;
+    };
+    Single singles[1 << far] = {};
+    uint32_t code = 0;
+    for (int length = 1, symbols = 0; length <= far; ++length, code <<= 1) {
+        for (int i = 0; i < source_.bits[length]; ++i, ++symbols, ++code) {
+            const int symbol = source_.huffval[symbols], size = symbol & 15, run = symbol >> 4;
+            if (size == 0 && run != 0 && run != 15) continue;  // for who decodes to refuse
+            const Single single = {uint8_t(length), uint8_t(length + size), uint8_t(symbol == 0 ? 0 : run + 1)};
+            const int free = far - length;
+            for (int rest = 0; rest < 1 << free; ++rest) singles[(code << free) + uint32_t(rest)] = single;
+        }
+    }
+    for (uint32_t start = 0; start < 1u << far; ++start) {
+        int bits = 0, places = 0;
+        bool ended = false;
+        while (!ended && bits < far) {
+            const Single& next = singles[start << bits & ((1u << far) - 1)];
+            if (next.length == 0 || next.length > far - bits || places + next.places > 63) break;
+            bits += next.bits;
+            places += next.places;
+            ended = next.places == 0;
+        }
+        leaps_[start] = {uint16_t(bits | places << 5 | ended << 12)};
+    }
+    leaps_ready_ = true;
 }
 
 int Table::find(uint64_t buffer, int& bits) const noexcept {

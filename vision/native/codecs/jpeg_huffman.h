@@ -56,6 +56,19 @@ struct Bits {
     // Goes past a restart marker. False where it is not the next thing.
     bool restart(int number) noexcept;
 
+    // Goes to the next marker, past all that was not taken yet.
+    void skip_to_marker() noexcept {
+        place = find_marker();
+        buffer = 0;
+        count = zeros = 0;
+    }
+
+    // The first marker that was not taken yet; the end where there is none.
+    const uint8_t* find_marker() const noexcept;
+
+    // Whether the end of the image is what follows the compressed data, of which nothing else is looked at.
+    bool leads_to_end_of_image() const noexcept;
+
     // Whether no more was taken than there was.
     bool sound() const noexcept { return zeros <= count && !cut; }
 
@@ -85,6 +98,21 @@ class Table {
 
     Entry next(uint64_t buffer) const noexcept { return entries_[buffer >> (64 - quick)]; }
 
+    // The codes at hand with their values, as many as one look finds, for who needs but their number.
+    struct Leap {
+        uint16_t all;
+
+        int bits() const noexcept { return all & 31; }  // 0: look at the next code by itself
+        int places() const noexcept { return all >> 5 & 127; }  // of coefficients that they stand for
+        bool to_block_end() const noexcept { return all >> 12; }
+    };
+    static constexpr int far = 12;
+
+    // Makes the table of leaps, if there is none yet; of a table of AC coefficients alone.
+    void prepare_leaps() noexcept;
+
+    Leap leap(uint64_t buffer) const noexcept { return leaps_[buffer >> (64 - far)]; }
+
     // A code longer than `quick` bits: its symbol, and in `bits` its length. Negative: there is no such code.
     int find(uint64_t buffer, int& bits) const noexcept;
 
@@ -92,11 +120,13 @@ class Table {
     void fill(int code, int length, uint8_t symbol) noexcept;
 
     Entry entries_[1 << quick];
+    Leap leaps_[1 << far];
     uint32_t past_[18];  // by length: the first code, at the top of 16 bits, that is longer
     int offset_[17];     // from a code of that length to its symbol's place
     JHUFF_TBL source_;   // what it was prepared from
     bool of_dc_;
     bool ready_;
+    bool leaps_ready_;
 };
 
 // The value of so many bits (F.2.2.1): those of the lower half are negative.

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #include <stdint.h>
 
+#include "jpeg_baseline.h"
 #include "jpeg_huffman.h"
 
 namespace fb::codecs {
@@ -17,19 +18,20 @@ struct Slot {
 };
 constexpr int most_slots = 64 + 16;
 
-// One component of the picture.
+// One component of the picture; of its columns those of the units that are kept.
 struct Component {
     int across, down;            // blocks in a unit (MCU)
     int size;                    // samples of a block's side: 8 or, of a reduced picture, fewer
     int64_t blocks;              // in a row of them, padding included
-    int64_t width, height;       // samples that the picture really has
+    int64_t width;               // samples of these that the picture really has
+    int64_t height;              // likewise, of all of the picture
     int16_t* coefficients;       // of the blocks of one row of units: [down, blocks, 64]
     uint8_t* ends;               // of each, how many coefficients there may be that are not zero
     uint8_t* samples;            // one row from before, then size * down rows and one more
     int64_t stride;
     Slot slots[most_slots];
     const Table* dc;
-    const Table* ac;
+    Table* ac;
     int previous;                // block's mean, before quantization was undone
 
     uint8_t* row(int64_t y) const noexcept { return samples + (y + 1) * stride; }
@@ -41,14 +43,21 @@ struct Scan {
     int components;
     Component component[3];
     int64_t units, unit_rows;
-    int64_t height, width;  // of the result
+    int64_t height;  // of the whole result
+    Region region;   // what is wanted of it
+    // The units that have something of the region, or what its chroma is smoothed with.
+    int64_t first_unit, end_unit, first_row, end_row;
     int64_t channels;
     bool halved;  // chroma has half of the columns, and is to be widened
 };
 
 // Reads a block and undoes its quantization; false at what no block has. `block_end` is behind its last coefficient.
-bool read_block(Bits& bits, Component& component, int16_t* block, uint8_t& block_end) noexcept {
-    for (int i = 0; i < 64; i += 16) _mm256_store_si256(reinterpret_cast<__m256i*>(block + i), _mm256_setzero_si256());
+// A block that is not kept is gone through as quickly as may be, and has no coefficients.
+template <bool kept>
+bool read_block(Bits& bits, Component& component, int16_t* block, uint8_t* block_end) noexcept {
+    if constexpr (kept)
+        for (int i = 0; i < 64; i += 16)
+            _mm256_store_si256(reinterpret_cast<__m256i*>(block + i), _mm256_setzero_si256());
     uint64_t buffer = bits.buffer;
     int count = bits.count;
     const auto drop = [&](int length) noexcept {
@@ -83,12 +92,22 @@ bool read_block(Bits& bits, Component& component, int16_t* block, uint8_t& block
     const int mean = component.previous * slots[0].quantizer;
     // Samples of 8 bits have a mean of about 1024 at most; with much more, sums are no longer those of libjpeg.
     if (mean > 2048 || mean < -2048) return false;
-    block[0] = int16_t(mean);
+    if constexpr (kept) block[0] = int16_t(mean);
 
     const Table& table = *component.ac;
     int k = 1, end = 1;
     while (k < 64) {
         if (count < 32) bits.refill(buffer, count);
+        if constexpr (!kept) {
+            const Table::Leap leap = table.leap(buffer);
+            // Not to the last place, behind which there may be no end, but the next block.
+            if (__builtin_expect(leap.bits() && k + leap.places() < 64, true)) {
+                drop(leap.bits());
+                if (leap.to_block_end()) break;
+                k += leap.places();
+                continue;
+            }
+        }
         entry = table.next(buffer);
         value = entry.value();
         if (__builtin_expect(entry.whole(), true)) {
@@ -108,26 +127,43 @@ bool read_block(Bits& bits, Component& component, int16_t* block, uint8_t& block
             k += symbol >> 4;
             value = take_value(size);
         }
-        block[slots[k].place] = int16_t(value * slots[k].quantizer);
+        if constexpr (kept) block[slots[k].place] = int16_t(value * slots[k].quantizer);
         end = ++k;
     }
     bits.buffer = buffer;
     bits.count = count;
-    block_end = uint8_t(end);
+    if constexpr (kept) *block_end = uint8_t(end);
     return k <= 64;
 }
 
+bool skip_blocks(Bits& bits, Component& component) noexcept {
+    for (int i = component.across * component.down; i > 0; --i)
+        if (!read_block<false>(bits, component, nullptr, nullptr)) return false;
+    return true;
+}
+
+// `unit`: counted from the first that is kept.
 bool read_unit(Bits& bits, Scan& scan, int64_t unit) noexcept {
     for (int c = 0; c < scan.components; ++c) {
         Component& component = scan.component[c];
+        if (c >= scan.channels) {  // colours that become gray
+            if (!skip_blocks(bits, component)) return false;
+            continue;
+        }
         for (int y = 0; y < component.down; ++y) {
             for (int x = 0; x < component.across; ++x) {
                 const int64_t block = y * component.blocks + unit * component.across + x;
-                if (!read_block(bits, component, component.coefficients + 64 * block, component.ends[block]))
+                if (!read_block<true>(bits, component, component.coefficients + 64 * block, component.ends + block))
                     return false;
             }
         }
     }
+    return true;
+}
+
+bool skip_unit(Bits& bits, Scan& scan) noexcept {
+    for (int c = 0; c < scan.components; ++c)
+        if (!skip_blocks(bits, scan.component[c])) return false;
     return true;
 }
 

@@ -16,7 +16,7 @@ from flambeau.core.testing import Sample
 from flambeau.vision import ops, tv_tensors
 from flambeau.vision._miniatures import write_miniature
 from flambeau.vision.datasets import CIFAR10, CIFAR100
-from flambeau.vision.io import write_png
+from flambeau.vision.io import encode_jpeg, encode_png, write_png
 from flambeau.vision.ops import batched_nms, nms
 from flambeau.vision.ops._heatmaps import heatmap_peaks
 from flambeau.vision.ops.box_iou_rotated import box_iou_rotated
@@ -146,6 +146,10 @@ def tensor_samples(type_name: str) -> list[tv_tensors.TVTensor]:
         "bounding-boxes": [
             tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(4, 6)),
             tv_tensors.BoundingBoxes(turned, format="XYWHR", canvas_size=(4, 6), clamping_mode="hard"),
+        ],
+        "encoded-image": [
+            tv_tensors.EncodedImage(encode_png(_picture(4, 6))),
+            tv_tensors.EncodedImage(encode_jpeg(_picture(20, 30)), mode="gray", draft=True).crop(1, 2, 10, 12),
         ],
         "key-points": [tv_tensors.KeyPoints(torch.rand(2, 5, 2), canvas_size=(4, 6))],
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from flambeau.core.datasets import Field
-from flambeau.vision.datasets.folder import default_loader
+from flambeau.vision.datasets.folder import default_loader, opened
 from flambeau.vision.datasets.vision import VisionDataset
 
 __all__ = ["IMAGE", "PictureDataset", "index_of", "picture_and_label"]
@@ -56,7 +56,9 @@ class PictureDataset(VisionDataset):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """(picture, target) number `index`, transformed."""
         path, target = self.samples[index]
-        return self._transformed(self.loader(path), target)
+        of_both = self.transforms is not None and self.target_transform is None
+        picture = opened(path, self.loader, transformed=of_both or self.transform is not None)
+        return self._transformed(picture, target)
 
     def __len__(self) -> int:
         return len(self.samples)

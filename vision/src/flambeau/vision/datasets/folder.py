@@ -127,6 +127,23 @@ def default_loader(path: str | Path) -> Any:
     return accimage_loader(path) if get_image_backend() == "accimage" else pil_loader(path)
 
 
+def opened(path: str, loader: Callable[[str], Any], *, transformed: bool) -> Any:
+    """Open a sample. A picture that goes to a transform next need not be decoded before that looks at it.
+
+    Args:
+        path: of the file.
+        loader: of the dataset.
+        transformed: whether a transform is what gets the sample.
+    """
+    from flambeau.vision import get_image_backend
+
+    if not transformed or loader is not default_loader or get_image_backend() != "PIL":
+        return loader(path)
+    from flambeau.vision.io._file_picture import open_picture
+
+    return open_picture(path)
+
+
 class DatasetFolder(VisionDataset):
     """Files of any kind in `root/<class>/**/<file>`.
 
@@ -205,7 +222,7 @@ class DatasetFolder(VisionDataset):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """(sample, class index) number `index`, transformed."""
         path, target = self.samples[index]
-        sample = self.loader(path)
+        sample = opened(path, self.loader, transformed=self.transform is not None)
         if self.transform is not None:
             sample = self.transform(sample)
         if self.target_transform is not None:

@@ -14,6 +14,8 @@ from torch import Tensor
 from flambeau.core.errors import FlambeauError
 
 Format = Literal["jpeg", "png", "gif", "webp", "avif", "heic"]
+Region = tuple[int, int, int, int]
+"""A part of a picture: top, left, height, width."""
 
 
 class ImageReadMode(Enum):
@@ -44,10 +46,24 @@ class MissingImageLibraryError(ImageError, ImportError):
 class Codec(Protocol):
     """A library that decodes and encodes image files in memory, several at once on as many threads as torch uses."""
 
+    def measure(self, data: Tensor, format: Format, mode: ImageReadMode) -> tuple[int, int, int]:
+        """(channels, height, width) of what `decode` gives of a file, of its first frame where there are more.
+
+        Raises:
+            ImageError: the file is damaged.
+        """
+        ...
+
     def decode(
-        self, files: Sequence[Tensor], format: Format, mode: ImageReadMode, max_pixels: int, min_size: int | None
+        self,
+        files: Sequence[Tensor],
+        format: Format,
+        mode: ImageReadMode,
+        max_pixels: int,
+        min_size: int | None,
+        regions: Sequence[Region | None],
     ) -> list[Tensor]:
-        """Decode whole files.
+        """Decode files.
 
         Args:
             files: the bytes of each, [bytes], uint8, contiguous, on the CPU. Their first ones have been recognised.
@@ -55,12 +71,14 @@ class Codec(Protocol):
             mode: the channels of the results.
             max_pixels: bound on height x width, summed over frames; checked before memory is allocated.
             min_size: see `reduction`; for JPEG alone.
+            regions: of each picture, what is wanted, None for all; see `Part`.
 
         Returns:
             For each file [C, H, W], or [N, C, H, W] for an animation; in memory a pixel's channels lie side by side.
 
         Raises:
             ImageError: a file is damaged or exceeds `max_pixels`.
+            ValueError: a region is empty, or reaches beyond its picture.
         """
         ...
 
@@ -79,6 +97,48 @@ def reduction(height: int, width: int, min_size: int | None) -> int:
         return 1
     shorter = min(height, width)
     return next((by for by in (8, 4, 2) if shorter >= by and -(-shorter // by) >= min_size), 1)
+
+
+class Part:
+    """What is decoded of a picture of a known size.
+
+    Args:
+        height: of the whole picture, as stored.
+        width: likewise.
+        region: what is wanted, None for all.
+        min_size: see `reduction`, by which the region is measured.
+
+    Attributes:
+        by: the power of two that both sides are divided by.
+        place: what is wanted of the divided picture: all pixels that have something of the region.
+
+    Raises:
+        ValueError: the region is empty, or reaches beyond the picture.
+    """
+
+    __slots__ = ("by", "place")
+
+    def __init__(self, height: int, width: int, region: Region | None, min_size: int | None) -> None:
+        top, left, high, wide = region or (0, 0, height, width)
+        if top < 0 or left < 0 or high < 1 or wide < 1 or top + high > height or left + wide > width:
+            raise ValueError(
+                f"region is {region}, (top, left, height, width), which is not inside of the image of {height} x "
+                f"{width}; cut it at the edges first."
+            )
+        by = self.by = reduction(high, wide, min_size)
+        self.place: Region = (
+            (top, left, high, wide)
+            if by == 1
+            else (top // by, left // by, -(-(top + high) // by) - top // by, -(-(left + wide) // by) - left // by)
+        )
+
+    def of(self, pixels: Tensor) -> Tensor:
+        """The part of a picture [..., H, W] that has been divided; a copy, if it is not all of it."""
+        top, left, height, width = self.place
+        if (height, width) == pixels.shape[-2:]:
+            return pixels
+        cut = pixels[..., top : top + height, left : left + width]
+        return cut.movedim(-3, -1).contiguous().movedim(-1, -3)
 
 
 def check_size(height: int, width: int, max_pixels: int, frames: int = 1) -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from flambeau.vision.io._codec import Region
+
 _ORIENTATION_TAG = 0x0112
 _SHORT = 3
 _PREFIX = b"Exif\0\0"
@@ -92,13 +94,33 @@ def orientation(exif: bytes) -> int:
     return 1
 
 
+# By orientation, the sides of the stored image to be mirrored, once those of the second half have been exchanged.
+_MIRRORED = {2: [-1], 3: [-2, -1], 4: [-2], 6: [-1], 7: [-2, -1], 8: [-2]}
+
+
+def is_turned(value: int) -> bool:
+    """Whether height and width of the stored image are width and height of the upright one."""
+    return value >= 5
+
+
+def as_stored(region: Region, value: int, height: int, width: int) -> Region:
+    """A region of the upright image, in the one of (height, width) that is stored with this orientation."""
+    top, left, high, wide = region
+    whole_height, whole_width = (width, height) if is_turned(value) else (height, width)
+    if -1 in _MIRRORED.get(value, []):
+        left = whole_width - left - wide
+    if -2 in _MIRRORED.get(value, []):
+        top = whole_height - top - high
+    return (left, top, wide, high) if is_turned(value) else (top, left, high, wide)
+
+
 def upright(pixels: Tensor, value: int) -> Tensor:
     """Turn and mirror [..., H, W] so that an image stored with this orientation is seen as it was taken."""
     if value == 1:
         return pixels
-    if value in (5, 6, 7, 8):
+    if is_turned(value):
         pixels = pixels.transpose(-2, -1)
-    mirrored = {2: [-1], 3: [-2, -1], 4: [-2], 6: [-1], 7: [-2, -1], 8: [-2]}.get(value, [])
+    mirrored = _MIRRORED.get(value, [])
     if not mirrored:
         return pixels.contiguous()
     if pixels.dtype == torch.uint16:  # torch flips no uint16; the bits are the same

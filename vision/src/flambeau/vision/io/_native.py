@@ -21,9 +21,10 @@ from flambeau.vision.io._codec import (
     Format,
     ImageError,
     ImageReadMode,
+    Part,
+    Region,
     check_size,
     damaged,
-    reduction,
 )
 
 LIBRARY = KernelLibrary("flambeau.vision", "_codecs", namespace="flambeau_vision_codecs")
@@ -47,6 +48,10 @@ class _Picture(ctypes.Structure):
         ("width", ctypes.c_int64),
         ("channels", ctypes.c_int64),
         ("sample_bytes", ctypes.c_int64),
+        ("top", ctypes.c_int64),
+        ("left", ctypes.c_int64),
+        ("rows", ctypes.c_int64),
+        ("columns", ctypes.c_int64),
         ("pixels", ctypes.c_void_p),
         ("denominator", ctypes.c_int32),
         ("status", ctypes.c_int32),
@@ -91,24 +96,48 @@ class NativeCodec:
         size = [ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64]
         self._bound: Callable[..., int] = LIBRARY.function("fb_codecs_bound", size, ctypes.c_int64)
 
+    def measure(self, data: Tensor, format: Format, mode: ImageReadMode) -> tuple[int, int, int]:
+        """See `Codec.measure`."""
+        number = _NUMBERS.get(format)
+        picture = _Picture(data.data_ptr(), data.numel(), number or 0, mode.value)
+        if number is not None:
+            self._describe(ctypes.addressof(picture), 1)
+        if number is None or picture.status == _UNSUPPORTED:
+            return self._other.measure(data, format, mode)
+        if picture.status != _DONE:
+            raise damaged(format, picture.message.decode(errors="replace"))
+        return picture.channels, picture.height, picture.width
+
     def decode(
-        self, files: Sequence[Tensor], format: Format, mode: ImageReadMode, max_pixels: int, min_size: int | None
+        self,
+        files: Sequence[Tensor],
+        format: Format,
+        mode: ImageReadMode,
+        max_pixels: int,
+        min_size: int | None,
+        regions: Sequence[Region | None],
     ) -> list[Tensor]:
         """See `Codec.decode`."""
         number = _NUMBERS.get(format)
         if number is None:
-            return self._other.decode(files, format, mode, max_pixels, min_size)
+            return self._other.decode(files, format, mode, max_pixels, min_size, regions)
         heads: list[Any] = [(data.data_ptr(), data.numel(), number, mode.value) for data in files]
         pictures = (_Picture * len(files))(*heads)
         self._describe(pictures, len(files))
         items = list(pictures)
-        pixels = [_room(picture, format, max_pixels, min_size) for picture in items]
+        parts = [
+            _part(picture, format, max_pixels, min_size, region) for picture, region in zip(items, regions, strict=True)
+        ]
+        pixels = [_room(picture, format, part) for picture, part in zip(items, parts, strict=True)]
         self._decode(pictures, len(files))
-        for index, picture in enumerate(items):
-            if picture.status == _UNSUPPORTED:
-                pixels[index] = self._other.decode([files[index]], format, mode, max_pixels, min_size)[0]
+        for index, (picture, part) in enumerate(zip(items, parts, strict=True)):
+            if part is None:
+                left = [files[index]], format, mode, max_pixels, min_size, [regions[index]]
+                pixels[index] = self._other.decode(*left)[0]
             elif picture.status != _DONE:
                 raise damaged(format, picture.message.decode(errors="replace"))
+            elif format != "jpeg":
+                pixels[index] = part.of(pixels[index])
         return pixels
 
     def encode_jpeg(self, images: Sequence[Tensor], quality: int) -> list[Tensor]:
@@ -144,17 +173,24 @@ def _head(file: Tensor, count: int) -> Tensor:
     return head
 
 
-def _room(picture: Any, format: Format, max_pixels: int, min_size: int | None) -> Tensor:
-    """What a described picture is decoded into, [C, H, W] with the channels of a pixel side by side in memory."""
+def _part(picture: Any, format: Format, max_pixels: int, min_size: int | None, region: Region | None) -> Part | None:
+    """What is wanted of a described picture; None where another codec has to read it."""
     height, width = picture.height, picture.width
     check_size(height, width, max_pixels)
     if picture.status == _UNSUPPORTED:
-        return torch.empty(0)
+        return None
     if picture.status != _DONE:
         raise damaged(format, picture.message.decode(errors="replace"))
-    by = reduction(height, width, min_size) if format == "jpeg" else 1
-    picture.denominator = by
-    height, width, channels = -(-height // by), -(-width // by), picture.channels
+    return Part(height, width, region, min_size if format == "jpeg" else None)
+
+
+def _room(picture: Any, format: Format, part: Part | None) -> Tensor:
+    """What a described picture is decoded into, [C, H, W] with the channels of a pixel side by side in memory."""
+    if part is None:
+        return torch.empty(0)
+    top, left, height, width = part.place if format == "jpeg" else (0, 0, picture.height, picture.width)
+    picture.top, picture.left, picture.rows, picture.columns = top, left, height, width
+    picture.denominator, channels = part.by, picture.channels
     dtype = torch.uint8 if picture.sample_bytes == 1 else torch.uint16
     pixels = _empty((channels, height, width), (1, width * channels, channels), dtype)
     picture.pixels = pixels.data_ptr()

@@ -7,6 +7,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -19,11 +20,14 @@ from flambeau.vision.io._codec import (
     ImageError,
     ImageReadMode,
     MissingImageLibraryError,
+    Part,
+    Region,
     check_size,
     damaged,
-    reduction,
 )
 from flambeau.vision.io._exif import segment_in_jpeg
+
+Job = TypeVar("Job")
 
 # The plugins themselves, not `Image.open`: only these formats are ever tried on bytes from outside, and the bound on
 # pixels is the caller's and not Pillow's global one.
@@ -57,11 +61,23 @@ _PILLOW_MODES = {
 class PillowCodec:
     """Decodes and encodes with Pillow; see `Codec`."""
 
+    def measure(self, data: Tensor, format: Format, mode: ImageReadMode) -> tuple[int, int, int]:
+        """See `Codec.measure`."""
+        image = _opened(_content(data, format), format)
+        return _channels(image, format, mode), image.height, image.width
+
     def decode(
-        self, files: Sequence[Tensor], format: Format, mode: ImageReadMode, max_pixels: int, min_size: int | None
+        self,
+        files: Sequence[Tensor],
+        format: Format,
+        mode: ImageReadMode,
+        max_pixels: int,
+        min_size: int | None,
+        regions: Sequence[Region | None],
     ) -> list[Tensor]:
         """See `Codec.decode`."""
-        return _each(lambda data: _decode(data, format, mode, max_pixels, min_size), files)
+        jobs = list(zip(files, regions, strict=True))
+        return _each(lambda job: _decode(job[0], format, mode, max_pixels, min_size, job[1]), jobs)
 
     def encode_jpeg(self, images: Sequence[Tensor], quality: int) -> list[Tensor]:
         """See `Codec.encode_jpeg`."""
@@ -81,7 +97,7 @@ def exif_of(data: Tensor, format: Format) -> bytes:
     return bytes(image.info.get("exif") or b"").removeprefix(b"Exif\0\0")
 
 
-def _each(function: Callable[[Tensor], Tensor], items: Sequence[Tensor]) -> list[Tensor]:
+def _each(function: Callable[[Job], Tensor], items: Sequence[Job]) -> list[Tensor]:
     """Apply `function` in as many threads as torch may use; Pillow lets go of the interpreter while it works."""
     if len(items) == 1:
         return [function(items[0])]
@@ -89,16 +105,48 @@ def _each(function: Callable[[Tensor], Tensor], items: Sequence[Tensor]) -> list
         return list(pool.map(function, items))
 
 
-def _decode(data: Tensor, format: Format, mode: ImageReadMode, max_pixels: int, min_size: int | None) -> Tensor:
-    content = data.numpy().tobytes()
+def _content(data: Tensor, format: Format) -> bytes:
+    content: bytes = data.numpy().tobytes()
     # Pillow reads the resolution from the EXIF block, and a damaged one makes it warn.
     if format == "jpeg" and (segment := segment_in_jpeg(memoryview(content))):
         content = content[: segment.start] + content[segment.stop :]
+    return content
+
+
+def _opened(content: bytes, format: Format) -> ImageFile.ImageFile:
     try:
-        image = _opener(format)(io.BytesIO(content))
-        check_size(image.height, image.width, max_pixels)
+        return _opener(format)(io.BytesIO(content))
+    except MissingImageLibraryError:
+        raise
+    except _DAMAGE as error:
+        raise _damaged(format, error) from error
+
+
+def _channels(image: ImageFile.ImageFile, format: Format, mode: ImageReadMode) -> int:
+    if mode is not ImageReadMode.UNCHANGED:
+        return int(mode.value)
+    if _is_wide(image):
+        return {"LA;16B": 2, "I;16B": 1, "RGBA;16B": 4}.get(str(image.tile[0].args), 3)
+    if format == "jpeg":
+        return len(image.getbands())
+    return Image.getmodebands("RGB" if format == "gif" else _unchanged_mode(image, format))
+
+
+def _decode(
+    data: Tensor,
+    format: Format,
+    mode: ImageReadMode,
+    max_pixels: int,
+    min_size: int | None,
+    region: Region | None,
+) -> Tensor:
+    content = _content(data, format)
+    image = _opened(content, format)
+    check_size(image.height, image.width, max_pixels)
+    part = Part(image.height, image.width, region, min_size if format == "jpeg" else None)
+    try:
         if isinstance(image, JpegImagePlugin.JpegImageFile):
-            _prepare_jpeg(image, mode, min_size)
+            _prepare_jpeg(image, mode, part.by)
         frames = (
             [_wide_pixels(image, content, mode)] if _is_wide(image) else list(_frames(image, format, mode, max_pixels))
         )
@@ -112,16 +160,15 @@ def _decode(data: Tensor, format: Format, mode: ImageReadMode, max_pixels: int, 
     # [..., H, W, C] in memory; where it is still Pillow's own memory, which may not be written to, it is copied.
     fit = pixels.flags.writeable and pixels.flags.c_contiguous
     tensor = torch.from_numpy(pixels if fit else pixels.copy())
-    return tensor.movedim(-1, -3)
+    return part.of(tensor.movedim(-1, -3))
 
 
 def _damaged(format: Format, error: BaseException) -> ImageError:
     return damaged(format, str(error) or type(error).__name__)
 
 
-def _prepare_jpeg(image: JpegImagePlugin.JpegImageFile, mode: ImageReadMode, min_size: int | None) -> None:
+def _prepare_jpeg(image: JpegImagePlugin.JpegImageFile, mode: ImageReadMode, by: int) -> None:
     """Have libjpeg itself give gray, which is the file's own luma, and a smaller picture."""
-    by = reduction(image.height, image.width, min_size)
     gray = mode in (ImageReadMode.GRAY, ImageReadMode.GRAY_ALPHA)
     if gray or by > 1:
         image.draft("L" if gray else None, (max(image.width // by, 1), max(image.height // by, 1)))

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import overload
@@ -28,10 +29,11 @@ from flambeau.vision.io._codec import (
     ImageFileNotFoundError,
     ImageReadMode,
     MissingImageLibraryError,
+    Region,
     recognise,
 )
 from flambeau.vision.io._devices import notice_cpu_decoding
-from flambeau.vision.io._exif import find_exif, orientation, upright
+from flambeau.vision.io._exif import as_stored, find_exif, is_turned, orientation, upright
 from flambeau.vision.io._native import codec
 
 __all__ = [
@@ -74,7 +76,7 @@ def read_file(path: str | Path) -> Tensor:
     """
     try:
         with Path(path).open("rb", buffering=0) as file:
-            return _contents(file)
+            return contents_of(file)
     except FileNotFoundError as error:
         raise ImageFileNotFoundError(f"There is no file {os.fspath(path)!r}; check the path.") from error
     except OSError as error:
@@ -104,6 +106,7 @@ def decode_image(
     apply_exif_orientation: bool = False,
     *,
     min_size: int | None = None,
+    region: Region | None = None,
 ) -> Tensor:
     """Decode a JPEG, PNG, GIF, WebP, AVIF or HEIC image, whichever the content is.
 
@@ -115,6 +118,9 @@ def decode_image(
             3 or 4 for WebP, AVIF and HEIC, 3 for GIF. Gray is ITU-R BT.601 luma; alpha is dropped, or added opaque.
         apply_exif_orientation: turn the image the way the camera was held. Off, it comes as stored.
         min_size: see `decode_jpeg`; other formats are decoded whole.
+        region: (top, left, height, width) of what is wanted of the image, whose pixels are those of the whole one. Of
+            most JPEG files the rest is not decoded, which saves time, and damage in it may go unnoticed; a file that
+            was cut off is noticed. Upright, if the image is to be.
 
     Returns:
         [C, H, W], or [N, C, H, W] for a GIF, WebP or AVIF with more than one frame. uint8; uint16 for PNG with 16 bits
@@ -126,9 +132,10 @@ def decode_image(
         ImageFileNotFoundError: there is no such file.
         MissingImageLibraryError: AVIF or HEIC, and nothing that reads it is installed (an ImportError).
         UnknownNameError: there is no such mode (a ValueError and KeyError).
+        ValueError: `region` is empty or reaches beyond the image, or `min_size` is less than 1.
     """
     data = input if isinstance(input, Tensor) else read_file(input)
-    return _decode([data], None, mode, apply_exif_orientation, min_size)[0]
+    return _decode([data], None, mode, apply_exif_orientation, min_size, [region])[0]
 
 
 def read_image(
@@ -183,6 +190,7 @@ def decode_jpeg(
     apply_exif_orientation: bool = ...,
     *,
     min_size: int | None = ...,
+    region: Region | None = ...,
 ) -> Tensor: ...
 @overload
 def decode_jpeg(
@@ -192,6 +200,7 @@ def decode_jpeg(
     apply_exif_orientation: bool = ...,
     *,
     min_size: int | None = ...,
+    region: Sequence[Region | None] | None = ...,
 ) -> list[Tensor]: ...
 def decode_jpeg(
     input: Tensor | list[Tensor],
@@ -200,6 +209,7 @@ def decode_jpeg(
     apply_exif_orientation: bool = False,
     *,
     min_size: int | None = None,
+    region: Region | Sequence[Region | None] | None = None,
 ) -> Tensor | list[Tensor]:
     """Decode one JPEG image, or a list of them in parallel.
 
@@ -210,18 +220,22 @@ def decode_jpeg(
         apply_exif_orientation: see `decode_image`.
         min_size: for loaders that resize anyway: decode at 1/2, 1/4 or 1/8 of the size if the shorter side has at least
             so many pixels then, which takes less time. None decodes at full size.
+        region: see `decode_image`; for a list of images a list of as many regions, None for a whole image. With
+            `min_size`, in pixels of the full size, and it is the region's shorter side that counts: the result is what
+            of the smaller picture has something of the region.
 
     Returns:
         [C, H, W], uint8; or a list of such, in the order of the input.
 
     Raises:
         ImageError: an image is no JPEG, damaged, incomplete or too large.
-        ValueError: `min_size` is less than 1.
+        ValueError: `min_size` is less than 1, a region is empty or reaches beyond its image, or there is another number
+            of regions than of images.
     """
     if (target := torch.device(device)).type != "cpu":
         notice_cpu_decoding(target, "Images")
-    files = [input] if isinstance(input, Tensor) else input
-    images = _decode(files, "jpeg", mode, apply_exif_orientation, min_size)
+    files, regions = ([input], [region]) if isinstance(input, Tensor) else (input, region)
+    images = _decode(files, "jpeg", mode, apply_exif_orientation, min_size, regions)  # type: ignore[arg-type]
     if target.type != "cpu":
         images = [image.to(target) for image in images]
     return images[0] if isinstance(input, Tensor) else images
@@ -280,7 +294,7 @@ def write_png(input: Tensor, filename: str | Path, compression_level: int = 6) -
     write_file(filename, encode_png(input, compression_level))
 
 
-def _contents(file: FileIO) -> Tensor:
+def contents_of(file: FileIO) -> Tensor:
     """Read straight into a tensor; what has no size, such as a pipe, or shrinks meanwhile, is read as it comes."""
     data = torch.empty(os.fstat(file.fileno()).st_size, dtype=torch.uint8)
     count = file.readinto(data.numpy().data) if data.numel() else 0
@@ -295,18 +309,66 @@ def _decode(
     mode: ImageReadMode | str,
     apply_exif_orientation: bool,
     min_size: int | None = None,
+    regions: Sequence[Region | None] | None = None,
 ) -> list[Tensor]:
     """Decode files of one format; one file where any format will do."""
     if min_size is not None and min_size < 1:
         raise ValueError(f"min_size is {min_size}, expected at least 1.")
+    if regions is not None and len(regions) != len(files):
+        raise ValueError(f"There are {len(regions)} regions for {len(files)} images; give one for each.")
     if not files:
         return []
     files = [_checked_bytes(data) for data in files]
     (format,) = {_format_of(data, expected) for data in files}
-    images = codec().decode(files, format, _read_mode(mode), MAX_PIXELS, min_size)
+    read, wanted = _read_mode(mode), list(regions or [None] * len(files))
     if not apply_exif_orientation:
-        return images
-    return [upright(image, orientation(_exif_of(data, format))) for image, data in zip(images, files, strict=True)]
+        return codec().decode(files, format, read, MAX_PIXELS, min_size, wanted)
+    turned = [orientation(_exif_of(data, format)) for data in files]
+    for index, (data, value) in enumerate(zip(files, turned, strict=True)):
+        if (region := wanted[index]) is not None and value != 1:
+            _, height, width = codec().measure(data, format, read)
+            wanted[index] = as_stored(region, value, height, width)
+    images = codec().decode(files, format, read, MAX_PIXELS, min_size, wanted)
+    return [upright(image, value) for image, value in zip(images, turned, strict=True)]
+
+
+@dataclass(frozen=True)
+class ImageHead:
+    """What the head of an image file says.
+
+    Attributes:
+        format: of the file.
+        mode: in which it is to be read.
+        channels: of the image in that mode.
+        height: of the image as stored.
+        width: likewise.
+        orientation: of the camera, 1 to 8; 1 where it is not to be applied.
+    """
+
+    format: Format
+    mode: ImageReadMode
+    channels: int
+    height: int
+    width: int
+    orientation: int
+
+    @property
+    def upright_size(self) -> tuple[int, int]:
+        """(height, width) of the upright image."""
+        return (self.width, self.height) if is_turned(self.orientation) else (self.height, self.width)
+
+
+def measure_image(data: Tensor, mode: ImageReadMode | str, apply_exif_orientation: bool) -> ImageHead:
+    """Read the head of an image file.
+
+    Raises:
+        ImageError: the format is unknown, or the head is damaged.
+    """
+    data, read = _checked_bytes(data), _read_mode(mode)
+    format = _format_of(data, None)
+    channels, height, width = codec().measure(data, format, read)
+    value = orientation(_exif_of(data, format)) if apply_exif_orientation else 1
+    return ImageHead(format, read, channels, height, width, value)
 
 
 def _format_of(data: Tensor, expected: Format | None) -> Format:

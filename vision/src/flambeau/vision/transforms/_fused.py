@@ -17,6 +17,7 @@ from torch import Tensor
 from flambeau.vision.ops._resize import is_native, resize, resize_normalize
 from flambeau.vision.transforms._interpolation import InterpolationMode
 from flambeau.vision.transforms.v2.functional._pil import is_pil
+from flambeau.vision.tv_tensors import EncodedImage
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -50,16 +51,46 @@ def takes_mode(mode: InterpolationMode) -> bool:
 def picture_for(image: Any, mode: InterpolationMode) -> Tensor | None:
     """The picture that the kernel takes for a tensor or PIL image; None where it takes none."""
     if is_pil(image):
-        return levels_of(image) if takes_pil(image, mode) else None
+        return _levels_of_pil(image, None) if takes_pil(image, mode) else None
     if type(image) is not Tensor or not (takes_mode(mode) and takes_tensor(image)):
         return None
     return image
 
 
-def levels_of(image: Image.Image) -> Tensor:
-    """A PIL image as [C, H, W], channels last in memory, which saves turning it."""
+def takes_file(image: EncodedImage) -> bool:
+    """Whether an image that is a file still is known to be one that the kernel takes."""
+    return image.format == "jpeg"
+
+
+def levels_of(image: Any, place: tuple[int, int, int, int] | None, size: tuple[int, int]) -> Tensor:
+    """What is to be resized, as a plain tensor [..., C, H, W].
+
+    Args:
+        image: a tensor, a PIL image (whose channels become last in memory, which saves turning it), or an image that is
+            a file still, of which no more is decoded than is needed.
+        place: top, left, height, width of the part that is wanted, inside of the image; None for all.
+        size: what it is going to be resized to.
+    """
+    if isinstance(image, EncodedImage):
+        return (image if place is None else image.crop(*place)).levels(size)
+    if is_pil(image):
+        return _levels_of_pil(image, place)
+    tensor: Tensor = image.as_subclass(Tensor)
+    if place is None:
+        return tensor
+    top, left, height, width = place
+    return tensor[..., top : top + height, left : left + width]
+
+
+def _levels_of_pil(image: Image.Image, place: tuple[int, int, int, int] | None) -> Tensor:
     import numpy as np
 
+    if (of_file := getattr(image, "levels", None)) is not None:  # it is no more than a file yet, see io._file_picture
+        levels: Tensor = of_file(place)
+        return levels
+    if place is not None:
+        top, left, height, width = place
+        image = image.crop((left, top, left + width, top + height))
     array = np.array(image)
     return torch.from_numpy(array[None] if array.ndim == 2 else array.transpose(2, 0, 1))
 

@@ -141,22 +141,18 @@ def _made(
     run: Run, image: Any, size: tuple[int, int], mode: InterpolationMode, mean: Sequence[float], std: Sequence[float]
 ) -> Any:
     part = (0, 0, *size)
+    place = None
     from_pil = is_pil(image)
     if isinstance(run.cut, RandomResizedCrop):
-        top, left, high, wide = _random_parameters.resized_crop(image, run.cut.scale, run.cut.ratio)
+        place = _random_parameters.resized_crop(image, run.cut.scale, run.cut.ratio)
         size = (run.cut.size[0], run.cut.size[1])
         part = (0, 0, *size)
-        image = (
-            image.crop((left, top, left + wide, top + high))
-            if from_pil
-            else image[..., top : top + high, left : left + wide]
-        )
     elif run.center is not None:
         height, width = run.center.size
         part = (*middle(*size, height, width), height, width)
     flip = run.flip is not None and _random.happens(run.flip.p)
     antialias = True if from_pil or run.cut is None else bool(run.cut.antialias)
-    levels = _fused.levels_of(image) if from_pil else image
+    levels = _fused.levels_of(image, place, size)
     if run.scale is None:
         out = _fused.resized(levels, size, mode=mode, antialias=antialias, flip=flip)
         return _fused.picture_of(out) if from_pil else out

@@ -12,6 +12,7 @@ from flambeau.vision.tv_tensors._bounding_boxes import (
     BoundingBoxFormat,
     is_rotated_bounding_format,
 )
+from flambeau.vision.tv_tensors._encoded_image import EncodedImage
 from flambeau.vision.tv_tensors._image import Image
 from flambeau.vision.tv_tensors._keypoints import KeyPoints
 from flambeau.vision.tv_tensors._mask import Mask
@@ -21,6 +22,7 @@ from flambeau.vision.tv_tensors._video import Video
 __all__ = [
     "BoundingBoxFormat",
     "BoundingBoxes",
+    "EncodedImage",
     "Image",
     "KeyPoints",
     "Mask",

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import base64
 import io
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from flambeau.core.tensors import summary
+
+if TYPE_CHECKING:
+    from flambeau.vision.tv_tensors._encoded_image import EncodedImage
 
 _MOST = 16
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -24,6 +28,11 @@ def image_html(image: Tensor) -> str:
     pictures = image.detach().reshape(-1, *image.shape[-3:])[:_MOST] if image.numel() else image.new_empty(0)
     shown = "".join(f'<img alt="" src="data:image/png;base64,{_png(picture)}">' for picture in pictures)
     return f"<figure>{shown}<figcaption>{summary(image)}</figcaption></figure>"
+
+
+def encoded_html(image: EncodedImage) -> str:
+    """An `EncodedImage` as HTML, decoded."""
+    return image_html(image.decode())
 
 
 def _png(picture: Tensor) -> str:

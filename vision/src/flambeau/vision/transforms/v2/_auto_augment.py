@@ -42,6 +42,7 @@ class AutoAugmentBase(Transform):
     def forward(self, *inputs: Any) -> Any:
         """Augment a sample."""
         flat, structure = flatten(first(inputs))
+        flat = self._decoded(flat)
         index = self._place_of_image(flat)
         params = self._decided(lambda: self.make_params([flat[index]]))
         flat[index] = self.transform(flat[index], params)

@@ -15,7 +15,7 @@ from flambeau.vision.transforms.v2._container import Compose
 from flambeau.vision.transforms.v2._transform import RandomApplyTransform, Transform, flatten
 from flambeau.vision.transforms.v2._utils import first
 
-_KEPT_APART = (tv_tensors.BoundingBoxes, tv_tensors.KeyPoints)
+_KEPT_APART = (tv_tensors.BoundingBoxes, tv_tensors.EncodedImage, tv_tensors.KeyPoints)
 
 
 def batched(transform: Transform) -> Batched:

@@ -37,6 +37,8 @@ class CenterCrop(Transform):
         size: (height, width), or a number for a square.
     """
 
+    _takes_encoded = True
+
     def __init__(self, size: int | Sequence[int]) -> None:
         super().__init__()
         self.size = setup_size(size)
@@ -61,6 +63,7 @@ class RandomCrop(Transform):
         ValueError: when called: the picture is smaller.
     """
 
+    _takes_encoded = True
     get_params = staticmethod(_random_parameters.crop)
 
     def __init__(
@@ -134,6 +137,7 @@ class RandomResizedCrop(Transform):
         generator: see `Transform`.
     """
 
+    _takes_encoded = True
     get_params = staticmethod(_random_parameters.resized_crop)
 
     def __init__(
@@ -232,6 +236,8 @@ class RandomIoUCrop(Transform):
         generator: see `Transform`.
     """
 
+    _takes_encoded = True
+
     def __init__(
         self,
         min_scale: float = 0.3,
@@ -253,7 +259,7 @@ class RandomIoUCrop(Transform):
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         """Require a picture and its boxes."""
-        pictures = (is_pure_tensor, tv_tensors.Image, tv_tensors.Video, is_pil)
+        pictures = (is_pure_tensor, tv_tensors.Image, tv_tensors.EncodedImage, tv_tensors.Video, is_pil)
         if not (has_all(flat_inputs, tv_tensors.BoundingBoxes) and has_any(flat_inputs, *pictures)):
             raise TypeError(f"{type(self).__name__} needs samples with an image and tv_tensors.BoundingBoxes.")
 

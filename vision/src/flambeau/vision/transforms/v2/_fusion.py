@@ -120,6 +120,10 @@ def _together(run: Run, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     several = len(inputs) > 1
     flat, structure = flatten(first(inputs))
     index = _only_picture(flat)
+    if index is not None and type(flat[index]) is tv_tensors.EncodedImage and not _fused.takes_file(flat[index]):
+        flat[index] = flat[index].decode()
+        whole = pytree.tree_unflatten(flat, structure)
+        inputs = whole if several else (whole,)
     if index is not None and len(flat) > 1 and not _leaves_alone(run, flat, index):
         index = None
     treat = None if index is None else _treatment(run, flat[index])
@@ -136,7 +140,7 @@ def _together(run: Run, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 def _only_picture(flat: list[Any]) -> int | None:
     """Where the sample's picture is, if nothing else in it would be transformed."""
     tensors = [index for index, leaf in enumerate(flat) if isinstance(leaf, Tensor)]
-    pictures = [index for index in tensors if type(flat[index]) is tv_tensors.Image]
+    pictures = [index for index in tensors if type(flat[index]) in (tv_tensors.Image, tv_tensors.EncodedImage)]
     pictures += [index for index, leaf in enumerate(flat) if is_pil(leaf)]
     others = [index for index in tensors if index not in pictures]
     if not pictures and others and is_pure_tensor(flat[others[0]]):
@@ -161,6 +165,10 @@ def _treatment(run: Run, picture: Any) -> Callable[[], Any] | None:
         if (run.kind is None) != (run.scale is None) or not _fused.takes_pil(picture, mode):
             return None
         height, width, channels = picture.height, picture.width, len(picture.getbands())
+    elif isinstance(picture, tv_tensors.EncodedImage):
+        if not _fused.takes_mode(mode) or (run.cut is None and run.scale is None):
+            return None
+        channels, (height, width) = picture.channels, picture.canvas_size
     else:
         if not (_fused.takes_tensor(picture) and _fused.takes_mode(mode)):
             return None
@@ -177,21 +185,17 @@ def _treatment(run: Run, picture: Any) -> Callable[[], Any] | None:
 
 def _treated(run: Run, picture: Any, size: tuple[int, int], mode: InterpolationMode) -> Any:
     part: tuple[int, int, int, int] = (0, 0, *size)
-    image = picture
+    place = None
     if isinstance(run.cut, RandomResizedCrop):
-        place = _drawn(run.cut, lambda: run.cut.make_params([picture]))  # type: ignore[union-attr]
-        top, left, high, wide = place["top"], place["left"], place["height"], place["width"]
+        drawn = _drawn(run.cut, lambda: run.cut.make_params([picture]))  # type: ignore[union-attr]
+        place = (drawn["top"], drawn["left"], drawn["height"], drawn["width"])
         size = (run.cut.size[0], run.cut.size[1])
         part = (0, 0, *size)
-        if is_pil(picture):
-            image = picture.crop((left, top, left + wide, top + high))
-        else:
-            image = picture.as_subclass(Tensor)[..., top : top + high, left : left + wide]
     elif run.center is not None:
         height, width = run.center.size
         part = (*middle(*size, height, width), height, width)
     flip = run.flip is not None and _drawn(run.flip, run.flip.applies)
-    image = _fused.levels_of(image) if is_pil(image) else image.as_subclass(Tensor)
+    image = _fused.levels_of(picture, place, size)
     antialias = True if is_pil(picture) or run.cut is None else bool(run.cut.antialias)
     if run.scale is None:
         out = _fused.resized(image, size, mode=mode, antialias=antialias, flip=flip)
@@ -200,7 +204,7 @@ def _treated(run: Run, picture: Any, size: tuple[int, int], mode: InterpolationM
     else:
         mean, std = ((0.0,), (1.0,)) if run.normalize is None else (run.normalize.mean, run.normalize.std)
         out = _fused.normalized(image, size, part, mean, std, mode=mode, antialias=antialias, flip=flip)
-    if type(picture) is tv_tensors.Image or isinstance(run.kind, ToImage):
+    if isinstance(picture, tv_tensors.TVTensor) or isinstance(run.kind, ToImage):
         return tv_tensors.Image(out)
     return out
 

@@ -12,6 +12,8 @@ from flambeau.vision.transforms.v2._utils import check_type
 class Identity(Transform):
     """Return the sample as it is."""
 
+    _takes_encoded = True
+
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """The leaf itself."""
         return inpt

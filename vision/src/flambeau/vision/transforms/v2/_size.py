@@ -47,6 +47,8 @@ class Resize(Transform):
         ValueError: size None without max_size, or another number of values.
     """
 
+    _takes_encoded = True
+
     def __init__(
         self,
         size: int | Sequence[int] | None,

@@ -41,6 +41,8 @@ class Transform(nn.Module):
     """
 
     _transformed_types: tuple[Check, ...] = (Tensor, is_pil)
+    # Whether its functionals know what to do with an `EncodedImage`, other than to decode it.
+    _takes_encoded = False
     generator: Generator | None = None
 
     def __init__(self, *, generator: Generator | None = None) -> None:
@@ -82,8 +84,17 @@ class Transform(nn.Module):
     def forward(self, *inputs: Any) -> Any:
         """Transform a sample."""
         flat, structure = flatten(first(inputs))
+        flat = self._decoded(flat)
         self.check_inputs(flat)
         return self._transformed(flat, structure)
+
+    def _decoded(self, flat: list[Any]) -> list[Any]:
+        """The leaves, images decoded that are files still, if the transform does anything to images."""
+        if not any(isinstance(inpt, tv_tensors.EncodedImage) for inpt in flat):
+            return flat
+        if self._takes_encoded or not any(map(_is_of_images, self._transformed_types)):
+            return flat
+        return [inpt.decode() if isinstance(inpt, tv_tensors.EncodedImage) else inpt for inpt in flat]
 
     def _transformed(self, flat: list[Any], structure: pytree.TreeSpec) -> Any:
         needed = self._needs_transform_list(flat)
@@ -94,7 +105,7 @@ class Transform(nn.Module):
 
     def _needs_transform_list(self, flat_inputs: list[Any]) -> list[bool]:
         """Which leaves are transformed."""
-        image_is_found = has_any(flat_inputs, tv_tensors.Image, tv_tensors.Video, is_pil)
+        image_is_found = has_any(flat_inputs, tv_tensors.Image, tv_tensors.EncodedImage, tv_tensors.Video, is_pil)
         needed = []
         for inpt in flat_inputs:
             needs = check_type(inpt, self._transformed_types)
@@ -147,8 +158,10 @@ class RandomApplyTransform(Transform):
         """Transform a sample, or not."""
         sample = first(inputs)
         flat, structure = flatten(sample)
+        if type(self).check_inputs is not Transform.check_inputs:
+            flat = self._decoded(flat)
         self.check_inputs(flat)
-        return self._transformed(flat, structure) if self.applies() else sample
+        return self._transformed(self._decoded(flat), structure) if self.applies() else sample
 
     def applies(self) -> bool:
         """Draw whether to apply it."""
@@ -163,6 +176,11 @@ def flatten(sample: Any) -> tuple[list[Any], pytree.TreeSpec]:
 
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor)
+
+
+def _is_of_images(check: Check) -> bool:
+    """Whether one of `_transformed_types` is that of images among others."""
+    return issubclass(tv_tensors.Image, check) if isinstance(check, type) else False
 
 
 def _serves(functional: Callable[..., Any], kind: type) -> bool:

@@ -24,9 +24,9 @@ def is_array(value: object) -> bool:
 
 
 class ToImage(Transform):
-    """Make an `Image` of a tensor, a PIL image or an array; values stay."""
+    """Make an `Image` of a tensor, a PIL image, an array, or an image that is a file still; values stay."""
 
-    _transformed_types = (is_pure_tensor, is_pil, is_array)
+    _transformed_types = (is_pure_tensor, is_pil, is_array, tv_tensors.EncodedImage)
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         """Convert one leaf."""

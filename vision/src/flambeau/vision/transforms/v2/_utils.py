@@ -64,7 +64,7 @@ def query_chw(flat_inputs: list[Any]) -> tuple[int, int, int]:
         TypeError: there is no picture.
         ValueError: they disagree.
     """
-    kinds = (is_pure_tensor, is_pil, tv_tensors.Image, tv_tensors.Video)
+    kinds = (is_pure_tensor, is_pil, tv_tensors.Image, tv_tensors.EncodedImage, tv_tensors.Video)
     found = {tuple(F.get_dimensions(inpt)) for inpt in flat_inputs if check_type(inpt, kinds)}
     return _single_size(found, "dimensions (channels, height, width)")  # type: ignore[return-value]
 
@@ -80,6 +80,7 @@ def query_size(flat_inputs: list[Any]) -> tuple[int, int]:
         is_pure_tensor,
         is_pil,
         tv_tensors.Image,
+        tv_tensors.EncodedImage,
         tv_tensors.Video,
         tv_tensors.Mask,
         tv_tensors.BoundingBoxes,

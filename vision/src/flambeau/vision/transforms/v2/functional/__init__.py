@@ -113,6 +113,7 @@ from flambeau.vision.transforms.v2.functional._elastic import (
     elastic_transform,
     elastic_video,
 )
+from flambeau.vision.transforms.v2.functional._encoded import decode_first
 from flambeau.vision.transforms.v2.functional._flip import (
     hflip,
     horizontal_flip,
@@ -375,3 +376,6 @@ __all__ = [
     "vertical_flip_video",
     "vflip",
 ]
+
+decode_first(globals()[name] for name in __all__)
+del decode_first

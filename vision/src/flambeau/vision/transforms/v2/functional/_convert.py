@@ -47,15 +47,19 @@ def pil_to_tensor(pic: Image.Image) -> Tensor:
 
 
 def to_image(inpt: Tensor | Image.Image | NDArray[Any]) -> ImageTensor:
-    """Make a `tv_tensors.Image` of a tensor [..., C, H, W], a PIL image, or an array [H, W, C] or [H, W].
+    """Make a `tv_tensors.Image` of a tensor [..., C, H, W], a PIL image, an array [H, W, C] or [H, W], or an image that
+    is a file still.
 
     Raises:
         TypeError: `inpt` is none of them.
     """
     import numpy as np
 
+    from flambeau.vision.tv_tensors import EncodedImage
     from flambeau.vision.tv_tensors import Image as ImageTensor
 
+    if isinstance(inpt, EncodedImage):
+        return inpt.decode()
     if isinstance(inpt, np.ndarray):
         array = inpt if inpt.ndim > 2 else inpt[..., None]
         return ImageTensor(torch.from_numpy(array).permute(2, 0, 1).contiguous())
@@ -81,6 +85,10 @@ def to_pil_image(pic: Tensor | NDArray[Any], mode: str | None = None) -> Image.I
     import numpy as np
     from PIL import Image
 
+    from flambeau.vision.tv_tensors import EncodedImage
+
+    if isinstance(pic, EncodedImage):
+        pic = pic.decode()
     if isinstance(pic, Tensor):
         array = _array_of_tensor(pic, mode)
     elif isinstance(pic, np.ndarray):

@@ -126,7 +126,7 @@ def center_crop(inpt: Tensor, output_size: Sequence[int] | int) -> Tensor:
 @register_kernel(center_crop, tv_tensors.Image)
 def center_crop_image(image: Tensor, output_size: Sequence[int] | int) -> Tensor:
     """`center_crop` of a tensor [..., H, W]."""
-    height, width = _pair(output_size)
+    height, width = pair(output_size)
     top, left = middle(image.shape[-2], image.shape[-1], height, width)
     return crop_image(image, top, left, height, width)
 
@@ -152,7 +152,7 @@ def center_crop_bounding_boxes(
     clamping_mode: str | None = "soft",
 ) -> tuple[Tensor, tuple[int, int]]:
     """`center_crop` of boxes [N, K]: the moved boxes and the new canvas size."""
-    height, width = _pair(output_size)
+    height, width = pair(output_size)
     top, left = _middle_of_canvas(canvas_size, height, width)
     return crop_bounding_boxes(bounding_boxes, format, top, left, height, width, clamping_mode)
 
@@ -162,18 +162,19 @@ def center_crop_keypoints(
     inpt: Tensor, canvas_size: tuple[int, int], output_size: Sequence[int] | int
 ) -> tuple[Tensor, tuple[int, int]]:
     """`center_crop` of points [..., 2]: the moved points and the new canvas size."""
-    height, width = _pair(output_size)
+    height, width = pair(output_size)
     return crop_keypoints(inpt, *_middle_of_canvas(canvas_size, height, width), height, width)
 
 
 @register_kernel(center_crop, "PIL.Image:Image")
 def _center_crop_image_pil(image: Image.Image, output_size: Sequence[int] | int) -> Image.Image:
-    height, width = _pair(output_size)
+    height, width = pair(output_size)
     top, left = middle(image.height, image.width, height, width)
     return image.crop((left, top, left + width, top + height))  # Pillow fills what lies outside with zeros
 
 
-def _pair(output_size: Sequence[int] | int) -> tuple[int, int]:
+def pair(output_size: Sequence[int] | int) -> tuple[int, int]:
+    """(height, width) of one number or two."""
     if isinstance(output_size, int):
         return output_size, output_size
     if len(output_size) not in (1, 2):
@@ -308,7 +309,7 @@ def five_crop(inpt: Tensor, size: Sequence[int] | int) -> Five:
 @register_kernel(five_crop, tv_tensors.Image)
 def five_crop_image(image: Tensor, size: Sequence[int] | int) -> Five:
     """`five_crop` of a tensor [..., H, W]."""
-    height, width = _pair(size)
+    height, width = pair(size)
     bottom, right = _room(image.shape[-2], image.shape[-1], height, width)
     starts = ((0, 0), (0, right), (bottom, 0), (bottom, right))
     first, second, third, fourth = (crop_image(image, top, left, height, width) for top, left in starts)
@@ -323,7 +324,7 @@ def five_crop_video(video: Tensor, size: Sequence[int] | int) -> Five:
 
 @register_kernel(five_crop, "PIL.Image:Image")
 def _five_crop_image_pil(image: Image.Image, size: Sequence[int] | int) -> tuple[Image.Image, ...]:
-    height, width = _pair(size)
+    height, width = pair(size)
     bottom, right = _room(image.height, image.width, height, width)
     starts = ((0, 0), (0, right), (bottom, 0), (bottom, right))
     corners = tuple(_crop_image_pil(image, top, left, height, width) for top, left in starts)
