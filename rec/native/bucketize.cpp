@@ -1,0 +1,250 @@
+// Indices of a sparse batch given to the shards that own their rows, each bag becoming one bag for every shard.
+//
+// Two passes over the indices: the first finds the owner of each and counts, the second puts them in their places. Bags
+// do not depend on one another, and what a bag gives to a shard is one run of the output in the bag's own order.
+
+#include "indices.h"
+
+namespace rec {
+namespace {
+
+// Divides by one number many times. Upstream reads indices as unsigned, so that negative ones are very large.
+template <typename U>
+class Divisor {
+  public:
+    explicit Divisor(U divisor) noexcept
+        : divisor_(divisor), magic_(divisor > 1 && uint64_t(divisor) <= 0xffffffffu ? ~uint64_t(0) / divisor + 1 : 0) {}
+    U quotient(U value) const noexcept {
+#if defined(__SIZEOF_INT128__)
+        // Exact for numbers below 2^32 (D. Lemire, O. Kaser, N. Kurz, 2019, arXiv:1902.01961, section 3).
+        if (magic_ && uint64_t(value) <= 0xffffffffu) return U((unsigned __int128)(magic_) * uint64_t(value) >> 64);
+#endif
+        return value / divisor_;
+    }
+    U rest(U value) const noexcept { return U(value - quotient(value) * divisor_); }
+
+  private:
+    U divisor_;
+    uint64_t magic_;
+};
+
+// Who owns the indices of a feature, and what is left of an index there.
+template <typename U>
+struct Owner {
+    Divisor<U> rows_of_shard, blocks_of_shard, all_blocks, shards;
+    U covered;              // indices below are owned by blocks, the others by their remainder
+    bool kept;              // whether indices stay as they are
+    const int64_t* bounds;  // (shards + 1) where blocks of different sizes begin; null where all are equal
+    int64_t count;          // of shards
+
+    int32_t shard(U index) const noexcept {
+        if (bounds) {
+            const int64_t place = interval(index);
+            return place < count ? int32_t(place) : int32_t(shards.rest(index));
+        }
+        if (index < covered) return int32_t(rows_of_shard.quotient(index));
+        return int32_t(blocks_of_shard.quotient(all_blocks.rest(index)));
+    }
+    U local(U index, int32_t shard) const noexcept {
+        if (kept) return index;
+        if (bounds) return interval(index) < count ? U(index - U(bounds[shard])) : shards.quotient(index);
+        if (index < covered) return rows_of_shard.rest(index);
+        return all_blocks.quotient(index);
+    }
+
+  private:
+    // The interval between two bounds that holds an index; `count` and more beyond the last.
+    int64_t interval(U index) const noexcept {
+        int64_t low = 0, high = count + 1;  // bounds below `low` are not above the index
+        while (low < high) {
+            const int64_t middle = (low + high) / 2;
+            if (uint64_t(bounds[middle]) <= uint64_t(index)) low = middle + 1;
+            else high = middle;
+        }
+        return low == 0 ? count + 1 : low - 1;
+    }
+};
+
+}  // namespace
+
+// One call. Tensors are contiguous; `wide_*` say whether they are of int64.
+struct Bucketing {
+    const void* lengths;    // (bags)
+    const void* indices;    // (total)
+    const void* weights;    // (total) rows of `weight_bytes` each; null without
+    const int64_t* blocks;  // (features) size of a block; null: an index is owned by its remainder
+    const int64_t* all_blocks;    // (features) how many blocks the shards have together; null: one each
+    const int64_t* bounds;        // (features, shards + 1), see `Owner`; null without
+    const uint8_t* kept;          // (features) whether indices stay as they are
+    const int64_t* first_bags;    // (features + 1)
+    void* new_lengths;      // (shards * bags), as `lengths`
+    void* new_indices;      // (total), as `indices`
+    void* new_weights;      // (total); null without
+    void* positions;        // (total) the place of each in its bag, as `indices`; null where nobody asks
+    void* order;            // (total) where each index went, as `indices`; null where nobody asks
+    void* mapping;          // (total) the shard of each, as `indices`; null where nobody asks
+    int64_t bags, features, total, shards, weight_bytes;
+    int32_t wide_lengths, wide_indices, threads;
+};
+
+namespace {
+
+template <typename U>
+Owner<U> owner(const Bucketing& job, int64_t feature) noexcept {
+    const int64_t shards = job.shards, block = job.blocks ? job.blocks[feature] : 0;
+    const int64_t blocks = job.all_blocks ? job.all_blocks[feature] : shards;
+    const int64_t each = blocks / shards > 0 ? blocks / shards : 1;
+    const U covered = U(uint64_t(block) * uint64_t(blocks)), rows = U(uint64_t(block) * uint64_t(each));
+    return Owner<U>{Divisor<U>(rows ? rows : 1),
+                    Divisor<U>(U(each)),
+                    Divisor<U>(U(blocks > 0 ? blocks : 1)),
+                    Divisor<U>(U(shards)),
+                    covered,
+                    job.kept && job.kept[feature],
+                    job.bounds ? job.bounds + feature * (shards + 1) : nullptr,
+                    shards};
+}
+
+// Calls `body(feature, first bag, last bag)` for what of each feature lies in a range of bags.
+template <typename Body>
+void by_feature(const Bucketing& job, int64_t begin, int64_t end, const Body& body) noexcept {
+    for (int64_t feature = 0; feature < job.features; ++feature) {
+        const int64_t first = job.first_bags[feature] > begin ? job.first_bags[feature] : begin;
+        const int64_t last = job.first_bags[feature + 1] < end ? job.first_bags[feature + 1] : end;
+        if (first < last) body(feature, first, last);
+    }
+}
+
+// 0: done; 1: no memory; 2: lengths that are negative or do not add up to the indices.
+template <typename L, typename I>
+int32_t bucketize(const Bucketing& job) noexcept {
+    using U = std::make_unsigned_t<I>;
+    const L* lengths = static_cast<const L*>(job.lengths);
+    const I* indices = static_cast<const I*>(job.indices);
+    L* new_lengths = static_cast<L*>(job.new_lengths);
+    const int64_t bags = job.bags, shards = job.shards;
+    int64_t* starts = static_cast<int64_t*>(malloc(size_t(bags + 1 + shards * bags) * sizeof(int64_t)));
+    int32_t* owners = static_cast<int32_t*>(malloc(size_t(job.total + 1) * sizeof(int32_t)));
+    if (!starts || !owners) return free(starts), free(owners), 1;
+    int64_t* places = starts + bags + 1;  // (shards, bags) where the next index goes
+    starts[0] = 0;
+    bool fits = true;
+    for (int64_t bag = 0; bag < bags; ++bag) {
+        fits &= lengths[bag] >= 0;
+        starts[bag + 1] = starts[bag] + lengths[bag];
+    }
+    if (!fits || starts[bags] != job.total) return free(starts), free(owners), 2;
+    const int64_t grain = bags * fb::serial_below / (8 * (job.total + bags) + 1) + 1;
+    const int32_t threads = fb::threads(8 * (job.total + bags)) > 1 ? job.threads : 1;
+
+    fb::parallel_for(0, bags, grain, threads, [&](int64_t begin, int64_t end) noexcept {
+        for (int64_t shard = 0; shard < shards; ++shard)
+            memset(new_lengths + shard * bags + begin, 0, size_t(end - begin) * sizeof(L));
+        by_feature(job, begin, end, [&](int64_t feature, int64_t first, int64_t last) noexcept {
+            const Owner<U> owns = owner<U>(job, feature);
+            for (int64_t bag = first; bag < last; ++bag)
+                for (int64_t i = starts[bag]; i < starts[bag + 1]; ++i) {
+                    // Blocks and bounds that contradict each other must not lead outside.
+                    const int32_t shard = owns.shard(U(indices[i]));
+                    owners[i] = shard < shards ? shard : int32_t(shards - 1);
+                    ++new_lengths[owners[i] * bags + bag];
+                }
+        });
+    });
+    int64_t place = 0;
+    for (int64_t i = 0; i < shards * bags; ++i) {
+        places[i] = place;
+        place += new_lengths[i];
+    }
+    I* new_indices = static_cast<I*>(job.new_indices);
+    I* positions = static_cast<I*>(job.positions);
+    I* order = static_cast<I*>(job.order);
+    I* mapping = static_cast<I*>(job.mapping);
+    const char* weights = static_cast<const char*>(job.weights);
+    char* new_weights = static_cast<char*>(job.new_weights);
+    const int64_t bytes = job.weight_bytes;
+    fb::parallel_for(0, bags, grain, threads, [&](int64_t begin, int64_t end) noexcept {
+        by_feature(job, begin, end, [&](int64_t feature, int64_t first, int64_t last) noexcept {
+            const Owner<U> owns = owner<U>(job, feature);
+            for (int64_t bag = first; bag < last; ++bag)
+                for (int64_t i = starts[bag]; i < starts[bag + 1]; ++i) {
+                    const int64_t to = places[owners[i] * bags + bag]++;
+                    new_indices[to] = I(owns.local(U(indices[i]), owners[i]));
+                    if (positions) positions[to] = I(i - starts[bag]);
+                    if (order) order[i] = I(to);
+                    if (mapping) mapping[i] = I(owners[i]);
+                    if (weights) {
+                        if (bytes == 4) memcpy(new_weights + to * 4, weights + i * 4, 4);
+                        else memcpy(new_weights + to * bytes, weights + i * bytes, size_t(bytes));
+                    }
+                }
+        });
+    });
+    free(starts), free(owners);
+    return 0;
+}
+
+// Where each item went, from what became of its bag: items of a bag and a shard keep their order.
+template <typename L, typename M>
+bool place_items(const L* lengths, int64_t bags, const L* bucketized, int64_t shards, const M* mapping, int64_t total,
+                 int64_t* places, M* output) noexcept {
+    int64_t place = 0;
+    for (int64_t i = 0; i < shards * bags; ++i) {
+        if (bucketized[i] < 0) return false;
+        places[i] = place;
+        place += bucketized[i];
+    }
+    int64_t item = 0;
+    for (int64_t bag = 0; bag < bags; ++bag) {
+        if (lengths[bag] < 0 || lengths[bag] > total - item) return false;
+        for (const int64_t end = item + lengths[bag]; item < end; ++item) {
+            if (mapping[item] < 0 || int64_t(mapping[item]) >= shards) return false;
+            output[item] = M(places[int64_t(mapping[item]) * bags + bag]++);
+        }
+    }
+    return item == total && place == total;
+}
+
+void populate_bucketized_permute(fb::Call& call, const fb::Tensor& given, const fb::Tensor& also,
+                                 const fb::Tensor& shards) noexcept {
+    constexpr const char* op = "populate_bucketized_permute";
+    if (!index_vector(call, op, "lengths", given) || !index_vector(call, op, "bucketized_lengths", also) ||
+        !index_vector(call, op, "bucket_mapping", shards))
+        return;
+    const int64_t bags = given.sizes[0], total = shards.sizes[0], counted = also.sizes[0];
+    if (given.dtype != also.dtype || (bags ? counted % bags != 0 : counted != 0))
+        return call.fail("%s: lengths has %lld entries of %s and bucketized_lengths %lld of %s; expected the same dtype, "
+                         "and one entry for each bag and bucket.",
+                         op, (long long)bags, fb::name(given.dtype), (long long)counted, fb::name(also.dtype));
+    const fb::Tensor lengths = call.contiguous(given), bucketized = call.contiguous(also);
+    const fb::Tensor mapping = call.contiguous(shards);
+    if (!lengths.defined() || !bucketized.defined() || !mapping.defined()) return;
+    fb::Tensor output = call.empty(mapping.dtype, {total});
+    int64_t* places = static_cast<int64_t*>(malloc(size_t(counted + 1) * sizeof(int64_t)));
+    if (!output.defined() || !places) return free(places), call.fail("%s: no memory left", op);
+    const bool fits = with_indices(lengths, [&](auto* counts) noexcept {
+        using L = std::remove_const_t<std::remove_pointer_t<decltype(counts)>>;
+        return with_indices(mapping, [&](auto* owners) noexcept {
+            using M = std::remove_const_t<std::remove_pointer_t<decltype(owners)>>;
+            return place_items(counts, bags, bucketized.as<const L>(), bags ? counted / bags : 0, owners, total, places,
+                               output.as<M>());
+        });
+    });
+    free(places);
+    if (!fits)
+        return call.fail("%s: lengths, bucketized_lengths and bucket_mapping do not belong together: all lengths are at "
+                         "least 0 and add up to the %lld items, whose buckets are those that there are.",
+                         op, (long long)total);
+    call.give(output);
+}
+FB_OPERATOR("populate_bucketized_permute", populate_bucketized_permute);
+
+}  // namespace
+}  // namespace rec
+
+// 0: done; 1: no memory; 2: lengths that are negative or do not add up to the indices. Nothing is written unless done.
+FB_EXPORT int32_t fb_rec_bucketize(const rec::Bucketing* job) noexcept {
+    if (job->wide_lengths)
+        return job->wide_indices ? rec::bucketize<int64_t, int64_t>(*job) : rec::bucketize<int64_t, int32_t>(*job);
+    return job->wide_indices ? rec::bucketize<int32_t, int64_t>(*job) : rec::bucketize<int32_t, int32_t>(*job);
+}
