@@ -222,6 +222,24 @@ def test_a_stack_of_locked_tensordicts_is_locked(lazy):
     assert lazy.lock_()[:, :2].is_locked
 
 
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda td: td[:1],
+        lambda td: td[None],
+        lambda td: td[:, :, 0],
+        lambda td: td.view(-1),
+        lambda td: td.unsqueeze(0),
+    ],
+    ids=["slice", "None", "last", "view", "unsqueeze"],
+)
+def test_views_of_a_locked_stack_are_locked(lazy, view):
+    part = view(lazy.lock_())
+    assert part.is_locked
+    lazy.unlock_()
+    lazy["new"] = torch.ones(lazy.batch_size)
+
+
 def test_a_lazy_stack_is_reshaped_densely_and_written_back_where_it_was_viewed(lazy):
     size = lazy.batch_size
     assert type(lazy.reshape(2, -1)) is TensorDict and type(lazy.reshape(-1)) is LazyStackedTensorDict

@@ -99,12 +99,13 @@ class LazyIndexing(StackMethods):
             td = self._element(parts.chosen)
             return td[rest] if rest else td
         tds = self._chosen(parts.chosen)
-        if isinstance(parts.chosen, Tensor) and parts.chosen.dtype is torch.bool:
+        masked = isinstance(parts.chosen, Tensor) and parts.chosen.dtype is torch.bool
+        if masked:
             tds = [td.clone() for td in tds]  # what a mask selects is a copy, as of tensors
         result = self._restacked([td[rest] for td in tds] if rest else tds, parts)
         if not tds:
             result._element_size = indexed_size(self._element_size, rest) if rest else self._element_size
-        return result
+        return result if masked else self._locked_alike(result)
 
     def _element(self, position: int) -> Any:
         if not -len(self.tensordicts) <= position < len(self.tensordicts):
@@ -168,7 +169,7 @@ class LazyIndexing(StackMethods):
         if not found:
             size = indexed_size(self.batch_size, index)
             result._element_size = torch.Size((*size[:place], *size[place + 1 :]))
-        return result
+        return result if masked else self._locked_alike(result)
 
     def _positions(self) -> Tensor:
         size = self.batch_size

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 from flambeau.data.tensordict._lazy_stack.members import StackMethods
 
@@ -31,3 +31,14 @@ class LazyLocking(StackMethods):
         """Allow changes again, in the tensordicts as well; see `TensorDictBase.unlock_`."""
         self._is_locked = self.is_locked
         return super().unlock_()
+
+    def _locked_alike(self, part: Any) -> Any:
+        """A part or another view of this stack; what it holds is locked where the stack is.
+
+        The part itself is not: tensordicts that both have are unlocked together with this stack.
+        """
+        if self.is_locked:
+            for td in getattr(part, "tensordicts", (part,)):
+                if not td.is_locked:
+                    td._lock_below(None)
+        return part

@@ -109,7 +109,7 @@ class LazyShape(StackMethods):
             return (elements or self._elements())[0]
         if len(new) > 1 and self._is_even():  # one tensor for each entry instead of as many stacks as there are rows
             return self._dense().reshape(new)._remember("reshape", self)
-        return self._nest(elements or self._elements(), new, 0)._remember("reshape", self)
+        return self._locked_alike(self._nest(elements or self._elements(), new, 0))._remember("reshape", self)
 
     def view(self, *shape: Any, size: Any = None, batch_size: torch.Size | None = None) -> Self:
         """As `reshape`; with a dtype, every tensor viewed as that."""
@@ -154,10 +154,7 @@ class LazyShape(StackMethods):
             raise ValueError(f"expand: the {length} tensordicts of a lazy stack do not expand to {wanted}.")
         below = (*shape[:place], *shape[place + 1 :])
         tds = [td.expand(*below) if below else td for td in self.tensordicts]
-        result = self._like(tds * wanted if length == 1 else tds, place)
-        if self.is_locked:
-            result._lock_below(None)
-        return result
+        return self._locked_alike(self._like(tds * wanted if length == 1 else tds, place))
 
     def unbind(self, dim: int = 0) -> tuple[Any, ...]:
         """The tensordicts themselves, along the stack dimension; stacks of parts along another."""
