@@ -8,7 +8,7 @@
 namespace rec {
 namespace {
 
-enum class Format : int32_t { Float32, Float16, BFloat16 };
+enum class Format : int64_t { Float32, Float16, BFloat16 };
 
 // What a feature reads and where its bags go; Python fills it in, see `flambeau.rec.ops._pooled_native`.
 struct Feature {
@@ -19,6 +19,7 @@ struct Feature {
     int64_t mean;           // whether bags are averaged
     int64_t slot;           // the number of its table among all
     int64_t before;         // bags of all features before it
+    int64_t format;         // of its table, a `Format`
 };
 
 struct Bags {
@@ -29,9 +30,7 @@ struct Bags {
     int64_t count;         // of features
     int64_t total;         // of indices
     int64_t bags;          // of all features
-    int32_t wide_indices, wide_offsets;
-    Format format;
-    int32_t threads;
+    int32_t wide_indices, wide_offsets, threads;
 
     int64_t offset(int64_t bag) const noexcept {
         return wide_offsets ? static_cast<const int64_t*>(offsets)[bag] : static_cast<const int32_t*>(offsets)[bag];
@@ -97,15 +96,26 @@ void for_each_bag(const Bags& bags, const Body& body) noexcept {
     });
 }
 
-template <typename W, typename I>
+// Calls body(table) with the type of its elements.
+template <typename Body>
+void with_format(const Feature& feature, const Body& body) noexcept {
+    switch (Format(feature.format)) {
+        case Format::Float32: return body(static_cast<const float*>(feature.table));
+        case Format::Float16: return body(static_cast<const fb::Half*>(feature.table));
+        case Format::BFloat16: return body(static_cast<const fb::BFloat16*>(feature.table));
+    }
+}
+
+template <typename I>
 void forward(const Bags& bags, float* output) noexcept {
     const I* ids = static_cast<const I*>(bags.indices);
     for_each_bag(bags, [&](const Feature& feature, int64_t bag) noexcept {
         const int64_t first = bags.offset(feature.start + bag), count = bags.offset(feature.start + bag + 1) - first;
         const float scale = feature.mean && count ? 1.0f / float(count) : 1.0f;
-        pool(static_cast<const W*>(feature.table), feature.dim, ids + first, count,
-             ids + bags.offset(feature.start + feature.size), bags.weights ? bags.weights + first : nullptr, scale,
-             output + feature.place + bag * feature.stride);
+        with_format(feature, [&](const auto* table) noexcept {
+            pool(table, feature.dim, ids + first, count, ids + bags.offset(feature.start + feature.size),
+                 bags.weights ? bags.weights + first : nullptr, scale, output + feature.place + bag * feature.stride);
+        });
     });
 }
 
@@ -129,7 +139,6 @@ void scatter(const Bags& bags, const float* gradient, int64_t slot, float* table
     }
 }
 
-template <typename W>
 void weigh(const Bags& bags, const float* gradient, float* result) noexcept {
     for (int64_t i = 0; i < bags.total; ++i) result[i] = 0;
     // Features may share bags: their shares are added one feature after another.
@@ -142,8 +151,10 @@ void weigh(const Bags& bags, const float* gradient, float* result) noexcept {
             const int64_t first = bags.offset(only.start + bag), last = bags.offset(only.start + bag + 1);
             const float scale = only.mean && last > first ? 1.0f / float(last - first) : 1.0f;
             const float* part = gradient + only.place + bag * only.stride;
-            for (int64_t i = first; i < last; ++i)
-                result[i] += scale * dot(static_cast<const W*>(only.table) + bags.index(i) * only.dim, part, only.dim);
+            with_format(only, [&](const auto* table) noexcept {
+                for (int64_t i = first; i < last; ++i)
+                    result[i] += scale * dot(table + bags.index(i) * only.dim, part, only.dim);
+            });
         });
     }
 }
@@ -153,18 +164,7 @@ void weigh(const Bags& bags, const float* gradient, float* result) noexcept {
 // `output` holds float32. Returns 0, or 1 with what does not fit; nothing is written then.
 FB_EXPORT int32_t fb_pooled_forward(const Bags* bags, float* output, Fault* fault) noexcept {
     if (!fits(*bags, fault)) return 1;
-    const bool wide = bags->wide_indices != 0;
-    switch (bags->format) {
-        case Format::Float32:
-            wide ? forward<float, int64_t>(*bags, output) : forward<float, int32_t>(*bags, output);
-            break;
-        case Format::Float16:
-            wide ? forward<fb::Half, int64_t>(*bags, output) : forward<fb::Half, int32_t>(*bags, output);
-            break;
-        case Format::BFloat16:
-            wide ? forward<fb::BFloat16, int64_t>(*bags, output) : forward<fb::BFloat16, int32_t>(*bags, output);
-            break;
-    }
+    bags->wide_indices ? forward<int64_t>(*bags, output) : forward<int32_t>(*bags, output);
     return 0;
 }
 
@@ -182,11 +182,7 @@ FB_EXPORT void fb_pooled_tables_backward(const Bags* bags, const float* gradient
 
 // The gradient of each index's weight: the row that it brings into its bag, times the bag's gradient.
 FB_EXPORT void fb_pooled_weights_backward(const Bags* bags, const float* gradient, float* result) noexcept {
-    switch (bags->format) {
-        case Format::Float32: return weigh<float>(*bags, gradient, result);
-        case Format::Float16: return weigh<fb::Half>(*bags, gradient, result);
-        case Format::BFloat16: return weigh<fb::BFloat16>(*bags, gradient, result);
-    }
+    weigh(*bags, gradient, result);
 }
 
 }  // namespace rec

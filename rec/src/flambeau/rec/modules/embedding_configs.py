@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torch.ao.quantization.observer import PlaceholderObserver
 
-from flambeau.rec.errors import OptionError
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import SparseType
 from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import PoolingMode
 from flambeau.rec.types import DataType
@@ -219,31 +218,17 @@ class VirtualTableEvictionPolicy:
             embedding_dim: columns of the table.
         """
         if not self.initialized:
-            self.meta_header_len = _HEADER_BYTES * 8 // DATA_TYPE_NUM_BITS[data_type]
+            self.meta_header_len = _HEADER_BYTES // data_type_to_dtype(data_type).itemsize
             self.embedding_dim = embedding_dim
             self.initialized = True
 
     def get_meta_header_len(self) -> int:
-        """Elements of the header.
-
-        Raises:
-            RuntimeError: `init_metaheader_config` was not called.
-        """
-        self._check_initialized()
+        """Elements of the header; 0 as long as `init_metaheader_config` was not called."""
         return self.meta_header_len
 
     def get_embedding_dim(self) -> int:
-        """Columns of the table.
-
-        Raises:
-            RuntimeError: `init_metaheader_config` was not called.
-        """
-        self._check_initialized()
+        """Columns of the table; 0 as long as `init_metaheader_config` was not called."""
         return self.embedding_dim
-
-    def _check_initialized(self) -> None:
-        if not self.initialized:
-            raise OptionError(f"this {type(self).__name__} knows no table yet; call init_metaheader_config first.")
 
 
 @dataclass
@@ -267,6 +252,10 @@ class CountBasedEvictionPolicy(VirtualTableEvictionPolicy):
     decay_rate: float = 0.99
     inference_eviction_threshold: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.inference_eviction_threshold is None:
+            self.inference_eviction_threshold = self.eviction_threshold
+
 
 @dataclass
 class TimestampBasedEvictionPolicy(VirtualTableEvictionPolicy):
@@ -283,6 +272,10 @@ class TimestampBasedEvictionPolicy(VirtualTableEvictionPolicy):
     eviction_ttl_mins: int = 24 * 60
     inference_eviction_ttl_mins: int | None = None
     max_inference_id_num_per_rank: int = 0
+
+    def __post_init__(self) -> None:
+        if self.inference_eviction_ttl_mins is None:
+            self.inference_eviction_ttl_mins = self.eviction_ttl_mins
 
 
 @dataclass
@@ -328,6 +321,12 @@ class FeatureScoreBasedEvictionPolicy(VirtualTableEvictionPolicy):
     enable_auto_feature_score_collection: bool = False
     enable_eviction: bool = True
 
+    def __post_init__(self) -> None:
+        if self.inference_eviction_feature_score_threshold is None:
+            self.inference_eviction_feature_score_threshold = 0
+        if self.inference_eviction_ttl_mins is None:
+            self.inference_eviction_ttl_mins = self.eviction_ttl_mins
+
 
 @dataclass
 class CountTimestampMixedEvictionPolicy(VirtualTableEvictionPolicy):
@@ -339,6 +338,12 @@ class CountTimestampMixedEvictionPolicy(VirtualTableEvictionPolicy):
     eviction_ttl_mins: int = 24 * 60
     inference_eviction_threshold: int | None = None
     inference_eviction_ttl_mins: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.inference_eviction_threshold is None:
+            self.inference_eviction_threshold = self.eviction_threshold
+        if self.inference_eviction_ttl_mins is None:
+            self.inference_eviction_ttl_mins = self.eviction_ttl_mins
 
 
 @dataclass
@@ -354,6 +359,10 @@ class FeatureL2NormBasedEvictionPolicy(VirtualTableEvictionPolicy):
     training_id_eviction_trigger_count: int = 0
     eviction_threshold: float = 0.0
     inference_eviction_threshold: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.inference_eviction_threshold is None:
+            self.inference_eviction_threshold = self.eviction_threshold
 
 
 @dataclass

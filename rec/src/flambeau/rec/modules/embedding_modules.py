@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from flambeau.rec.modules.embedding_configs import (
     BaseEmbeddingConfig,
+    DataType,
     EmbeddingBagConfig,
     EmbeddingConfig,
     PoolingType,
@@ -19,7 +20,7 @@ from flambeau.rec.modules.embedding_configs import (
     pooling_type_to_str,
 )
 from flambeau.rec.ops.pooled_lookup import pooled_lookup
-from flambeau.rec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor
+from flambeau.rec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor, SparseError
 
 __all__ = [
     "EmbeddingBagCollection",
@@ -84,6 +85,12 @@ def check_table_names(tables: Sequence[BaseEmbeddingConfig]) -> None:
             raise ValueError(f"{count} tables are called {name!r}; give each a name of its own.")
 
 
+def _trained_dtype(data_type: DataType) -> torch.dtype:
+    """Upstream: tables whose numbers cannot be trained are of float16."""
+    dtype = data_type_to_dtype(data_type)
+    return dtype if dtype in (torch.float32, torch.bfloat16) else torch.float16
+
+
 class EmbeddingBagCollectionInterface(abc.ABC, nn.Module):
     """What looks up and pools embeddings, wherever its tables are."""
 
@@ -138,7 +145,7 @@ class EmbeddingBagCollection(EmbeddingBagCollectionInterface):
                 mode=pooling_type_to_str(table.pooling),
                 device=self._device,
                 include_last_offset=True,
-                dtype=data_type_to_dtype(table.data_type),
+                dtype=_trained_dtype(table.data_type),
             )
             if not table.feature_names:
                 table.feature_names = [table.name]
@@ -176,19 +183,31 @@ class EmbeddingBagCollection(EmbeddingBagCollectionInterface):
             batch = features.stride()
             starts, sizes = [place * batch for place in at], [batch] * len(at)
         flat = variable and len(set(sizes)) > 1
+        if not at:
+            empty = torch.empty(features.stride(), 0, device=features.device())
+            return KeyedTensor(keys=[], values=empty, length_per_key=[])
         values = pooled_lookup(
             [bag.weight for bag in self.embedding_bags.values()], features.values(), features.offsets(), weights,
             self._reads, starts, sizes, self._means, self._names, flat,
         )  # fmt: skip
         if inverse is not None:
-            if flat:
-                widths = self._lengths_per_embedding
-                pieces = values.split([size * width for size, width in zip(sizes, widths, strict=True)])
-                parts = [piece.view(-1, width) for piece, width in zip(pieces, widths, strict=True)]
-            else:
-                parts = list(values.split(self._lengths_per_embedding, 1))
-            values = process_pooled_embeddings(parts, reorder_inverse_indices(inverse, self._names))
+            values = self._full_batch(values, sizes if flat else None, inverse)
+        elif flat:
+            raise SparseError(
+                f"features {self._names} have {sizes} examples and no inverse indices; give all of them one number, or "
+                "inverse_indices that say which of its examples each one of the full batch has."
+            )
         return KeyedTensor(keys=self._embedding_names, values=values, length_per_key=self._lengths_per_embedding)
+
+    def _full_batch(self, values: Tensor, sizes: list[int] | None, inverse: tuple[list[str], Tensor]) -> Tensor:
+        """Each example's rows; `sizes` are given where values are flat."""
+        widths = self._lengths_per_embedding
+        if sizes is None:
+            parts = list(values.split(widths, 1))
+        else:
+            pieces = values.split([size * width for size, width in zip(sizes, widths, strict=True)])
+            parts = [piece.view(-1, width) for piece, width in zip(pieces, widths, strict=True)]
+        return process_pooled_embeddings(parts, reorder_inverse_indices(inverse, self._names))
 
     def is_weighted(self) -> bool:
         """Whether the weights of features are used."""
@@ -291,13 +310,14 @@ class EmbeddingCollection(EmbeddingCollectionInterface):
                 num_embeddings=table.num_embeddings,
                 embedding_dim=table.embedding_dim,
                 device=self._device,
-                dtype=data_type_to_dtype(table.data_type),
+                dtype=_trained_dtype(table.data_type),
             )
+            # Upstream: at once, while a collection of bags is filled when all its tables are there.
+            _fill([table], self.embeddings, self._device)
             if not table.feature_names:
                 table.feature_names = [table.name]
         self._feature_names = [table.feature_names for table in tables]
         self._embedding_names_by_table = get_embedding_names_by_table(tables)
-        self.reset_parameters()
 
     def forward(self, features: KeyedJaggedTensor) -> dict[str, JaggedTensor]:
         """Look up.
@@ -319,7 +339,7 @@ class EmbeddingCollection(EmbeddingCollectionInterface):
             for feature_name, embedding_name in zip(feature_names, embedding_names, strict=True):
                 part = parts[feature_name]
                 found[embedding_name] = JaggedTensor(
-                    values=embedding(part.values()),
+                    values=embedding(part.values()).float(),
                     lengths=part.lengths(),
                     offsets=part.offsets(),
                     weights=part.values() if self._need_indices else None,

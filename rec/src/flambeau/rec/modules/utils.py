@@ -82,9 +82,8 @@ def get_module_output_dimension(module: Callable[[Tensor], Tensor] | nn.Module, 
 
 def check_module_output_dimension(module: Iterable[nn.Module] | nn.Module, in_features: int, out_features: int) -> bool:
     """Whether a module, or each one of several, makes `out_features` columns of `in_features`."""
-    if isinstance(module, nn.ModuleList):
+    if isinstance(module, nn.ModuleList) or not isinstance(module, nn.Module):
         return all(check_module_output_dimension(one, in_features, out_features) for one in module)
-    assert isinstance(module, nn.Module)
     return get_module_output_dimension(module, in_features) == out_features
 
 
@@ -141,14 +140,14 @@ def jagged_index_select_with_empty(values: Tensor, ids: Tensor, offsets: Tensor,
         output_offsets: (rows of the result,): where each one ends there.
 
     Returns:
-        (L',) of all chosen rows, one after another.
+        (L', 1): the items of all chosen rows, one row after another; of no rows (0,), as upstream.
     """
     if not ids.numel():
         return values.new_empty(0)
     ends = offsets.long()[ids.long()]
     counts = output_offsets.diff(prepend=output_offsets.new_zeros(1)).long()
     shifts = (ends - output_offsets.long()).repeat_interleave(counts)
-    return values.flatten()[torch.arange(len(shifts), device=values.device) + shifts]
+    return values[torch.arange(len(shifts), device=values.device) + shifts]
 
 
 def construct_jagged_tensors(

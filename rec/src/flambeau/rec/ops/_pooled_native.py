@@ -15,14 +15,14 @@ from flambeau.rec.ops._library import LIBRARY
 
 _POINTER, _LONG, _INT = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
 FORMATS = {torch.float32: 0, torch.float16: 1, torch.bfloat16: 2}
-_FIELDS = 10  # of `Feature`
+_FIELDS = 11  # of `Feature`
 
 
 class _Bags(ctypes.Structure):
     _fields_ = [
         *((name, _POINTER) for name in ("features", "indices", "offsets", "weights")),
         *((name, _LONG) for name in ("count", "total", "bags")),
-        *((name, _INT) for name in ("wide_indices", "wide_offsets", "format", "threads")),
+        *((name, _INT) for name in ("wide_indices", "wide_offsets", "threads")),
     ]
 
 
@@ -50,7 +50,7 @@ class Bags:
         addresses: of the tables, 0 where they are not read.
         rows: of each table.
         dims: columns of each table.
-        dtype: of the tables.
+        dtypes: of each table.
         indices: see `pooled_lookup`, as are all that follow.
         offsets: see there.
         weights: see there.
@@ -66,7 +66,7 @@ class Bags:
         addresses: Sequence[int],
         rows: Sequence[int],
         dims: Sequence[int],
-        dtype: torch.dtype,
+        dtypes: Sequence[torch.dtype],
         indices: Tensor,
         offsets: Tensor,
         weights: Tensor | None,
@@ -87,7 +87,8 @@ class Bags:
         for table, start, size, mean in zip(reads, starts, sizes, means, strict=True):
             dim = dims[table]
             stride = dim if flat else width
-            facts += (addresses[table], rows[table], dim, start, size, place, stride, mean, table, before)
+            kind = FORMATS[dtypes[table]]
+            facts += (addresses[table], rows[table], dim, start, size, place, stride, mean, table, before, kind)
             place += dim * size if flat else dim
             before += size
         self._facts = (_LONG * len(facts))(*facts)
@@ -103,7 +104,6 @@ class Bags:
             before,
             ids.dtype == torch.int64,
             ends.dtype == torch.int64,
-            FORMATS[dtype],
             torch.get_num_threads(),
         )
         self._address = ctypes.addressof(self._bags)

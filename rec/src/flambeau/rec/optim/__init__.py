@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from flambeau.core.exports import lazy_exports
 
-# At once: it has the name of its module, which would else take its place as soon as that is imported.
-from flambeau.rec.optim.apply_optimizer_in_backward import apply_optimizer_in_backward as apply_optimizer_in_backward
-
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
