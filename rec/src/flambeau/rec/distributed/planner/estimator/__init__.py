@@ -1,0 +1,1 @@
+"""How long shards take on given hardware."""
