@@ -45,9 +45,23 @@ def mapped(change: Callable[[Tensor], Tensor], value: Any) -> Any:
     return type(value)(mapped(change, one) for one in value) if isinstance(value, (list, tuple)) else value
 
 
+def leaves(values: Any) -> Iterator[Tensor]:
+    """Every tensor, in order."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from leaves(value)
+        elif isinstance(value, Tensor):
+            yield value
+
+
 def copied(arguments: Any) -> Any:
     """Arguments of the caller's own."""
     return mapped(lambda one: one.detach().clone().requires_grad_(one.requires_grad), arguments)
+
+
+def detached(arguments: Any) -> Any:
+    """Arguments of the caller's own, without gradients."""
+    return mapped(lambda one: one.detach().clone(), arguments)
 
 
 def spread(arguments: Any) -> Any:

@@ -16,7 +16,7 @@ from flambeau.core.testing.fill import tensor
 
 pytest.importorskip("fbgemm_gpu", reason="needs fbgemm-gpu; `nox -s parity -- peers rec` has it")
 sys.path.insert(0, str(Path(__file__).parents[2] / "ops"))
-from operator_cases import CASES, copied, spread
+from operator_cases import CASES, copied, leaves, spread
 
 for _module in pkgutil.iter_modules(flambeau.rec.ops.__path__, "flambeau.rec.ops."):
     importlib.import_module(_module.name)
@@ -35,14 +35,6 @@ CRASHES = (
     "block_bucketize_sparse_features*/bounds-beyond*",
     "permute_multi_embedding*/gaps",
 )
-
-
-def leaves(values):
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            yield from leaves(value)
-        elif isinstance(value, torch.Tensor):
-            yield value
 
 
 def outcome(library, given, name):

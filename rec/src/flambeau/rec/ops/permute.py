@@ -140,7 +140,9 @@ def _make(op: str, dim: int) -> None:
     def backward(
         ctx: Any, _: Tensor, values_grad: Tensor | None, weights_grad: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        count = next(grad.shape[0] for grad in (values_grad, weights_grad) if grad is not None)
+        count = next((grad.shape[0] for grad in (values_grad, weights_grad) if grad is not None), None)
+        if count is None:
+            return None, None, None, None, None
         permute, lengths = ctx.saved_tensors
         chosen = sources(permute, lengths, count)
 

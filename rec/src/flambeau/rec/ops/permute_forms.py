@@ -5,10 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import require
 from flambeau.rec.ops._composite import register_composite
-from flambeau.rec.ops._library import LIBRARY
 from flambeau.rec.ops.permute import permute_1D_sparse_data, permute_2D_sparse_data
 
 __all__ = [
@@ -148,10 +146,7 @@ def _into(
 ) -> Permuted:
     made = permute_2D_sparse_data(permute, lengths, values, weights, permuted_lengths_sum)
     given = permuted_lengths_out, permuted_indices_out, permuted_weights_out
-    written = [
-        one if out is None or one is None else out.resize_(one.shape).copy_(one)
-        for one, out in zip(made, given, strict=True)
-    ]
+    written = [one if out is None or one is None else out.copy_(one) for one, out in zip(made, given, strict=True)]
     return written[0], written[1], written[2]  # type: ignore[return-value]
 
 
@@ -169,10 +164,8 @@ register_composite(
 register_composite(
     "permute_sequence_embeddings(Tensor permute, Tensor lengths, Tensor embeddings) -> (Tensor, Tensor)", _sequences
 )
-register_op(
+register_composite(
     f"permute_2D_sparse_preallocated_out({_HEAD}, {_ARGUMENTS}, Tensor(a!)? permuted_lengths_out=None, Tensor(b!)? "
     "permuted_indices_out=None, Tensor(c!)? permuted_weights_out=None) -> (Tensor(a!), Tensor(b!), Tensor(c!)?)",
-    library=LIBRARY,
-    fake=_into,
-    python=_into,
+    _into,
 )

@@ -173,7 +173,7 @@ def get_source_mask(num_sources: Tensor, num_targets: Tensor, output_size: int) 
 def _places(ends: Tensor, lengths: Tensor, count: int) -> Tensor:
     """The place of each of `count` items in its segment; 0 behind the last."""
     if not len(ends):
-        return ends.new_zeros(count)
+        return lengths.new_zeros(count)
     items = torch.arange(count, device=ends.device)
     segments = torch.searchsorted(ends, items, right=True)
     inside = segments < len(ends)
