@@ -197,7 +197,8 @@ CONFIGS = [
         f"{policy}({options})"
         for policy in (
             "VirtualTableEvictionPolicy", "NoEvictionPolicy", "CountBasedEvictionPolicy",
-            "TimestampBasedEvictionPolicy", "FeatureScoreBasedEvictionPolicy", "CountTimestampMixedEvictionPolicy", "FeatureL2NormBasedEvictionPolicy",
+            "TimestampBasedEvictionPolicy", "FeatureScoreBasedEvictionPolicy", "
+            ""CountTimestampMixedEvictionPolicy", "FeatureL2NormBasedEvictionPolicy",
         )
         for options in ("", "16, 8, True")
     ),
@@ -252,7 +253,8 @@ UTILS = [
         for arguments in (
             "rows, keyed.lengths().view(3, -1), keyed.values(), ['f1', 'f2', 'f3']",
             "rows, keyed.lengths().view(3, -1), keyed.values(), ['f1', 'f2', 'f3'], need_indices=True",
-            "rows[:5], keyed.lengths().view(3, -1), keyed.values(), ['f1', 'f2', 'f3'], reverse_indices=torch.arange(25) % 5",
+            "rows[:5], keyed.lengths().view(3, -1), keyed.values(), ['f1', 'f2', 'f3'], "
+            "reverse_indices=torch.arange(25) % 5",
             "longer, keyed.lengths().view(3, -1), keyed.values(), ['f1', 'f2', 'f3'], remove_padding=True",
             "rows[:12], alike.lengths().view(4, -1), alike.values(), ['f1', 'f2', 'f1', 'f2'], True, {'f2': [1, 0]}",
         )

@@ -67,7 +67,9 @@ class GradientClippingOptimizer(OptimizerWrapper):
             norm = self.clip_grad_norm_()
             if self._track and norm is not None:
                 self._last_total_grad_norm = torch.as_tensor(norm)
-        elif self._clipping == GradientClipping.VALUE:
+        elif self._track:
+            self._last_total_grad_norm, _ = self.compute_total_grad_norm()
+        if self._clipping == GradientClipping.VALUE:
             torch.nn.utils.clip_grad_value_(list(self._trained()), self._max_gradient)
         super().step(closure)
 

@@ -12,9 +12,17 @@ from torch.distributed._shard.sharded_tensor import ShardedTensor
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
-__all__ = ["CombinedOptimizer", "KeyedOptimizer", "KeyedOptimizerWrapper", "OptimizerWrapper"]
+from flambeau.core.errors import FlambeauError
+
+__all__ = ["CombinedOptimizer", "KeyedOptimizer", "KeyedOptimizerWrapper", "OptimizerWrapper", "StateKeyError"]
 
 Parameter = Tensor | ShardedTensor
+
+
+class StateKeyError(FlambeauError, ValueError, KeyError):
+    """A state that has not what an optimizer keeps; a KeyError as well, which is what upstream raises."""
+
+
 Closure = Callable[[], Any]
 
 
@@ -27,7 +35,7 @@ class KeyedOptimizer(Optimizer):
         param_groups: groups of parameters with their settings, as torch's optimizers have them.
 
     Raises:
-        ValueError: the groups or the state know parameters that have no name, or a parameter is in no group.
+        ValueError: the state knows parameters that have no name.
     """
 
     def __init__(
@@ -36,24 +44,16 @@ class KeyedOptimizer(Optimizer):
         state: Mapping[Any, Any],
         param_groups: Collection[Mapping[str, Any]],
     ) -> None:
-        # What torch's own constructor sets up for hooks; parameters and groups are somebody else's.
+        # Not torch's own constructor: parameters, groups and states are somebody else's.
+        set_up_hooks(self)
         self.defaults: dict[str, Any] = {"_save_param_groups": False}
-        for name in _HOOKS:
-            setattr(self, name, OrderedDict())
-        self._patch_step_function()
         self.state: Mapping[Any, Any] = state  # type: ignore[assignment]
         self.param_groups: Collection[Mapping[str, Any]] = param_groups  # type: ignore[assignment]
         self.params = params
         named = set(params.values())
-        grouped = {param for group in param_groups for param in group["params"]}
-        if grouped != named:
-            raise ValueError(
-                f"param_groups have {len(grouped - named)} parameters without a name, and {len(named - grouped)} "
-                "with a name are in no group; params and param_groups are of the same parameters."
-            )
-        strange = [param for param in state if param not in named and not isinstance(param, str)]
+        strange = sum(param not in named for param in state)
         if strange:
-            raise ValueError(f"state has {len(strange)} parameters that are not among params.")
+            raise ValueError(f"state has {strange} keys that are not among params.")
 
     def state_dict(self) -> dict[str, Any]:
         """The state by names of parameters, and the groups' settings where they are saved, too."""
@@ -142,12 +142,9 @@ class KeyedOptimizer(Optimizer):
         """Whether `state_dict` has the settings of groups, and `load_state_dict` wants them."""
         self.defaults["_save_param_groups"] = save
 
-    # Pickling and printing go by what this class has, not by what torch's has.
     def __getstate__(self) -> dict[str, Any]:
+        # Not what torch's optimizers have alone.
         return self.__dict__
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(self.params)})"
 
 
 _HOOKS = (
@@ -158,6 +155,13 @@ _HOOKS = (
     "_optimizer_load_state_dict_pre_hooks",
     "_optimizer_load_state_dict_post_hooks",
 )
+
+
+def set_up_hooks(optimizer: Optimizer) -> None:
+    """What torch's constructor does besides keeping parameters."""
+    for name in _HOOKS:
+        setattr(optimizer, name, OrderedDict())
+    optimizer._patch_step_function()
 
 
 def _listed(names: Mapping[str, Any]) -> str:
@@ -180,7 +184,7 @@ def _taken_over(mine: Any, new: Any, where: str) -> Any:
             raise ValueError(f"state_dict has {_listed(new)} of {where!r}, expected {_listed(mine)}.")
         for key, value in mine.items():
             if key not in new:
-                raise ValueError(f"state_dict has no {key!r} of {where!r}; it has {_listed(new)}.")
+                raise StateKeyError(f"state_dict has no {key!r} of {where!r}; it has {_listed(new)}.")
             mine[key] = _taken_over(value, new[key], f"{where}/{key}")  # type: ignore[index]
         return mine
     if isinstance(mine, ShardedTensor):
@@ -214,10 +218,8 @@ class CombinedOptimizer(KeyedOptimizer):
     """
 
     def __init__(self, optims: list[KeyedOptimizer | tuple[str, KeyedOptimizer]]) -> None:
-        self.defaults = {}
-        for name in _HOOKS:
-            setattr(self, name, OrderedDict())
-        self._patch_step_function()
+        set_up_hooks(self)
+        self.defaults = {"_save_param_groups": False}
         self._optims = [one if isinstance(one, tuple) else ("", one) for one in optims]
         seen: set[str] = set()
         for prefix, optimizer in self._optims:
@@ -228,9 +230,7 @@ class CombinedOptimizer(KeyedOptimizer):
                 seen.add(full)
 
     def __repr__(self) -> str:
-        return "\n".join(
-            f"{prefix}: {optimizer!r}" if prefix else repr(optimizer) for prefix, optimizer in self._optims
-        )
+        return ",".join(f"{prefix}: {optimizer!r}" for prefix, optimizer in self._optims)
 
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Forget gradients.
@@ -292,15 +292,16 @@ class CombinedOptimizer(KeyedOptimizer):
     def set_optimizer_step(self, step: int) -> None:
         """Have those that can count steps from here."""
         for optimizer in self._each():
-            _call(optimizer, "set_optimizer_step", step)
+            call_if_there(optimizer, "set_optimizer_step", step)
 
     def update_hyper_parameters(self, params_dict: dict[str, Any]) -> None:
         """Have those that can take other settings."""
         for optimizer in self._each():
-            _call(optimizer, "update_hyper_parameters", params_dict)
+            call_if_there(optimizer, "update_hyper_parameters", params_dict)
 
 
-def _call(optimizer: Optimizer, name: str, value: Any) -> None:
+def call_if_there(optimizer: Optimizer, name: str, value: Any) -> None:
+    """Call a method that not every optimizer has."""
     method = getattr(optimizer, name, None)
     if method is not None:
         method(value)
@@ -336,9 +337,9 @@ class KeyedOptimizerWrapper(KeyedOptimizer):
         """Forget gradients.
 
         Args:
-            set_to_none: None instead of 0.
+            set_to_none: not used. Upstream: gradients become None in any case.
         """
-        self._optimizer.zero_grad(set_to_none=set_to_none)
+        self._optimizer.zero_grad()
 
     def step(self, closure: Any = None) -> None:
         """Make a step."""
@@ -346,11 +347,11 @@ class KeyedOptimizerWrapper(KeyedOptimizer):
 
     def set_optimizer_step(self, step: int) -> None:
         """Count steps from here, if the optimizer can."""
-        _call(self._optimizer, "set_optimizer_step", step)
+        call_if_there(self._optimizer, "set_optimizer_step", step)
 
     def update_hyper_parameters(self, params_dict: dict[str, Any]) -> None:
         """Take other settings, if the optimizer can."""
-        _call(self._optimizer, "update_hyper_parameters", params_dict)
+        call_if_there(self._optimizer, "update_hyper_parameters", params_dict)
 
 
 class OptimizerWrapper(KeyedOptimizer):
@@ -365,10 +366,8 @@ class OptimizerWrapper(KeyedOptimizer):
         self.params = optimizer.params
         self.state = optimizer.state
         self.param_groups = optimizer.param_groups
+        set_up_hooks(self)
         self.defaults = {"_save_param_groups": False}
-        for name in _HOOKS:
-            setattr(self, name, OrderedDict())
-        self._patch_step_function()
 
     def __repr__(self) -> str:
         return repr(self._optimizer)
@@ -410,8 +409,8 @@ class OptimizerWrapper(KeyedOptimizer):
 
     def set_optimizer_step(self, step: int) -> None:
         """Count steps from here, if the optimizer can."""
-        _call(self._optimizer, "set_optimizer_step", step)
+        call_if_there(self._optimizer, "set_optimizer_step", step)
 
     def update_hyper_parameters(self, params_dict: dict[str, Any]) -> None:
         """Take other settings, if the optimizer can."""
-        _call(self._optimizer, "update_hyper_parameters", params_dict)
+        call_if_there(self._optimizer, "update_hyper_parameters", params_dict)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, unique
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from flambeau.rec.errors import OptionError
 from flambeau.rec.optim.keyed import KeyedOptimizer, OptimizerWrapper
 
 __all__ = ["WarmupOptimizer", "WarmupPolicy", "WarmupStage"]
@@ -16,7 +19,7 @@ __all__ = ["WarmupOptimizer", "WarmupPolicy", "WarmupStage"]
 
 @unique
 class WarmupPolicy(Enum):
-    """What the learning rate is multiplied by at iteration i of a stage, with its `value` v.
+    """What the learning rate is multiplied by at iteration i of the training, with the `value` v of the stage.
 
     ===============================  ====================================================================
     NONE                             1
@@ -46,13 +49,13 @@ class WarmupStage:
 
     Args:
         policy: see there.
-        max_iters: iterations of the stage.
+        max_iters: the last iteration of the stage, counted from the beginning of the training.
         value: v of the policy.
         lr_scale: a factor besides.
         decay_iters: of POLY and STEP; -1 for `max_iters` and 1.
         sgdr_period: iterations from one restart to the next (Loshchilov and Hutter 2017, arXiv:1608.03983).
-        start_interpolating_iters: of INTERPOLATE; 0 where not given.
-        end_value: of INTERPOLATE.
+        start_interpolating_iters: of INTERPOLATE, which needs it.
+        end_value: of INTERPOLATE, which needs it.
     """
 
     policy: WarmupPolicy = WarmupPolicy.LINEAR
@@ -70,11 +73,16 @@ def _completed(stages: list[WarmupStage]) -> list[WarmupStage]:
     last = 0
     for at, stage in enumerate(stages):
         if stage.max_iters <= last:
-            raise ValueError(
+            raise OptionError(
                 f"stages[{at}] ends at iteration {stage.max_iters}, expected more than {last}, where the one before "
                 "ends: max_iters count from the beginning."
             )
         last = stage.max_iters
+        if stage.policy == WarmupPolicy.INTERPOLATE and None in (stage.start_interpolating_iters, stage.end_value):
+            raise OptionError(
+                f"stages[{at}] interpolates from start_interpolating_iters={stage.start_interpolating_iters} to "
+                f"end_value={stage.end_value}; give both."
+            )
         if stage.decay_iters <= 0:
             stage.decay_iters = 1 if stage.policy == WarmupPolicy.STEP else stage.max_iters
     return [*stages, WarmupStage(policy=WarmupPolicy.NONE, max_iters=1 << 60)]
@@ -98,9 +106,11 @@ def _multiplier(stage: WarmupStage, iteration: int) -> float:
         phase = iteration % stage.sgdr_period / stage.sgdr_period
         factor = v + (1 - v) * 0.5 * (1 + math.cos(math.pi * phase))
     elif stage.policy == WarmupPolicy.INTERPOLATE:
-        start, end = stage.start_interpolating_iters or 0, stage.end_value if stage.end_value is not None else v
-        share = (iteration - start) / (stage.max_iters - start)
-        factor = v if iteration <= start else v + (end - v) * min(share, 1.0)
+        assert stage.start_interpolating_iters is not None
+        assert stage.end_value is not None
+        start = stage.start_interpolating_iters
+        share = max(iteration - start, 0) / max(stage.max_iters - start, 1)
+        factor = v + (stage.end_value - v) * share
     return factor * stage.lr_scale
 
 
@@ -130,13 +140,12 @@ class WarmupOptimizer(OptimizerWrapper):
         self._lr_param, self._lr = lr_param, lr
         self._warmup_param = torch.nn.Parameter()
         self.params = {**self.params, param_name: self._warmup_param}
+        self._param_name = param_name
         self._iteration, self._stage = 0, 0
-        self._remember()
         self._set_lr()
 
-    def _remember(self) -> None:
-        kept = {"warmup": torch.tensor([self._iteration, self._stage], dtype=torch.long)}
-        self.state[self._warmup_param] = kept  # type: ignore[index]
+    def _place(self) -> dict[str, Tensor]:
+        return {"warmup": torch.tensor([self._iteration, self._stage], dtype=torch.long)}
 
     def _set_lr(self) -> None:
         rate = self._lr * _multiplier(self._stages[self._stage], self._iteration)
@@ -144,16 +153,35 @@ class WarmupOptimizer(OptimizerWrapper):
             group[self._lr_param] = rate  # type: ignore[index]
 
     def post_load_state_dict(self) -> None:
-        """Go on from where the state stands."""
-        iteration, stage = self.state[self._warmup_param]["warmup"].tolist()
-        self._iteration, self._stage = iteration, stage
+        """Tell the other one, then set the learning rate."""
+        super().post_load_state_dict()
         self._set_lr()
+
+    def state_dict(self) -> dict[str, Any]:
+        """That of the other one; after the first step with the iteration and the stage, too."""
+        found = super().state_dict()
+        if self._iteration:
+            found["state"] = {**found["state"], self._param_name: self._place()}
+        return found
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take a state over, and go on from where it stands.
+
+        Raises:
+            ValueError: it does not say where it stands, though steps were made here; and as of
+                `KeyedOptimizer.load_state_dict`.
+        """
+        states = dict(state_dict["state"])
+        place = states.pop(self._param_name, None)
+        if place is None and self._iteration:
+            raise ValueError(f"state_dict has no state of {self._param_name!r}, which says how far the training is.")
+        self._iteration, self._stage = (0, 0) if place is None else place["warmup"].tolist()
+        super().load_state_dict({**state_dict, "state": states})
 
     def step(self, closure: Any = None) -> None:
         """Make a step, then set the learning rate of the next one."""
         super().step(closure)
         self._iteration += 1
-        while self._iteration >= self._stages[self._stage].max_iters:
+        while self._iteration > self._stages[self._stage].max_iters:
             self._stage += 1
-        self._remember()
         self._set_lr()
