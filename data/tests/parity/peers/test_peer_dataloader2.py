@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from functools import partial
 from typing import Any
 
@@ -153,6 +154,15 @@ def with_torch() -> dict[str, str]:
 
 
 SUITE.add(*cells("services", with_services()), *cells("loader", LOADER), *cells("torch-loader", with_torch()))
+
+
+@pytest.fixture(autouse=True)
+def end_processes_left_behind():
+    """TorchData's dispatching process outlives `shutdown` and never sleeps: together they would take the whole machine."""
+    yield
+    for process in multiprocessing.active_children():
+        process.kill()
+        process.join()
 
 
 @pytest.mark.parametrize("cell", SUITE.cells, ids=str)
