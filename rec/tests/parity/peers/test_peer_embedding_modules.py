@@ -197,8 +197,8 @@ CONFIGS = [
         f"{policy}({options})"
         for policy in (
             "VirtualTableEvictionPolicy", "NoEvictionPolicy", "CountBasedEvictionPolicy",
-            "TimestampBasedEvictionPolicy", "FeatureScoreBasedEvictionPolicy", "
-            ""CountTimestampMixedEvictionPolicy", "FeatureL2NormBasedEvictionPolicy",
+            "TimestampBasedEvictionPolicy", "FeatureScoreBasedEvictionPolicy",
+            "CountTimestampMixedEvictionPolicy", "FeatureL2NormBasedEvictionPolicy",
         )
         for options in ("", "16, 8, True")
     ),

@@ -94,9 +94,9 @@ class InteractionArch(nn.Module):
     def __init__(self, num_sparse_features: int) -> None:
         super().__init__()
         self.F: int = num_sparse_features
+        self.triu_indices: Tensor
         side = num_sparse_features + 1
-        above = torch.triu_indices(side, side, offset=1)
-        self.register_buffer("_pairs", above[0] * side + above[1], persistent=False)
+        self.register_buffer("triu_indices", torch.triu_indices(side, side, offset=1), persistent=False)
 
     def forward(self, dense_features: Tensor, sparse_features: Tensor) -> Tensor:
         """Features to their interactions.
@@ -108,12 +108,18 @@ class InteractionArch(nn.Module):
         Returns:
             (B, D + F * (F + 1) / 2): the dense features, then the dot products of features 0 and 1, 0 and 2, ...; the
             dense features alone where F is 0.
+
+        Raises:
+            IndexError: another number of sparse features.
         """
         if self.F <= 0:
             return dense_features
+        if sparse_features.shape[1] != self.F:
+            raise IndexError(f"sparse_features has {sparse_features.shape[1]} features, expected {self.F}.")
         together = torch.cat((dense_features.unsqueeze(1), sparse_features), dim=1)
         products = torch.bmm(together, together.transpose(1, 2)).flatten(1)
-        return torch.cat((dense_features, products.index_select(1, self._pairs)), dim=1)
+        pairs = self.triu_indices[0] * (self.F + 1) + self.triu_indices[1]
+        return torch.cat((dense_features, products.index_select(1, pairs)), dim=1)
 
 
 class InteractionDCNArch(nn.Module):
