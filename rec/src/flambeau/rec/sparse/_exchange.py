@@ -1,4 +1,4 @@
-"""Sparse features that several processes sent to this one, put together.
+"""Sparse features on their way between processes: what is sent, and what arrived from several, put together.
 
 What arrives is rank-major: for each process, for each key, the lengths (and the ids) of its examples. What is wanted is
 key-major: for each key the examples of all processes, in the order of the processes.
@@ -6,14 +6,48 @@ key-major: for each key the examples of all processes, in the order of the proce
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from flambeau.rec.ops.permute import sources
+from flambeau.rec.sparse._keyed_rows import KeyedRows
 
-__all__ = ["from_exchanged"]
+__all__ = ["ExchangedRows", "from_exchanged"]
+
+
+class ExchangedRows(KeyedRows):
+    """Keyed rows as they are sent to other processes: tensors, and how many entries of each go where."""
+
+    def dist_labels(self) -> list[str]:
+        """What `dist_tensors` are."""
+        strides = ["strides"] if self._strides is not None else []
+        return ["lengths", "values", *strides, *([] if self._weights is None else ["weights"])]
+
+    def dist_splits(self, key_splits: list[int]) -> list[list[int]]:
+        """How many entries of each of `dist_tensors` go to each process.
+
+        Args:
+            key_splits: how many keys go to each.
+        """
+        values = _summed(self.length_per_key(), key_splits)
+        strides = [list(key_splits)] if self._strides is not None else []
+        return [
+            _summed(self.stride_per_key(), key_splits),
+            values,
+            *strides,
+            *([] if self._weights is None else [values]),
+        ]
+
+    def dist_tensors(self) -> list[Tensor]:
+        """What is sent to other processes, and put together there by `dist_init`."""
+        strides = []
+        if self._strides is not None:
+            strides.append(torch.tensor(self.stride_per_key(), device=self.device()))
+        weights = [] if self._weights is None else [self._weights]
+        return [self.lengths(), self._values, *strides, *weights]
 
 
 def from_exchanged(
@@ -60,3 +94,11 @@ def from_exchanged(
         moved = torch.ops.flambeau_rec.permute_1D_sparse_data(rows, lengths, values, weights)
     new_lengths, values, weights = moved
     return {"values": values, "weights": weights, "lengths": new_lengths.reshape(-1), **sizing}
+
+
+def _summed(counts: Sequence[int], groups: Sequence[int]) -> list[int]:
+    sums, begin = [], 0
+    for size in groups:
+        sums.append(sum(counts[begin : begin + size]))
+        begin += size
+    return sums

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -12,17 +11,15 @@ from torch.utils import _pytree as pytree
 
 from flambeau.rec.ops.cumsum import asynchronous_complete_cumsum
 from flambeau.rec.sparse._errors import SparseError
-from flambeau.rec.sparse._exchange import from_exchanged
+from flambeau.rec.sparse._exchange import ExchangedRows, from_exchanged
 from flambeau.rec.sparse._jagged import JaggedTensor, shown
-from flambeau.rec.sparse._rows import Rows
+from flambeau.rec.sparse._keyed_memory import KeyedMemory
+from flambeau.rec.sparse._keyed_rows import InverseIndices, Strides
 
 __all__ = ["KeyedJaggedTensor"]
 
-Strides = list[list[int]]
-InverseIndices = tuple[list[str], Tensor]
 
-
-class KeyedJaggedTensor(Rows):
+class KeyedJaggedTensor(ExchangedRows, KeyedMemory):
     """A bag of ids for each of several keys and each example of a batch, as models of recommendation take them.
 
     All is key-major: `lengths` holds those of all examples for the first key, then for the second, ..., and `values`
@@ -92,18 +89,6 @@ class KeyedJaggedTensor(Rows):
             raise SparseError("a KeyedJaggedTensor needs lengths or offsets, got neither.")
         if stride is None and stride_per_key_per_rank is None:
             self._stride = self._found_stride()
-
-    def _found_stride(self) -> int:
-        if self._lengths is not None:
-            if self._lengths.dim() > 1:
-                return int(self._lengths.shape[-1])
-            count = self._lengths.numel()
-        else:
-            assert self._offsets is not None
-            count = self._offsets.numel() - 1
-        if not self._keys:
-            return 0
-        return count // len(self._keys)
 
     # ----- making one ---------------------------------------------------------------------------------------------
 
@@ -257,137 +242,6 @@ class KeyedJaggedTensor(Rows):
         )
         return KeyedJaggedTensor(keys, **parts).sync()
 
-    # ----- what it holds ------------------------------------------------------------------------------------------
-
-    def keys(self) -> list[str]:
-        """The names, in order."""
-        return self._keys
-
-    def stride(self) -> int:
-        """B: examples of the batch; with a batch for each key, of the full one, or of the largest."""
-        if self._stride is None:
-            if self._inverse_indices is not None and self._inverse_indices[1].numel():
-                self._stride = self._inverse_indices[1].shape[-1]
-            else:
-                self._stride = max(self.stride_per_key(), default=0)
-        return self._stride
-
-    def stride_per_key(self) -> list[int]:
-        """Examples of each key."""
-        if self._stride_per_key is None:
-            if self._strides is None:
-                self._stride_per_key = [self.stride()] * len(self._keys)
-            else:
-                self._stride_per_key = [sum(ranks) for ranks in self.stride_per_key_per_rank()]
-        return self._stride_per_key
-
-    def stride_per_key_per_rank(self) -> Strides:
-        """Examples of each key, and of each process that they came from; empty with one batch for all keys."""
-        if self._strides is None:
-            return []
-        if isinstance(self._strides, Tensor):
-            self._strides = self._strides.tolist()
-        return self._strides
-
-    def variable_stride_per_key(self) -> bool:
-        """Whether each key has a batch of its own."""
-        return self._strides is not None
-
-    def inverse_indices(self) -> InverseIndices:
-        """Keys, and (K, full batch): which row of a key each example has.
-
-        Raises:
-            SparseError: there are none.
-        """
-        if self._inverse_indices is None:
-            raise SparseError(
-                "this KeyedJaggedTensor has no inverse indices; inverse_indices_or_none() gives None then."
-            )
-        return self._inverse_indices
-
-    def inverse_indices_or_none(self) -> InverseIndices | None:
-        """Keys, and (K, full batch): which row of a key each example has; None where there are none."""
-        return self._inverse_indices
-
-    @property
-    def _stride_per_key_per_rank(self) -> Tensor | None:
-        if self._strides is None or isinstance(self._strides, Tensor):
-            return self._strides
-        if self._strides_tensor is None:
-            self._strides_tensor = torch.tensor(self._strides, dtype=torch.int32)
-        return self._strides_tensor
-
-    @property
-    def _inverse_indices_tensor(self) -> Tensor | None:
-        return None if self._inverse_indices is None else self._inverse_indices[1]
-
-    def length_per_key(self) -> list[int]:
-        """Ids of each key; finding them out makes an accelerator wait.
-
-        Raises:
-            SparseError: the lengths do not fit the number of keys.
-        """
-        if self._length_per_key is None:
-            self._length_per_key = self._found_length_per_key()
-        return self._length_per_key
-
-    def _found_length_per_key(self) -> list[int]:
-        if self._offset_per_key is not None:
-            return [end - begin for begin, end in pairwise(self._offset_per_key)]
-        if not self._keys:
-            return []
-        count = self._lengths.numel() if self._lengths is not None else self.offsets().numel() - 1
-        places = self.lengths_offset_per_key()
-        if places[-1] != count:
-            raise SparseError(
-                f"{count} lengths for {len(self._keys)} keys of {self.stride_per_key()} examples, "
-                f"expected {places[-1]}."
-            )
-        if self._offsets is None and self._strides is None and self._lengths is not None:
-            sums: list[int] = self._lengths.view(len(self._keys), -1).sum(1).tolist()
-            return sums
-        offsets = self.offsets()
-        uniform = self._strides is None and self.stride() > 0
-        ends = offsets[:: self.stride()] if uniform else offsets[torch.tensor(places, device=offsets.device)]
-        return [end - begin for begin, end in pairwise(ends.tolist())]
-
-    def length_per_key_or_none(self) -> list[int] | None:
-        """Ids of each key, or None where that was not found out yet."""
-        return self._length_per_key
-
-    def offset_per_key(self) -> list[int]:
-        """Where the ids of each key begin, and where the last's end."""
-        if self._offset_per_key is None:
-            self._offset_per_key = [0, *accumulate(self.length_per_key())]
-        return self._offset_per_key
-
-    def offset_per_key_or_none(self) -> list[int] | None:
-        """Where the ids of each key begin and the last's end, or None where that was not found out yet."""
-        return self._offset_per_key
-
-    def lengths_offset_per_key(self) -> list[int]:
-        """Where the lengths of each key begin, and where the last's end."""
-        if self._lengths_offset_per_key is None:
-            self._lengths_offset_per_key = [0, *accumulate(self.stride_per_key())]
-        return self._lengths_offset_per_key
-
-    def index_per_key(self) -> dict[str, int]:
-        """Place of each key."""
-        if self._index_per_key is None:
-            self._index_per_key = {key: at for at, key in enumerate(self._keys)}
-        return self._index_per_key
-
-    def sync(self) -> KeyedJaggedTensor:
-        """Find out now how many ids each key has, which makes an accelerator wait; returns itself."""
-        self.length_per_key()
-        self.offset_per_key()
-        return self
-
-    def unsync(self) -> KeyedJaggedTensor:
-        """Forget what `sync` found out; returns itself."""
-        self._length_per_key = self._offset_per_key = self._jt_dict = None
-        return self
-
     # ----- parts --------------------------------------------------------------------------------------------------
 
     def _at(self, key: str) -> int:
@@ -526,125 +380,6 @@ class KeyedJaggedTensor(Rows):
         flat._inverse_indices = None
         return flat
 
-    # ----- devices ------------------------------------------------------------------------------------------------
-
-    def to(
-        self, device: torch.device, non_blocking: bool = False, dtype: torch.dtype | None = None
-    ) -> KeyedJaggedTensor:
-        """The same on another device.
-
-        Args:
-            device: where to.
-            non_blocking: whether the copy may go on after the call; it does from pinned memory.
-            dtype: of the weights there; as it is where not given.
-        """
-
-        def moved(tensor: Tensor | None, to_dtype: torch.dtype | None = None) -> Tensor | None:
-            return None if tensor is None else tensor.to(device=device, dtype=to_dtype, non_blocking=non_blocking)
-
-        values = self._values.to(device=device, non_blocking=non_blocking)
-        return self._with(values, moved(self._weights, dtype), moved(self._lengths), moved(self._offsets))
-
-    def pin_memory(self) -> KeyedJaggedTensor:
-        """The same in pinned memory, from which copies to a device need not be waited for."""
-
-        def pinned(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else tensor.pin_memory()
-
-        return self._with(
-            self._values.pin_memory(), pinned(self._weights), pinned(self._lengths), pinned(self._offsets)
-        )
-
-    def _with(
-        self, values: Tensor, weights: Tensor | None, lengths: Tensor | None, offsets: Tensor | None
-    ) -> KeyedJaggedTensor:
-        """The same keys and sizes over other tensors."""
-        inverse = self._inverse_indices
-        return KeyedJaggedTensor(
-            self._keys,
-            values,
-            weights,
-            lengths,
-            offsets,
-            self._stride,
-            self._strides,
-            self._stride_per_key,
-            self._length_per_key,
-            self._lengths_offset_per_key,
-            self._offset_per_key,
-            self._index_per_key,
-            None,
-            None if inverse is None else (inverse[0], inverse[1].to(values.device)),
-        )
-
-    def _like(self, device: torch.device) -> KeyedJaggedTensor:
-        def like(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else torch.empty_like(tensor, device=device)
-
-        values = torch.empty_like(self._values, device=device)
-        made = self._with(values, like(self._weights), like(self._lengths), like(self._offsets))
-        if made._inverse_indices is not None:
-            keys, rows = made._inverse_indices
-            made._inverse_indices = keys, torch.empty_like(rows)
-        return made
-
-    def copy_(self, kjt: KeyedJaggedTensor, non_blocking: bool = False) -> KeyedJaggedTensor:
-        """Take over the content of another one, whose tensors have the shapes of this one's."""
-        for mine, other in zip(self._tensors(), kjt._tensors(), strict=True):
-            if mine is not None and other is not None:
-                mine.copy_(other, non_blocking=non_blocking)
-        self._strides, self._strides_tensor, self._stride_per_key = kjt._strides, None, kjt._stride_per_key
-        self._length_per_key, self._offset_per_key, self._jt_dict = kjt._length_per_key, kjt._offset_per_key, None
-        return self
-
-    def clear_storage(self) -> int:
-        """Give the memory of all tensors back; returns how many bytes that were. The object is of no use afterwards."""
-        freed = 0
-        for tensor in self._tensors():
-            if tensor is not None:
-                storage = tensor.untyped_storage()
-                freed += storage.size()
-                storage.resize_(0)
-        return freed
-
-    def size_in_bytes(self) -> int:
-        """The memory of all its tensors."""
-        held = [self._values, self._weights, self._lengths, self._offsets, self._stride_per_key_per_rank]
-        return sum(tensor.numel() * tensor.element_size() for tensor in held if tensor is not None)
-
-    def _tensors(self) -> tuple[Tensor | None, ...]:
-        return *super()._tensors(), self._inverse_indices_tensor
-
-    # ----- between processes --------------------------------------------------------------------------------------
-
-    def dist_labels(self) -> list[str]:
-        """What `dist_tensors` are."""
-        strides = ["strides"] if self._strides is not None else []
-        return ["lengths", "values", *strides, *([] if self._weights is None else ["weights"])]
-
-    def dist_splits(self, key_splits: list[int]) -> list[list[int]]:
-        """How many entries of each of `dist_tensors` go to each process.
-
-        Args:
-            key_splits: how many keys go to each.
-        """
-        values = _summed(self.length_per_key(), key_splits)
-        strides = [list(key_splits)] if self._strides is not None else []
-        return [
-            _summed(self.stride_per_key(), key_splits),
-            values,
-            *strides,
-            *([] if self._weights is None else [values]),
-        ]
-
-    def dist_tensors(self) -> list[Tensor]:
-        """What is sent to other processes, and put together there by `dist_init`."""
-        strides = []
-        if self._strides is not None:
-            strides.append(torch.tensor(self.stride_per_key(), device=self.device()))
-        weights = [] if self._weights is None else [self._weights]
-        return [self.lengths(), self._values, *strides, *weights]
-
     def __str__(self) -> str:
         if not self._keys or (self._offsets is None and self._lengths is None):
             return "KeyedJaggedTensor()\n"
@@ -671,14 +406,6 @@ def _joined_inverse(parts: Sequence[KeyedJaggedTensor]) -> InverseIndices | None
 
 def _joined(tensor: Tensor, blocks: list[slice]) -> Tensor:
     return torch.cat([tensor[block] for block in blocks]) if blocks else tensor[:0]
-
-
-def _summed(counts: Sequence[int], groups: Sequence[int]) -> list[int]:
-    sums, begin = [], 0
-    for size in groups:
-        sums.append(sum(counts[begin : begin + size]))
-        begin += size
-    return sums
 
 
 def _flatten(kjt: KeyedJaggedTensor) -> tuple[list[Any], list[str]]:
