@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import accumulate
 
 import torch
 import torch.distributed as dist
@@ -656,6 +656,7 @@ class SequenceEmbeddingsAllToAll(nn.Module):
         unbucketize_permute_tensor: Tensor | None = None,
         batch_size_per_rank: list[int] | None = None,
         sparse_features_recat: Tensor | None = None,
+        batch_size_per_rank_per_feature: list[list[int]] | None = None,
     ) -> SequenceEmbeddingsAwaitable:
         """Start to send.
 
@@ -666,28 +667,37 @@ class SequenceEmbeddingsAllToAll(nn.Module):
             output_splits: rows from each process.
             unbucketize_permute_tensor: (ids,): which row each id has, where ids were sorted by process.
             batch_size_per_rank: examples of each process; as many of each by default.
-            sparse_features_recat: the order in which blocks came, where batches are of different sizes.
+            sparse_features_recat: the order in which blocks came, which is not needed here.
+            batch_size_per_rank_per_feature: of each process, examples of each feature, where they differ.
         """
-        variable = batch_size_per_rank is not None and len(set(batch_size_per_rank)) > 1
-        recat: Any = self._forward_recat_tensor
-        if variable and self._local_split:
-            assert batch_size_per_rank is not None
-            from flambeau.rec.ops.permute import sources
-
-            sizes = torch.tensor(batch_size_per_rank).repeat(self._local_split)
-            recat = sources(recat.cpu(), sizes).int().to(lengths.device)
+        blocks = self._blocks(lengths.reshape(-1), batch_size_per_rank, batch_size_per_rank_per_feature)
         awaitable = alltoall_sequence(
             a2a_sequence_embs_tensor=local_embs,
-            forward_recat_tensor=recat,
+            forward_recat_tensor=self._forward_recat_tensor,  # type: ignore[arg-type]
             backward_recat_tensor=self._backward_recat_tensor,  # type: ignore[arg-type]
-            lengths_after_sparse_data_all2all=lengths,
+            lengths_after_sparse_data_all2all=blocks,
             input_splits=input_splits,
             output_splits=output_splits,
-            variable_batch_size=variable,
+            variable_batch_size=True,
             group=self._pg,
             codecs=self._codecs,
         )
         return SequenceEmbeddingsAwaitable(awaitable, unbucketize_permute_tensor, local_embs.shape[1])
+
+    def _blocks(self, lengths: Tensor, per_rank: list[int] | None, per_feature: list[list[int]] | None) -> Tensor:
+        """(features * processes,): ids of each feature that came from each process."""
+        features, ranks = self._local_split, self._num_splits
+        if not features:
+            return lengths.new_empty(0)
+        if per_feature:
+            sizes = [per_feature[rank][feature] for feature in range(features) for rank in range(ranks)]
+        elif per_rank and len(set(per_rank)) > 1:
+            sizes = per_rank * features
+        else:
+            return lengths.view(features * ranks, -1).sum(1)
+        ends = torch.tensor([0, *accumulate(sizes)], device=lengths.device)
+        starts = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        return starts[ends].diff()
 
 
 # ----- one process with several devices -------------------------------------------------------------------------------
