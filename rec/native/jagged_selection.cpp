@@ -167,7 +167,7 @@ void index_add(fb::Call& call, const fb::Tensor& given, const fb::Tensor& given_
         using W = typename Sum<T>::type;
         const bool apart = !std::is_same<T, W>::value;
         void* memory = apart ? malloc(size_t(numbers) * sizeof(W) + 1) : result.data;
-        if (!memory) return call.fail("%s: no memory left for %lld sums", op, (long long)numbers);
+        if (!memory && numbers) return call.fail("%s: no memory left for %lld sums", op, (long long)numbers);
         W* sums = static_cast<W*>(memory);
         const int64_t work = numbers + from.total() * width;
         over_rows(numbers, work, [&](int64_t begin, int64_t end) noexcept {

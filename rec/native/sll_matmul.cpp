@@ -44,7 +44,7 @@ bool check_floating(fb::Call& call, const char* op, const fb::Tensor& x, const f
 
 // (numbers,): matrix b is x_b y_b^T.
 void outer(fb::Call& call, const fb::Tensor& given_x, const fb::Tensor& given_y, const fb::Tensor& x_offsets,
-           const fb::Tensor& y_offsets, const fb::Tensor& z_offsets, int64_t numbers) noexcept {
+           const fb::Tensor& y_offsets, const fb::Tensor& z_offsets, const fb::OptionalInt& wanted) noexcept {
     constexpr const char* op = "sll_jagged_jagged_bmm_jagged_out";
     if (given_x.dim != 2 || given_y.dim != 2 || given_x.sizes[1] != given_y.sizes[1])
         return call.fail("%s: x has shape %s and y %s, expected (items, width) both.", op, fb::Shape(given_x).text,
@@ -54,6 +54,7 @@ void outer(fb::Call& call, const fb::Tensor& given_x, const fb::Tensor& given_y,
                      yo = call.contiguous(y_offsets), zo = call.contiguous(z_offsets);
     if (!x.defined() || !y.defined() || !xo.defined() || !yo.defined() || !zo.defined()) return;
     const Whole left(xo), right(yo), matrix(zo);
+    const int64_t numbers = wanted.given ? wanted.value : is_whole(zo) && matrix.count ? matrix[matrix.count - 1] : 0;
     if (!find(call, op, xo, x.sizes[0], yo, y.sizes[0], zo, numbers, left, right, matrix)) return;
     fb::Tensor out = call.empty(x.dtype, {numbers});
     if (!out.defined()) return;

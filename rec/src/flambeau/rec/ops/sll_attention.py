@@ -1,0 +1,158 @@
+"""Attention within sequences, composed of products and softmax of jagged tensors.
+
+Nothing is padded: what is kept for the gradient is as large as the sequences' own matrices.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from flambeau.rec.ops._composite import register_composite
+from flambeau.rec.ops._jagged_layout import check_whole
+from flambeau.rec.ops.cumsum import asynchronous_complete_cumsum
+from flambeau.rec.ops.jagged_elementwise import jagged_dense_elementwise_add_jagged_output
+from flambeau.rec.ops.sll_conversion import sll_jagged_dense_elementwise_mul_jagged_out
+from flambeau.rec.ops.sll_softmax import sll_jagged2_softmax
+
+__all__ = [
+    "sll_jagged_dense_flash_attention",
+    "sll_jagged_flash_attention_basic",
+    "sll_multi_head_jagged_flash_attention",
+]
+
+
+def sll_jagged_flash_attention_basic(
+    q_weights: Tensor, k_weights: Tensor, v_weights: Tensor, offsets: Tensor, max_seq_len: int,
+    use_mask: bool = False, allow_tf32: bool = True,
+) -> Tensor:  # fmt: skip
+    """`softmax(q_b k_b^T) / max_seq_len v_b` of each sequence b.
+
+    Args:
+        q_weights: (L, D), floating: queries.
+        k_weights: (L, D) of the same dtype: keys.
+        v_weights: (L, E) of the same dtype: values.
+        offsets: (sequences + 1,) int32 or int64.
+        max_seq_len: what weights are divided by, and the items of a sequence that are attended to, the first ones.
+        use_mask: let items attend to themselves and later ones only; the weights of the others are put to 0 after the
+            softmax, as FBGEMM does.
+        allow_tf32: ignored: sums are of full precision.
+
+    Returns:
+        (L, E).
+
+    Raises:
+        RuntimeError: shapes, dtypes or offsets that do not fit.
+    """
+    return torch.ops.flambeau_rec.sll_jagged_flash_attention_basic(  # type: ignore[no-any-return]
+        q_weights, k_weights, v_weights, offsets, max_seq_len, use_mask, allow_tf32
+    )
+
+
+def sll_multi_head_jagged_flash_attention(
+    q_weights: Tensor, k_weights: Tensor, v_weights: Tensor, offsets: Tensor, max_seq_len: int, allow_tf32: bool = True
+) -> Tensor:
+    """`sll_jagged_flash_attention_basic` of several heads.
+
+    Args:
+        q_weights: (heads, L, D), floating: queries.
+        k_weights: (heads, L, D) of the same dtype: keys.
+        v_weights: (heads, L, E) of the same dtype: values.
+        offsets: (sequences + 1,) int32 or int64.
+        max_seq_len: what weights are divided by, and the items of a sequence that are attended to, the first ones.
+        allow_tf32: ignored: sums are of full precision.
+
+    Returns:
+        (heads, L, E).
+
+    Raises:
+        RuntimeError: shapes, dtypes or offsets that do not fit.
+    """
+    return torch.ops.flambeau_rec.sll_multi_head_jagged_flash_attention(  # type: ignore[no-any-return]
+        q_weights, k_weights, v_weights, offsets, max_seq_len, allow_tf32
+    )
+
+
+def sll_jagged_dense_flash_attention(
+    q_weights: Tensor, k_weights: Tensor, v_weights: Tensor, attn_bias: Tensor, offsets: Tensor, max_seq_len: int,
+    allow_tf32: bool = True,
+) -> Tensor:  # fmt: skip
+    """`softmax(q_b k_b + bias_b)^T v_b` of each sequence b, normalised over its items: T targets attend to them.
+
+    Args:
+        q_weights: (L, D), floating: the items.
+        k_weights: (sequences, D, T), converted to the dtype of `q_weights`: the targets.
+        v_weights: (L, E), converted likewise: what is summed up.
+        attn_bias: (sequences, max_seq_len, T) of the dtype of `q_weights`.
+        offsets: (sequences + 1,) int32 or int64.
+        max_seq_len: items of a sequence that are attended to, the first ones.
+        allow_tf32: ignored: sums are of full precision.
+
+    Returns:
+        (sequences, T, E).
+
+    Raises:
+        RuntimeError: shapes, dtypes or offsets that do not fit.
+    """
+    return torch.ops.flambeau_rec.sll_jagged_dense_flash_attention(  # type: ignore[no-any-return]
+        q_weights, k_weights, v_weights, attn_bias, offsets, max_seq_len, allow_tf32
+    )
+
+
+def _basic(
+    q: Tensor, k: Tensor, v: Tensor, offsets: Tensor, max_seq_len: int, use_mask: bool = False, allow_tf32: bool = True
+) -> Tensor:
+    check_whole("sll_jagged_flash_attention_basic", "offsets", offsets)
+    lengths = offsets.diff()
+    totals = asynchronous_complete_cumsum(lengths.long().square())
+    ops = torch.ops.flambeau_rec
+    scores = ops._sll_outer(q, k, offsets, offsets, totals)
+    weights = sll_jagged2_softmax(scores, offsets, totals, max_seq_len, False) / max_seq_len
+    if use_mask:
+        later = torch.ones(max_seq_len, max_seq_len, dtype=torch.bool, device=q.device).triu()
+        weights = sll_jagged_dense_elementwise_mul_jagged_out(weights, later, lengths, totals, max_seq_len)
+    return ops._sll_matrix_times_items(weights, v, totals, offsets, offsets, max_seq_len, v.shape[0], False)  # type: ignore[no-any-return]
+
+
+def _heads(
+    q: Tensor, k: Tensor, v: Tensor, offsets: Tensor, max_seq_len: int, allow_tf32: bool = True
+) -> Tensor:  # fmt: skip
+    """The heads of each sequence as sequences of their own, one head after the other."""
+    op = "sll_multi_head_jagged_flash_attention"
+    check_whole(op, "offsets", offsets)
+    if not q.dim() == k.dim() == v.dim() == 3 or not q.shape[:2] == k.shape[:2] == v.shape[:2]:
+        shapes = ", ".join(str(tuple(one.shape)) for one in (q, k, v))
+        raise RuntimeError(f"{op}: q, k and v have shapes {shapes}, expected (heads, items, width) with as many items.")
+    heads, items = q.shape[:2]
+    firsts = torch.arange(heads, device=offsets.device)[:, None] * items
+    # What is between two heads is in no sequence of either.
+    every = (firsts + offsets).flatten() if heads else offsets[:1]
+    made = _basic(*(one.flatten(0, 1) for one in (q, k, v)), every, max_seq_len)
+    return made.unflatten(0, (heads, items))
+
+
+def _dense(
+    q: Tensor, k: Tensor, v: Tensor, bias: Tensor, offsets: Tensor, max_seq_len: int, allow_tf32: bool = True
+) -> Tensor:
+    ops = torch.ops.flambeau_rec
+    scores = ops.jagged_dense_bmm_forward(q, offsets, k.to(q.dtype), max_seq_len)
+    scores = jagged_dense_elementwise_add_jagged_output(scores, [offsets], bias)[0]
+    weights = ops.jagged_softmax_forward(scores, offsets, max_seq_len)
+    return ops.jagged_jagged_bmm(weights, v.to(q.dtype), offsets, max_seq_len)  # type: ignore[no-any-return]
+
+
+_QKV = "Tensor q_weights, Tensor k_weights, Tensor v_weights"
+register_composite(
+    f"sll_jagged_flash_attention_basic({_QKV}, Tensor offsets, int max_seq_len, bool use_mask=False, "
+    "bool allow_tf32=True) -> Tensor",
+    _basic,
+)
+register_composite(
+    f"sll_multi_head_jagged_flash_attention({_QKV}, Tensor offsets, int max_seq_len, bool allow_tf32=True) -> Tensor",
+    _heads,
+)
+register_composite(
+    f"sll_jagged_dense_flash_attention({_QKV}, Tensor attn_bias, Tensor offsets, int max_seq_len, "
+    "bool allow_tf32=True) -> Tensor",
+    _dense,
+)
