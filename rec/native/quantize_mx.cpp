@@ -56,6 +56,8 @@ FB_INLINE uint32_t code_of(float value, const Format& format, uint32_t chance, b
     const float limited = size < 0x1p20f ? size : 0x1p20f;
     const int smallest = 1 - format.bias();
     int exponent = exponent_of(limited);
+    // Upstream: without a significand, numbers below the smallest one are not rounded up to it.
+    if (!format.significand_bits && exponent < smallest) return sign << 3;
     exponent = exponent < smallest ? smallest : exponent;
     // In steps of the last bit that is kept; both factors are powers of two, so that nothing is lost.
     const float steps = limited * fb::bits<float>(uint32_t(127 + format.significand_bits - exponent) << 23);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 from pathlib import Path
 
 import pytest
@@ -12,11 +14,13 @@ from flambeau.core.testing.fill import tensor
 
 pytest.importorskip("fbgemm_gpu", reason="needs fbgemm_gpu; `nox -s parity -- peers rec` has it")
 
-import flambeau.rec.ops.quantize_8bit
-import flambeau.rec.ops.quantize_bfloat16
-import flambeau.rec.ops.quantize_float8
-import flambeau.rec.ops.quantize_mx
-import flambeau.rec.ops.quantize_nbit
+# Importing them makes them known: they register operators, or are looked up below their packages.
+for _module in (
+    *(f"flambeau.rec.ops.quantize_{kind}" for kind in ("8bit", "bfloat16", "float8", "mx", "nbit")),
+    *(f"{root}.{name}" for root in ("fbgemm_gpu", "flambeau.rec.fbgemm_gpu")
+      for name in ("quantize.quantize_ops", "triton.quantize_ref")),
+):  # fmt: skip
+    importlib.import_module(_module)
 
 SUITE = Suite(
     "quantize",
@@ -96,7 +100,9 @@ PAIRS = {
     "float8/e4m3": (TYPES["float"], "FloatToHFP8Quantized", "HFP8QuantizedToFloat", (4, 14, 7.5), (4, 14)),
     "float8/e4m3-usual": (TYPES["float"], "FloatToHFP8Quantized", "HFP8QuantizedToFloat", (4, 7, 240.0), (4, 7)),
     "float8/e5m2": (TYPES["float"], "FloatToHFP8Quantized", "HFP8QuantizedToFloat", (5, 15, 57344.0), (5, 15)),
-    "float8/rows-forward": (TYPES["float"], "FloatToFP8RowwiseQuantized", "FP8RowwiseQuantizedToFloat", (True,), (True,)),
+    "float8/rows-forward": (
+        TYPES["float"], "FloatToFP8RowwiseQuantized", "FP8RowwiseQuantizedToFloat", (True,), (True,),
+    ),
     "float8/rows-backward": (
         TYPES["float"], "FloatToFP8RowwiseQuantized", "FP8RowwiseQuantizedToFloat", (False,), (False, 5),
     ),
@@ -115,6 +121,83 @@ for _name, (_dtype, _write, _read, _write_args, _read_args) in PAIRS.items():
                 lambda library, make=_make, dtype=_dtype: {"x": make().to(dtype)},
             )
         )
+
+
+LENT = {"torch": torch}
+CODEC = (
+    "c = quantize_comm.QuantizedCommCodec(split_embedding_configs.SparseType.{precision}, {options}); "
+    "ctx = c.create_context(); q = c.encode(x, ctx); "
+    "[q, c.decode(q, ctx), c.calc_quantized_size(x.numel(), ctx), str(c.quantized_dtype), vars(ctx)]"
+)
+CODECS = [
+    CODEC.format(precision=precision, options=options)
+    for precision in ("FP32", "FP16", "BF16", "FP8", "INT8", "MX4", "INT4")
+    for options in ("", "loss_scale=4.0", "row_dim=16", "is_fwd=False", "is_fwd=False, loss_scale=0.5, row_dim=8")
+]
+TENSORS = {
+    "rows": {"x": lambda library: tensor("codec", (8, 40))},
+    "groups": {"x": lambda library: tensor("codec", (4, 64))},
+    "wide-range": {"x": lambda library: tensor("codec", (2, 64)) * 10.0 ** torch.arange(-32.0, 32.0) / 1e3},
+}
+SUITE.add(*cross("codec", TENSORS, CODECS, names=LENT))
+SIZES = [
+    f"c = quantize_comm.QuantizedCommCodec(split_embedding_configs.SparseType.{precision}{row}); "
+    f"ctx = c.create_context(); {ask}"
+    for precision, row in (("MX4", ""), ("MX4", ", row_dim=8"), ("INT8", ""), ("FP8", ", row_dim=16"), ("FP16", ""))
+    for ask in (
+        "c.calc_quantized_size(0, ctx)", "c.calc_quantized_size(96, ctx)", "c.calc_quantized_size(70, ctx)",
+        "[c.padded_size(x, [40, 24], 0, ctx), ctx.padded_dim_sum_per_rank]", "c.padded_size(x, [24, 24], 1, ctx)",
+    )
+]  # fmt: skip
+SUITE.add(*cross("codec", {"sizes": TENSORS["rows"]}, SIZES, names=LENT))
+UTILITIES = [
+    "quantize_utils.fp32_to_fp16_with_clamp(x)",
+    "quantize_utils.fp32_to_bf16_with_clamp(x)",
+    "quantize_utils.fp32_to_hfp8_with_clamp(x)",
+    "quantize_utils.fp32_to_hfp8_with_clamp(x, 5, 2, 15)",
+    "quantize_utils.hfp8_to_fp32(quantize_utils.fp32_to_hfp8_with_clamp(x))",
+    "quantize_utils.fp16_to_fp32(x.half())",
+    "quantize_utils.bf16_to_fp32(x.bfloat16())",
+    *(
+        f"q = quantize_utils.fp32_to_mx4(x, {group}, {ebits}, {3 - ebits}, {mode}); "
+        f"[q, quantize_utils.mx4_to_fp32(q, {group}, True, {ebits}, {3 - ebits})]"
+        for group, ebits in ((32, 2), (16, 2), (32, 3))
+        for mode in (0, 1, 2, 4)
+    ),
+    "quantize_utils.fp32_to_mx4(x, 32, 1, 2)",
+    "quantize_utils.mx4_to_float(quantize_utils.fp32_to_mx4(x), output_dtype=split_embedding_configs.SparseType.BF16)",
+    "quantize_utils.mx4_to_float(quantize_utils.fp32_to_mx4(x), output_dtype=split_embedding_configs.SparseType.FP16)",
+    "triton.quantize_ref.py_quantize_mx4(x)",
+    "triton.quantize_ref.py_dequantize_mx4(triton.quantize_ref.py_quantize_mx4(x, 16), 16)",
+    "q = quantize.quantize_ops.quantize_mx(x); [q, quantize.quantize_ops.dequantize_mx(q)]",
+    "[triton.common.get_mx4_lookup_table(e, 3 - e, torch.device('cpu')) for e in (2, 3)]",
+    "[triton.common.get_mx4_exp_bias(e) for e in (2, 3)]",
+]
+NUMBERS = {
+    "plain": {"x": lambda library: tensor("numbers", (4, 64))},
+    "odd": {"x": lambda library: tensor("numbers", (3, 50))},
+    "vector": {"x": lambda library: tensor("numbers", (70,))},
+    "ranges": {"x": lambda library: tensor("numbers", (4, 64)) * 2.0 ** torch.arange(-130.0, 126.0).view(4, 64)},
+    "infinite": {"x": lambda library: _with(float("inf"))},
+    "small": {"x": lambda library: tensor("numbers", (2, 32)) * 1e-42},
+    "zeros": {"x": lambda library: torch.zeros(2, 32)},
+    "empty": {"x": lambda library: torch.zeros(0, 32)},
+}
+SUITE.add(*cross("utilities", NUMBERS, UTILITIES, names=LENT))
+TABLES = [
+    f"q = tbe.utils.quantize.quantize_embs(w, split_embedding_configs.SparseType.{kind}, "
+    "split_embedding_configs.FP8QuantizationConfig(4, 7)); d = tbe.utils.quantize.dequantize_embs(q[0], q[1], "
+    f"split_embedding_configs.SparseType.{kind}, True, split_embedding_configs.FP8QuantizationConfig(4, 7)); [q, d]"
+    for kind in ("FP32", "FP16", "BF16", "FP8", "INT8", "INT4", "INT2")
+]
+ROWS = {
+    "plain": {"w": lambda library: tensor("table", (5, 16))},
+    "half": {"w": lambda library: tensor("table", (5, 16)).half()},
+    "empty": {"w": lambda library: torch.zeros(0, 16)},
+    "wide": {"w": lambda library: tensor("table", (2, 128)) * 300},
+}
+# Upstream prints what it is doing.
+SUITE.add(*(dataclasses.replace(cell, printed=False) for cell in cross("tables", ROWS, TABLES, names=LENT)))
 
 
 @pytest.mark.parametrize("cell", SUITE.cells, ids=str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 import torch
 
@@ -58,9 +59,9 @@ class QuantizationConfig:
     """Numbers that say how an element type is laid out, by name."""
 
     def __init__(self) -> None:
-        self.config: dict[str, int] = {}
+        self.config: dict[str, Any] = {}
 
-    def get(self, name: str) -> int:
+    def get(self, name: str) -> Any:
         """The number of that name; -1 where there is none."""
         return -1
 
@@ -75,9 +76,10 @@ class FP8QuantizationConfig(QuantizationConfig):
 
     def __init__(self, exponent_bits: int, exponent_bias: int) -> None:
         super().__init__()
-        self.config = {"exponent_bits": exponent_bits, "exponent_bias": exponent_bias}
+        largest = 2 ** ((1 << exponent_bits) - 2 - exponent_bias) * (2 - 2 ** (exponent_bits - 7))
+        self.config = {"exponent_bits": exponent_bits, "exponent_bias": exponent_bias, "max_position": largest}
 
-    def get(self, name: str) -> int:
+    def get(self, name: str) -> Any:
         """The number of that name.
 
         Raises:

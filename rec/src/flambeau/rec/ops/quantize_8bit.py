@@ -122,7 +122,8 @@ for _name, _number in (
 
 _EITHER = "Fused8BitRowwiseQuantizedToFloatOrHalf"
 register_op(
-    f"{_EITHER}(Tensor input, int output_dtype=0, bool scale_bias_last=True, bool quant_padding_float_type=True) -> Tensor",
+    f"{_EITHER}(Tensor input, int output_dtype=0, bool scale_bias_last=True, bool quant_padding_float_type=True) "
+    "-> Tensor",
     library=LIBRARY,
     fake=lambda rows, dtype=0, last=True, floats=True: _decoded_shape(_EITHER, rows, dtype, floats),
     python=lambda rows, dtype=0, last=True, floats=True: _decoded(_EITHER, rows, dtype, last, floats),

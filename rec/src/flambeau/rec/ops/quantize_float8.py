@@ -1,6 +1,6 @@
 """Floats of eight bits: a sign, an exponent of few bits, the rest of the significand; every pattern is a number.
 
-The native kernel is `native/quantize_float8.cpp`. Numbers beyond the largest one become it, and so does what is no number.
+The native kernel is `native/quantize_float8.cpp`. Numbers beyond the largest one become it, and so does what is none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,75 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._library import LIBRARY
 from flambeau.rec.ops._quantized_rows import EITHER, as_bytes, as_numbers, given_as, output_dtype, row_range
 
-__all__ = ["decoded", "encoded"]
+__all__ = ["decoded", "encoded", "from_float", "rows_from_float", "rows_to_float", "to_float"]
+
+
+def from_float(values: Tensor, ebits: int, exponent_bias: int, max_pos: float) -> Tensor:
+    """Round numbers to eight-bit floats.
+
+    Args:
+        values: float32, any shape.
+        ebits: bits of the exponent, 1 to 7; the rest of seven are the significand's.
+        exponent_bias: what is taken off the exponent, 0 to 127.
+        max_pos: the largest number, which all beyond it become.
+
+    Returns:
+        uint8 of the same shape.
+
+    Raises:
+        RuntimeError: another dtype, or numbers out of range.
+    """
+    return torch.ops.flambeau_rec.FloatToHFP8Quantized(values, ebits, exponent_bias, max_pos)  # type: ignore[no-any-return]
+
+
+def to_float(codes: Tensor, ebits: int, exponent_bias: int) -> Tensor:
+    """Read eight-bit floats.
+
+    Args:
+        codes: uint8, any shape.
+        ebits: bits of the exponent.
+        exponent_bias: what is taken off the exponent.
+
+    Returns:
+        float32 of the same shape.
+
+    Raises:
+        RuntimeError: another dtype, or numbers out of range.
+    """
+    return torch.ops.flambeau_rec.HFP8QuantizedToFloat(codes, ebits, exponent_bias)  # type: ignore[no-any-return]
+
+
+def rows_from_float(values: Tensor, *, forward: bool) -> Tensor:
+    """Round rows to eight-bit floats, each with a scale of its own.
+
+    Args:
+        values: (..., columns) float32, float16 or bfloat16.
+        forward: whether they have a significand of three bits, or of two and more range.
+
+    Returns:
+        (..., columns rounded up to four + 8) uint8.
+
+    Raises:
+        RuntimeError: another dtype, or fewer than two dimensions.
+    """
+    return torch.ops.flambeau_rec.FloatToFP8RowwiseQuantized(values, forward)  # type: ignore[no-any-return]
+
+
+def rows_to_float(rows: Tensor, dtype: int = 0, *, forward: bool) -> Tensor:
+    """Read what `rows_from_float` wrote.
+
+    Args:
+        rows: (..., columns + 8) uint8.
+        dtype: 0 for float32, 1 for float16, 5 for bfloat16.
+        forward: as it was written.
+
+    Returns:
+        (..., columns) of the dtype.
+
+    Raises:
+        RuntimeError: no such rows, or no such dtype.
+    """
+    return torch.ops.flambeau_rec.FP8RowwiseQuantizedToFloat(rows, forward, dtype)  # type: ignore[no-any-return]
 
 
 def _power_of_two(exponent: int) -> float:

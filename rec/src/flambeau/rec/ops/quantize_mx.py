@@ -1,7 +1,7 @@
 """Microscaling formats of four bits: groups of numbers share a power of two.
 
-A group of n numbers is n / 2 bytes, the first of two numbers in the lower half, then the exponent of the shared power of
-two plus 127. Rows are filled up with zeros to whole groups. The native kernel is `native/quantize_mx.cpp`.
+A group of n numbers is n / 2 bytes, the first of two numbers in the lower half, then the exponent of the shared power
+of two plus 127. Rows are filled up with zeros to whole groups. The native kernel is `native/quantize_mx.cpp`.
 
 References:
     Rouhani et al. 2023, "Microscaling Data Formats for Deep Learning", arXiv:2310.10537.
@@ -64,14 +64,14 @@ def _check(op: str, group: int, ebits: int, mbits: int) -> None:
 def _check_input(values: Tensor, group: int, ebits: int, mbits: int, rounding: int) -> None:
     if values.dim() < 1 or values.dtype != torch.float32:
         raise RuntimeError(
-            f"quantize_mx4: input has shape {tuple(values.shape)} and dtype {values.dtype}, expected (..., columns) of "
-            "float32."
+            f"quantize_mx4: input has shape {tuple(values.shape)} and dtype {values.dtype}, expected (..., "
+            "columns) of float32."
         )
     _check("quantize_mx4", group, ebits, mbits)
     if not 0 <= rounding <= CEIL:
         raise RuntimeError(
-            f"quantize_mx4: rounding_mode is {rounding}, expected 0 (nearest), 1 (floor), 2 (even), 3 (stochastic) or 4 "
-            "(ceil)."
+            f"quantize_mx4: rounding_mode is {rounding}, expected 0 (nearest), 1 (floor), 2 (even), 3 (stochastic) or "
+            "4 (ceil)."
         )
 
 
@@ -135,6 +135,9 @@ def _reference(
     fraction = torch.rand(size.shape, generator=generator, device=values.device) if stochastic else 0.5
     whole = (size * _power_of_two(mbits - own) + fraction).floor().long()
     codes = torch.where(whole < unit, whole, whole + (own - smallest) * unit).clamp(max=7)
+    if not mbits:
+        # Upstream: without a significand, numbers below the smallest one are not rounded up to it.
+        codes = torch.where(size < 2.0**smallest, 0, codes)
     codes = codes | torch.signbit(groups).long() << 3
     packed = codes[..., ::2] | codes[..., 1::2] << 4
     return torch.cat([packed, exponents.long() + 127], -1).to(torch.uint8).flatten(-2)

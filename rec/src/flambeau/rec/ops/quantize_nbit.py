@@ -1,7 +1,7 @@
 """Rows of whole numbers of 2 or 4 bits (1 and 8 as well), each row with a scale and a bias of its own in float16.
 
-A row of D numbers is ceil(D * bits / 8) bytes, the first number in the lowest bits, then scale and bias. Both are rounded
-to float16 before the row is quantized by them. The native kernel is `native/quantize_nbit.cpp`.
+A row of D numbers is ceil(D * bits / 8) bytes, the first number in the lowest bits, then scale and bias. Both are
+rounded to float16 before the row is quantized by them. The native kernel is `native/quantize_nbit.cpp`.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def _check_limits(values: Tensor, bits: int, limits: Tensor) -> None:
     rows = values.shape[:-1].numel()
     if limits.dtype != values.dtype or limits.numel() != 2 * rows:
         raise RuntimeError(
-            f"{_LIMITED}: rowwise_min_max has shape {tuple(limits.shape)} and dtype {limits.dtype}, expected ({rows}, 2) "
-            f"of the input's {values.dtype}."
+            f"{_LIMITED}: rowwise_min_max has shape {tuple(limits.shape)} and dtype {limits.dtype}, expected ({rows}, "
+            f"2) of the input's {values.dtype}."
         )
 
 

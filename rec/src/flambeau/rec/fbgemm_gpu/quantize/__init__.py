@@ -1,0 +1,1 @@
+"""Quantizers of FBGEMM under their module names."""

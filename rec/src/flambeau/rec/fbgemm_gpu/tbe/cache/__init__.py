@@ -1,0 +1,1 @@
+"""Caches of tables that are larger than the memory of a device."""

@@ -1,0 +1,1 @@
+"""What table-batched embeddings are made ready with."""
