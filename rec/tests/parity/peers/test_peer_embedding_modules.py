@@ -62,6 +62,8 @@ BAGS = {
     "mixed": "[T(10, 4, 't1', feature_names=['f1'], pooling=MEAN), T(12, 3, 't2', feature_names=['f3', 'f2'])]",
     "shared": "[T(10, 4, 't1', feature_names=['f1', 'f3']), T(10, 4, 't2', feature_names=['f1', 'f2'])]",
     "order": "[T(10, 8, 'z', feature_names=['f3', 'f1']), T(10, 1, 'a', feature_names=['f2'])]",
+    "poolings": "[T(10, 4, 't1', feature_names=['f3'], pooling=MEAN), T(12, 8, 't2', feature_names=['f1', 'f2']), "
+    "T(10, 4, 't3', feature_names=['f1'], pooling=MEAN)]",
     "one": "[T(10, 70, 't1', feature_names=['f2'])]",
     "named-as-feature": "[T(10, 4, 'f1'), T(10, 4, 'f2')]",
     "half": "[T(10, 4, 't1', feature_names=['f1'], data_type=FP16)]",
@@ -172,6 +174,52 @@ for _whole in (torch.int32, torch.int64):
         )
     )
 
+FUSED = {
+    "sgd": "torch.optim.SGD, {'lr': 0.1}",
+    "adagrad": "torch.optim.Adagrad, {'lr': 0.1, 'eps': 0.01}",
+    "rowwise": "RowWiseAdagrad, {'lr': 0.1}",
+}
+
+
+def fused(library, given, text, optimizer, weighted):
+    """Three steps: outputs, tables and what the optimizer keeps of them."""
+    lent = {"torch": torch, "RowWiseAdagrad": part_of(library, "optim.rowwise_adagrad").RowWiseAdagrad}
+    kind, options = eval(optimizer, lent)
+    collection = part_of(library, "modules.fused_embedding_modules").FusedEmbeddingBagCollection
+    made = collection(tables(library, text), kind, options, is_weighted=weighted)
+    made.load_state_dict({name: tensor(name, tuple(value.shape)) for name, value in made.state_dict().items()})
+    keeps, seen = made.fused_optimizer(), []
+    for step in range(3):
+        output = made(given["features"])
+        keeps.zero_grad()
+        (output.values() * tensor(f"g{step}", tuple(output.values().shape))).sum().backward()
+        keeps.step()
+        state = {name: value.clone() for name, value in made.state_dict().items()}
+        kept = {
+            name: {at: one.clone() for at, one in value.items()} for name, value in keeps.state_dict()["state"].items()
+        }
+        seen.append([output.keys(), output.length_per_key(), output.values().detach().clone(), state, kept])
+    names = [name for name, _ in made.named_parameters()]
+    return [seen, names, list(keeps.params), made.optimizer_kwargs(), str(made.device), made.is_weighted(), made]
+
+
+for _name in ("two", "mean", "poolings", "shared", "half"):
+    for _optimizer in FUSED:
+        for _kind in ("plain", "single", "no-ids", "one-example", "inverse", "equal-batches"):
+            for _weighted in (False, True):
+                if _weighted and _kind not in ("plain", "single"):
+                    continue
+                SUITE.add(
+                    Cell(
+                        f"fused/{_name}/{_kind}/{_optimizer}/{'weighted' if _weighted else 'plain'}",
+                        "fused",
+                        lambda library, given, text=BAGS[_name], optimizer=FUSED[_optimizer], weighted=_weighted: fused(
+                            library, given, text, optimizer, weighted
+                        ),
+                        lambda library, kind=_kind, weighted=_weighted: {"features": features(library, kind, weighted)},
+                        effects=False,
+                    )
+                )
 CONFIGS = [
     "EmbeddingBagConfig(10, 4)",
     "EmbeddingConfig(10, 4, 't', DataType.FP16, ['a', 'b'])",

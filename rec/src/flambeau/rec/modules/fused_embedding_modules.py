@@ -88,7 +88,7 @@ def convert_optimizer_type_and_kwargs(
 
 
 class EmbeddingFusedOptimizer(FusedOptimizer):
-    """What trains some tables in their backward pass, by the names of the tables.
+    """What trains some tables in their backward pass, by the names of the tables that it keeps something of.
 
     Args:
         tables: in the order in which the module has them.
@@ -101,8 +101,8 @@ class EmbeddingFusedOptimizer(FusedOptimizer):
         weights, states = emb_module.split_embedding_weights(), emb_module.split_optimizer_states()
         for table, weight, kept in zip(tables, weights, states, strict=True):
             name = f"{table.name}.weight"
-            params[name] = weight
             if kept:
+                params[name] = weight
                 state[weight] = {f"{name}.momentum_{at}": one for at, one in enumerate(kept, 1)}
         group = {"params": list(params.values()), "lr": emb_module.get_learning_rate()}
         super().__init__(params, state, [group])
@@ -150,7 +150,6 @@ class _Group:
             [at for at, table in enumerate(tables) for _ in table.feature_names],
             pooling_mode=pooling,
             weights_precision=data_type_to_sparse_type(tables[0].data_type),
-            output_dtype=data_type_to_sparse_type(tables[0].data_type),
             optimizer=kind,
             device=device,
             table_names=[table.name for table in tables],
@@ -308,24 +307,44 @@ class FusedEmbeddingBagCollection(_FusedTables, EmbeddingBagCollectionInterface)
         self._embedding_bag_configs = tables
         poolings = [pooling_type_to_pooling_mode(table.pooling) for table in tables]
         self._set_up(tables, poolings, optimizer_type, optimizer_kwargs, device, location)
-        ordered = list(chain.from_iterable(group.tables for group in self._groups))
-        self._embedding_names = list(chain.from_iterable(get_embedding_names_by_table(ordered)))  # type: ignore[arg-type]
-        self._names = list(chain.from_iterable(group.features for group in self._groups))
-        self._widths = [table.embedding_dim for table in ordered for _ in table.feature_names]
+        self._embedding_names = list(chain.from_iterable(get_embedding_names_by_table(tables)))
+        self._names = list(chain.from_iterable(table.feature_names for table in tables))
+        self._widths = [table.embedding_dim for table in tables for _ in table.feature_names]
+        # Groups give their features one after another; the result has those of the tables in order.
+        place = {table.name: at for at, table in enumerate(tables)}
+        first = [sum(len(table.feature_names) for table in tables[:at]) for at in range(len(tables))]
+        given = [
+            first[place[table.name]] + number
+            for group in self._groups
+            for table in group.tables
+            for number in range(len(table.feature_names))
+        ]
+        self._order = sorted(range(len(given)), key=given.__getitem__)
+        self._in_order = self._order == list(range(len(given)))
+        self._given = given
 
     def forward(self, features: KeyedJaggedTensor) -> KeyedTensor:
         """Look up and pool; see `EmbeddingBagCollection.forward`."""
         outputs = [group.look_up(features, self._is_weighted) for group in self._groups]
-        inverse = features.inverse_indices_or_none()
         if features.variable_stride_per_key():
-            places, strides = features.index_per_key(), features.stride_per_key()
-            sizes = [strides[places[name]] for name in self._names]
-            pieces = torch.cat(outputs).split([size * width for size, width in zip(sizes, self._widths, strict=True)])
-            parts = [piece.view(-1, width) for piece, width in zip(pieces, self._widths, strict=True)]
-            values = process_pooled_embeddings(parts, reorder_inverse_indices(inverse, self._names))
+            values = self._full_batch(torch.cat(outputs), features)
+        elif not outputs:
+            values = torch.empty(features.stride(), 0, device=features.device())
         else:
             values = outputs[0] if len(outputs) == 1 else torch.cat(outputs, 1)
+            if not self._in_order:
+                parts = values.split([self._widths[at] for at in self._given], 1)
+                values = torch.cat([parts[at] for at in self._order], 1)
         return KeyedTensor(keys=self._embedding_names, values=values, length_per_key=self._widths)
+
+    def _full_batch(self, flat: Tensor, features: KeyedJaggedTensor) -> Tensor:
+        places, strides = features.index_per_key(), features.stride_per_key()
+        widths = [self._widths[at] for at in self._given]
+        sizes = [strides[places[self._names[at]]] for at in self._given]
+        pieces = flat.split([size * width for size, width in zip(sizes, widths, strict=True)])
+        parts = [piece.view(-1, width) for piece, width in zip(pieces, widths, strict=True)]
+        inverse = reorder_inverse_indices(features.inverse_indices_or_none(), self._names)
+        return process_pooled_embeddings([parts[at] for at in self._order], inverse)
 
     def embedding_bag_configs(self) -> list[EmbeddingBagConfig]:
         """The tables."""
