@@ -24,7 +24,7 @@ void transform(const Component& component) noexcept {
         const uint8_t* const ends = component.ends + y * component.blocks;
         uint8_t* const samples = component.row(component.size * y);
         for (int64_t x = 0; x < component.blocks; x += 2)
-            transform_pair(coefficients + 64 * x, ends[x] <= 1 && ends[x + 1] <= 1, component.size,
+            transform_pair(coefficients + 64 * x, component.quantizers, ends[x] <= 1 && ends[x + 1] <= 1, component.size,
                            samples + component.size * x, component.stride);
     }
 }
@@ -176,8 +176,7 @@ bool prepare_component(const jpeg_decompress_struct& info, int index, int denomi
     const JHUFF_TBL* const dc = info.dc_huff_tbl_ptrs[source.dc_tbl_no];
     const JHUFF_TBL* const ac = info.ac_huff_tbl_ptrs[source.ac_tbl_no];
     if (!quantizers || !dc || !ac) return false;
-    for (int k = 0; k < most_slots; ++k)
-        component.slots[k] = {int16_t(quantizers->quantval[natural_order[k]]), natural_order[k]};
+    for (int place = 0; place < 64; ++place) component.quantizers[place] = int16_t(quantizers->quantval[place]);
     Table& dc_table = tables[0][source.dc_tbl_no];
     Table& ac_table = tables[1][source.ac_tbl_no];
     component.dc = &dc_table;
@@ -256,6 +255,7 @@ bool decode_baseline(const jpeg_decompress_struct& info, const uint8_t* data, co
     int16_t* const sums = take<int16_t>(place, room) + 16;
     if (channels < scan.components || (scan.end_unit - scan.first_unit) * scan.end_row < scan.units * scan.end_row)
         for (int c = 0; c < scan.components; ++c) scan.component[c].ac->prepare_leaps();
+    for (int c = 0; c < scan.components; ++c) scan.component[c].ac->prepare_pairs();
     Bits bits;
     bits.start(data, end);
     const bool sound = read_scan(info, scan, bits, pixels, chroma, sums);

@@ -127,17 +127,21 @@ FB_AVX2 uint64_t flat(int16_t mean) noexcept {
     return uint64_t(value < 0 ? 0 : value > 255 ? 255 : value) * 0x0101010101010101u;
 }
 
-template <int rows>
-FB_AVX2 void load_rows(const int16_t* blocks, __m256i (&v)[rows]) noexcept {
-    for (int i = 0; i < rows; ++i)
-        v[i] = _mm256_inserti128_si256(
+// Rows of two blocks, their quantization undone.
+FB_AVX2 void load_rows(const int16_t* blocks, const int16_t* quantizers, __m256i (&v)[8]) noexcept {
+    for (int i = 0; i < 8; ++i) {
+        const __m256i both = _mm256_inserti128_si256(
             _mm256_castsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(blocks + 8 * i))),
             _mm_load_si128(reinterpret_cast<const __m128i*>(blocks + 64 + 8 * i)), 1);
+        v[i] = _mm256_mullo_epi16(both, _mm256_broadcastsi128_si256(_mm_load_si128(
+                                            reinterpret_cast<const __m128i*>(quantizers + 8 * i))));
+    }
 }
 
-FB_AVX2 void transform_8x8(const int16_t* blocks, uint8_t* samples, int64_t stride) noexcept {
+FB_AVX2 void transform_8x8(const int16_t* blocks, const int16_t* quantizers, uint8_t* samples,
+                           int64_t stride) noexcept {
     __m256i v[8];
-    load_rows(blocks, v);
+    load_rows(blocks, quantizers, v);
     pass<11>(v);
     transpose(v);
     pass<18>(v);
@@ -159,9 +163,10 @@ FB_AVX2 __m256i rounded(__m256i a, int shift) noexcept {
     return _mm256_srai_epi32(_mm256_add_epi32(a, _mm256_set1_epi32(1 << (shift - 1))), shift);
 }
 
-inline void transform_4x4(const int16_t* blocks, uint8_t* samples, int64_t stride) noexcept {
+inline void transform_4x4(const int16_t* blocks, const int16_t* quantizers, uint8_t* samples,
+                          int64_t stride) noexcept {
     __m256i v[8];
-    load_rows(blocks, v);
+    load_rows(blocks, quantizers, v);
     const Wide first = scaled<14>(v[0], _mm256_set1_epi32(1 << 11));
     const Wide even = products(pairs(v[2], v[6]), factors(c1_847, -c0_765));
     const Wide sum = plus(first, even), difference = minus(first, even);
@@ -187,9 +192,10 @@ inline void transform_4x4(const int16_t* blocks, uint8_t* samples, int64_t strid
     }
 }
 
-inline void transform_2x2(const int16_t* blocks, uint8_t* samples, int64_t stride) noexcept {
+inline void transform_2x2(const int16_t* blocks, const int16_t* quantizers, uint8_t* samples,
+                          int64_t stride) noexcept {
     __m256i v[8];
-    load_rows(blocks, v);
+    load_rows(blocks, quantizers, v);
     const Wide first = scaled<15>(v[0], _mm256_set1_epi32(1 << 12));
     const Wide odd = plus(products(pairs(v[7], v[5]), factors(-c0_720, c0_850)),
                           products(pairs(v[3], v[1]), factors(-c1_272, c3_624)));
@@ -214,19 +220,21 @@ inline void transform_2x2(const int16_t* blocks, uint8_t* samples, int64_t strid
 
 // Transforms two blocks that lie behind each other into `size` rows of twice `size` samples. `even`: neither block has
 // more than its mean.
-FB_AVX2 void transform_pair(const int16_t* blocks, bool even, int size, uint8_t* samples, int64_t stride) noexcept {
+FB_AVX2 void transform_pair(const int16_t* blocks, const int16_t* quantizers, bool even, int size, uint8_t* samples,
+                            int64_t stride) noexcept {
     if (even || size == 1) {
-        const uint64_t first = flat(blocks[0]), second = flat(blocks[64]);
+        const uint64_t first = flat(int16_t(blocks[0] * quantizers[0])),
+                       second = flat(int16_t(blocks[64] * quantizers[0]));
         for (int y = 0; y < size; ++y) {
             memcpy(samples + y * stride, &first, 8);
             memcpy(samples + y * stride + size, &second, 8);
         }
     } else if (size == 8) {
-        transform_8x8(blocks, samples, stride);
+        transform_8x8(blocks, quantizers, samples, stride);
     } else if (size == 4) {
-        transform_4x4(blocks, samples, stride);
+        transform_4x4(blocks, quantizers, samples, stride);
     } else {
-        transform_2x2(blocks, samples, stride);
+        transform_2x2(blocks, quantizers, samples, stride);
     }
 }
 

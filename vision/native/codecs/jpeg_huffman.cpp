@@ -2,10 +2,11 @@
 
 namespace fb::codecs {
 
-const uint8_t natural_order[64 + 16] = {
+const uint8_t natural_order[64 + 32] = {
     0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13,
     6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31,
     39, 46, 53, 60, 61, 54, 47, 55, 62, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63,
+    63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63, 63,
 };
 
 void Bits::refill_bytewise() noexcept {
@@ -76,7 +77,7 @@ bool Table::prepare(const JHUFF_TBL& source, bool of_dc) noexcept {
         return true;  // most files have the standard's own tables
     source_ = source;
     of_dc_ = of_dc;
-    ready_ = leaps_ready_ = false;
+    ready_ = pairs_ready_ = leaps_ready_ = false;
     memset(entries_, 0, sizeof entries_);
     uint32_t code = 0;
     int symbols = 0;
@@ -95,6 +96,61 @@ bool Table::prepare(const JHUFF_TBL& source, bool of_dc) noexcept {
     return true;
 }
 
+template <typename Fill>
+void Table::each_code(int bits, Fill fill) const noexcept {
+    uint32_t code = 0;
+    for (int length = 1, symbols = 0; length <= bits; ++length, code <<= 1)
+        for (int i = 0; i < source_.bits[length]; ++i, ++symbols, ++code)
+            fill(code << (bits - length), 1u << (bits - length), length, int(source_.huffval[symbols]));
+}
+
+void Table::prepare_pairs() noexcept {
+    if (pairs_ready_) return;
+    struct Single {
+        int16_t value;
+        uint8_t bits;    // of the code and its value; `longer`: they do not fit, or are none of these
+        uint8_t places;  // 0: the end of the block
+    };
+    constexpr uint8_t longer = wide + 1;
+    constexpr uint32_t all = 1u << wide;
+    Single singles[all];
+    for (Single& single : singles) single = {0, longer, 0};
+    each_code(wide, [&singles](uint32_t first, uint32_t count, int length, int symbol) noexcept {
+        const int size = symbol & 15, bits = length + size;
+        if (bits > wide || (size == 0 && symbol != 0)) return;
+        const uint32_t same = 1u << (wide - bits);  // numbers that begin with the same value
+        for (uint32_t next = 0; next < count; ++next)
+            singles[first + next] = {int16_t(size ? extend(next / same, size) : 0), uint8_t(bits),
+                                     uint8_t(symbol == 0 ? 0 : (symbol >> 4) + 1)};
+    });
+    for (uint32_t start = 0; start < all; ++start) {
+        const Single& first = singles[start];
+        Pair& pair = pairs_[start];
+        pair = {};
+        pair.run = first.bits == longer ? none : 0;
+        if (pair.run) continue;
+        pair.length = first.bits;
+        if (first.places == 0) {
+            pair.length |= 128;
+            continue;
+        }
+        pair.first = first.value;
+        pair.run = uint8_t(first.places - 1);
+        pair.place = pair.places = first.places;
+        const Single& second = singles[start << first.bits & (all - 1)];
+        if (first.bits + second.bits > wide) continue;
+        pair.length = uint8_t(pair.length + second.bits);
+        if (second.places == 0) {
+            pair.length |= 128;
+            continue;
+        }
+        pair.second = second.value;
+        pair.places = uint8_t(pair.places + second.places);
+        pair.place = uint8_t(pair.places - 1);
+    }
+    pairs_ready_ = true;
+}
+
 void Table::prepare_leaps() noexcept {
     if (leaps_ready_) return;
     struct Single {
@@ -103,16 +159,12 @@ void Table::prepare_leaps() noexcept {
         uint8_t places;
     };
     Single singles[1 << far] = {};
-    uint32_t code = 0;
-    for (int length = 1, symbols = 0; length <= far; ++length, code <<= 1) {
-        for (int i = 0; i < source_.bits[length]; ++i, ++symbols, ++code) {
-            const int symbol = source_.huffval[symbols], size = symbol & 15, run = symbol >> 4;
-            if (size == 0 && run != 0 && run != 15) continue;  // for who decodes to refuse
-            const Single single = {uint8_t(length), uint8_t(length + size), uint8_t(symbol == 0 ? 0 : run + 1)};
-            const int free = far - length;
-            for (int rest = 0; rest < 1 << free; ++rest) singles[(code << free) + uint32_t(rest)] = single;
-        }
-    }
+    each_code(far, [&singles](uint32_t first, uint32_t count, int length, int symbol) noexcept {
+        const int size = symbol & 15, run = symbol >> 4;
+        if (size == 0 && run != 0 && run != 15) return;  // for who decodes to refuse
+        const Single single = {uint8_t(length), uint8_t(length + size), uint8_t(symbol == 0 ? 0 : run + 1)};
+        for (uint32_t next = 0; next < count; ++next) singles[first + next] = single;
+    });
     for (uint32_t start = 0; start < 1u << far; ++start) {
         int bits = 0, places = 0;
         bool ended = false;

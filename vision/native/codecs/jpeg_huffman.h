@@ -11,7 +11,7 @@
 namespace fb::codecs {
 
 // Places of coefficients in a block, by their order in the file; more of them for runs past the end of a block.
-extern const uint8_t natural_order[64 + 16];
+extern const uint8_t natural_order[64 + 32];
 
 // The compressed bits, the next one at the top. Behind the data come zeros, which are counted.
 struct Bits {
@@ -98,6 +98,26 @@ class Table {
 
     Entry next(uint64_t buffer) const noexcept { return entries_[buffer >> (64 - quick)]; }
 
+    // Two coefficients at once, where both are found whole; or one and the end of the block, or either alone.
+    struct Pair {
+        int16_t first, second;  // 0: there is none
+        // Zeros before the first, `none` where the next code has to be looked at by itself; place of the second behind
+        // all that was read before.
+        uint8_t run, place;
+        uint8_t places;         // of coefficients that they stand for
+        uint8_t length;         // in bits; 128 more where they end the block
+
+        int bits() const noexcept { return length & 63; }
+        bool to_block_end() const noexcept { return length & 128; }
+    };
+    static constexpr int wide = 11;
+    static constexpr uint8_t none = 64;
+
+    // Makes the table of pairs, if there is none yet; of a table of AC coefficients alone.
+    void prepare_pairs() noexcept;
+
+    const Pair& pair(uint64_t buffer) const noexcept { return pairs_[buffer >> (64 - wide)]; }
+
     // The codes at hand with their values, as many as one look finds, for who needs but their number.
     struct Leap {
         uint16_t all;
@@ -118,14 +138,20 @@ class Table {
 
   private:
     void fill(int code, int length, uint8_t symbol) noexcept;
+    // Calls `fill(first, count, length, symbol)` for codes of up to `bits` bits, with what numbers of so many bits begin
+    // with each.
+    template <typename Fill>
+    void each_code(int bits, Fill fill) const noexcept;
 
     Entry entries_[1 << quick];
+    Pair pairs_[1 << wide];
     Leap leaps_[1 << far];
     uint32_t past_[18];  // by length: the first code, at the top of 16 bits, that is longer
     int offset_[17];     // from a code of that length to its symbol's place
     JHUFF_TBL source_;   // what it was prepared from
     bool of_dc_;
     bool ready_;
+    bool pairs_ready_;
     bool leaps_ready_;
 };
 

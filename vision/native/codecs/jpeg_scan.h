@@ -11,13 +11,6 @@
 namespace fb::codecs {
 namespace {
 
-// Where a coefficient belongs and what it is multiplied with, by its place in the file. Runs may end behind the last.
-struct Slot {
-    int16_t quantizer;
-    uint16_t place;
-};
-constexpr int most_slots = 64 + 16;
-
 // One component of the picture; of its columns those of the units that are kept.
 struct Component {
     int across, down;            // blocks in a unit (MCU)
@@ -25,11 +18,11 @@ struct Component {
     int64_t blocks;              // in a row of them, padding included
     int64_t width;               // samples of these that the picture really has
     int64_t height;              // likewise, of all of the picture
-    int16_t* coefficients;       // of the blocks of one row of units: [down, blocks, 64]
+    int16_t* coefficients;       // of the blocks of one row of units, still quantized: [down, blocks, 64]
     uint8_t* ends;               // of each, how many coefficients there may be that are not zero
     uint8_t* samples;            // one row from before, then size * down rows and one more
     int64_t stride;
-    Slot slots[most_slots];
+    alignas(32) int16_t quantizers[64];  // by place in the block, as the coefficients
     const Table* dc;
     Table* ac;
     int previous;                // block's mean, before quantization was undone
@@ -51,7 +44,7 @@ struct Scan {
     bool halved;  // chroma has half of the columns, and is to be widened
 };
 
-// Reads a block and undoes its quantization; false at what no block has. `block_end` is behind its last coefficient.
+// Reads a block; false at what no block has. `block_end` is behind its last coefficient.
 // A block that is not kept is gone through as quickly as may be, and has no coefficients.
 template <bool kept>
 bool read_block(Bits& bits, Component& component, int16_t* block, uint8_t* block_end) noexcept {
@@ -87,18 +80,28 @@ bool read_block(Bits& bits, Component& component, int16_t* block, uint8_t* block
         if (size < 0) return false;
         value = take_value(size);
     }
-    const Slot* const slots = component.slots;
     component.previous = int16_t(component.previous + value);
-    const int mean = component.previous * slots[0].quantizer;
+    const int mean = component.previous * component.quantizers[0];
     // Samples of 8 bits have a mean of about 1024 at most; with much more, sums are no longer those of libjpeg.
     if (mean > 2048 || mean < -2048) return false;
-    if constexpr (kept) block[0] = int16_t(mean);
+    if constexpr (kept) block[0] = int16_t(component.previous);
 
     const Table& table = *component.ac;
-    int k = 1, end = 1;
+    int k = 1;
     while (k < 64) {
         if (count < 32) bits.refill(buffer, count);
-        if constexpr (!kept) {
+        if constexpr (kept) {
+            const Table::Pair& pair = table.pair(buffer);
+            // Not with the last place first, behind which there may be no end, but the next block.
+            if (__builtin_expect(k + pair.run < 63, true)) {
+                block[natural_order[k + pair.run]] = pair.first;
+                block[natural_order[k + pair.place]] = pair.second;
+                drop(pair.bits());
+                k += pair.places;
+                if (pair.to_block_end()) break;
+                continue;
+            }
+        } else {
             const Table::Leap leap = table.leap(buffer);
             // Not to the last place, behind which there may be no end, but the next block.
             if (__builtin_expect(leap.bits() && k + leap.places() < 64, true)) {
@@ -127,12 +130,12 @@ bool read_block(Bits& bits, Component& component, int16_t* block, uint8_t* block
             k += symbol >> 4;
             value = take_value(size);
         }
-        if constexpr (kept) block[slots[k].place] = int16_t(value * slots[k].quantizer);
-        end = ++k;
+        if constexpr (kept) block[natural_order[k]] = int16_t(value);
+        ++k;
     }
     bits.buffer = buffer;
     bits.count = count;
-    if constexpr (kept) *block_end = uint8_t(end);
+    if constexpr (kept) *block_end = uint8_t(k);
     return k <= 64;
 }
 

@@ -118,13 +118,13 @@ def test_plain_tensors_beside_it_are_left_alone():
 def decoded_regions(monkeypatch):
     """Which regions are decoded."""
     regions = []
-    decode = image.decode_image
+    decode = image.decode_measured
 
-    def recorded(*args, region=None, **kwargs):
+    def recorded(data, head, region, min_size):
         regions.append(region)
-        return decode(*args, region=region, **kwargs)
+        return decode(data, head, region, min_size)
 
-    monkeypatch.setattr(image, "decode_image", recorded)
+    monkeypatch.setattr(image, "decode_measured", recorded)
     return regions
 
 
@@ -190,9 +190,9 @@ def test_a_draft_is_close_and_of_the_same_size():
 
 def test_a_draft_is_never_smaller_than_what_is_asked_for():
     encoded = EncodedImage(file_of(320, 480), draft=True)
-    assert encoded.levels((160, 100)).shape == (3, 160, 240)
-    assert encoded.levels((161, 100)).shape == (3, 320, 480)
-    assert encoded.levels((10, 10)).shape == (3, 40, 60)
+    assert encoded.levels(least=(160, 100)).shape == (3, 160, 240)
+    assert encoded.levels(least=(161, 100)).shape == (3, 320, 480)
+    assert encoded.levels(least=(10, 10)).shape == (3, 40, 60)
     assert encoded.decode().shape == (3, 320, 480)
 
 

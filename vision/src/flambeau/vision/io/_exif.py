@@ -103,9 +103,10 @@ def is_turned(value: int) -> bool:
     return value >= 5
 
 
-def as_stored(region: Region, value: int, height: int, width: int) -> Region:
+def as_stored(region: Region, value: int, size: tuple[int, int]) -> Region:
     """A region of the upright image, in the one of (height, width) that is stored with this orientation."""
     top, left, high, wide = region
+    height, width = size
     whole_height, whole_width = (width, height) if is_turned(value) else (height, width)
     if -1 in _MIRRORED.get(value, []):
         left = whole_width - left - wide

@@ -327,12 +327,12 @@ def _decode(
     for index, (data, value) in enumerate(zip(files, turned, strict=True)):
         if (region := wanted[index]) is not None and value != 1:
             _, height, width = codec().measure(data, format, read)
-            wanted[index] = as_stored(region, value, height, width)
+            wanted[index] = as_stored(region, value, (height, width))
     images = codec().decode(files, format, read, MAX_PIXELS, min_size, wanted)
     return [upright(image, value) for image, value in zip(images, turned, strict=True)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ImageHead:
     """What the head of an image file says.
 
@@ -369,6 +369,24 @@ def measure_image(data: Tensor, mode: ImageReadMode | str, apply_exif_orientatio
     channels, height, width = codec().measure(data, format, read)
     value = orientation(_exif_of(data, format)) if apply_exif_orientation else 1
     return ImageHead(format, read, channels, height, width, value)
+
+
+def decode_measured(
+    data: Tensor,
+    head: ImageHead,
+    region: Region | None,
+    min_size: int | None,
+) -> Tensor:
+    """Decode what `measure_image` was asked about before.
+
+    Args:
+        data: the file.
+        head: what it said.
+        region: of the image as stored, None for all.
+        min_size: see `decode_jpeg`.
+    """
+    data = _checked_bytes(data)
+    return upright(codec().decode([data], head.format, head.mode, MAX_PIXELS, min_size, [region])[0], head.orientation)
 
 
 def _format_of(data: Tensor, expected: Format | None) -> Format:

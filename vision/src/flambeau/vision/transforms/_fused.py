@@ -7,6 +7,7 @@ steps.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,7 @@ def levels_of(image: Any, place: tuple[int, int, int, int] | None, size: tuple[i
         size: what it is going to be resized to.
     """
     if isinstance(image, EncodedImage):
-        return (image if place is None else image.crop(*place)).levels(size)
+        return image.levels(place, size)
     if is_pil(image):
         return _levels_of_pil(image, place)
     tensor: Tensor = image.as_subclass(Tensor)
@@ -135,12 +136,17 @@ def normalized(
         [..., C, height, width], float32, contiguous.
     """
     channels = image.shape[-3]
-    shift = torch.tensor(mean, dtype=torch.float32, device="cpu").expand(channels)
-    scale = torch.tensor(std, dtype=torch.float32, device="cpu").expand(channels)
+    shift, scale = _of_channels(tuple(mean), channels), _of_channels(tuple(std), channels)
     flat = image.reshape(-1, *image.shape[-3:])
     cubic = mode is InterpolationMode.BICUBIC
     out = resize_normalize(flat, size, part, shift, scale, cubic=cubic, antialias=antialias, flip=flip)
     return out.reshape(*image.shape[:-2], *part[2:])
+
+
+@functools.lru_cache(maxsize=64)
+def _of_channels(numbers: tuple[float, ...], channels: int) -> Tensor:
+    """One number for all channels, or one for each, as a tensor for each; not to be written to."""
+    return torch.tensor(numbers, dtype=torch.float32, device="cpu").expand(channels).contiguous()
 
 
 def resized(image: Tensor, size: tuple[int, int], *, mode: InterpolationMode, antialias: bool, flip: bool) -> Tensor:

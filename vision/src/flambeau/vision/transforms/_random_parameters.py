@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -42,10 +43,10 @@ def crop_of_area(height: int, width: int, scale: Sequence[float], ratio: Sequenc
 
     The ratio's logarithm is uniform. After ten tries that do not fit: the largest crop in the middle within the ratio.
     """
-    log_ratio = torch.log(torch.tensor(ratio, dtype=torch.float32))
+    narrowest, widest = _logarithms(tuple(ratio))
     for _ in range(10):
         area = height * width * _random.uniform(scale[0], scale[1])
-        aspect = _exponential(log_ratio)
+        aspect = _exponential(narrowest, widest)
         w, h = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
         if 0 < w <= width and 0 < h <= height:
             top = _random.integer(0, height - h + 1)
@@ -58,12 +59,15 @@ def crop_of_area(height: int, width: int, scale: Sequence[float], ratio: Sequenc
     return (height - h) // 2, (width - w) // 2, h, w
 
 
-def _exponential(logarithms: Tensor) -> float:
+@functools.lru_cache(maxsize=64)
+def _logarithms(ratio: tuple[float, ...]) -> list[float]:
+    """In single precision, as upstream's."""
+    return torch.log(torch.tensor(ratio, dtype=torch.float32)).tolist()  # type: ignore[no-any-return]
+
+
+def _exponential(low: float, high: float) -> float:
     """A number whose logarithm is uniform, in single precision as upstream's."""
-    exponent = torch.empty(1).uniform_(
-        float(logarithms[0]), float(logarithms[1]), generator=_random.current().generator
-    )
-    return torch.exp(exponent).item()
+    return torch.empty(1).uniform_(low, high, generator=_random.current().generator).exp_().item()
 
 
 def angle(degrees: Sequence[float]) -> float:
@@ -169,10 +173,10 @@ def region_to_erase(
     value: Sequence[float] | None,
 ) -> tuple[int, int, int, int, Tensor] | None:
     """As `erased_region`; None where ten tries do not fit."""
-    log_ratio = torch.log(torch.tensor(ratio, dtype=torch.float32))
+    narrowest, widest = _logarithms(tuple(ratio))
     for _ in range(10):
         area = height * width * _random.uniform(scale[0], scale[1])
-        aspect = _exponential(log_ratio)
+        aspect = _exponential(narrowest, widest)
         h, w = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
         if not (h < height and w < width):
             continue

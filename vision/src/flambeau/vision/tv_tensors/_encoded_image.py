@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from flambeau.core.tensors import Field, tensor_type
+from flambeau.core.tensors.wrapping import make, plain
 from flambeau.vision.tv_tensors._image import Image
 from flambeau.vision.tv_tensors._tv_tensor import TVTensor, wrap
 
@@ -95,18 +96,18 @@ class EncodedImage(TVTensor):
 
         tensor = data if isinstance(data, Tensor) else torch.frombuffer(bytearray(data), dtype=torch.uint8)
         head = measure_image(tensor, mode, apply_exif_orientation)
-        return super().__new__(
-            cls,
-            tensor,
-            format=head.format,
-            read_mode=head.mode.name,
-            channels=head.channels,
-            stored_size=(head.height, head.width),
-            orientation=head.orientation,
-            region=(0, 0, *head.upright_size),
-            draft=draft,
-            **metadata,
-        )
+        found = {
+            "format": head.format,
+            "read_mode": head.mode.name,
+            "channels": head.channels,
+            "stored_size": (head.height, head.width),
+            "orientation": head.orientation,
+            "region": (0, 0, *head.upright_size),
+            "draft": bool(draft),
+        }
+        if metadata or cls is not EncodedImage:
+            return super().__new__(cls, tensor, **found, **metadata)
+        return make(plain(tensor), cls, found)  # nothing of it is the caller's, so that it need not be checked
 
     @classmethod
     def read(
@@ -138,13 +139,18 @@ class EncodedImage(TVTensor):
         Raises:
             ValueError: it is empty or reaches beyond the image; `functional.crop` adds zeros there.
         """
+        return wrap(self.as_subclass(Tensor), like=self, region=self._region_of((top, left, height, width)))
+
+    def _region_of(self, place: _Numbers4) -> _Numbers4:
+        """A rectangle of this image, in the whole one."""
+        top, left, height, width = place
         own_top, own_left, own_height, own_width = self.region
         if not (0 <= top <= own_height - height and 0 <= left <= own_width - width and height > 0 and width > 0):
             raise ValueError(
                 f"EncodedImage.crop: ({top}, {left}) + ({height}, {width}) is not inside of the image of {own_height} "
                 f"x {own_width}; `functional.crop` adds zeros around it."
             )
-        return wrap(self.as_subclass(Tensor), like=self, region=(own_top + top, own_left + left, height, width))
+        return own_top + top, own_left + left, height, width
 
     def decode(self) -> Image:
         """The image: [C, H, W], uint8 (uint16 of PNG with 16 bits); [N, C, H, W] of an animation.
@@ -154,30 +160,25 @@ class EncodedImage(TVTensor):
         """
         return Image(self.levels())
 
-    def levels(self, least: tuple[int, int] | None = None) -> Tensor:
-        """`decode` without the type.
+    def levels(self, place: tuple[int, int, int, int] | None = None, least: tuple[int, int] | None = None) -> Tensor:
+        """`decode`, or `crop` and `decode`, without the type.
 
         Args:
+            place: top, left, height, width of what is wanted, None for all.
             least: the size that it is going to be resized to. With `draft` the result may be smaller than the image is,
                 but not than this.
         """
-        from flambeau.vision.io.image import decode_image
+        from flambeau.vision.io import image
+        from flambeau.vision.io._exif import as_stored
 
+        region = self.region if place is None else self._region_of(place)
         min_size = None
         if self.draft and least is not None:
-            _, _, height, width = self.region
+            _, _, height, width = region
             by = next((by for by in (8, 4, 2) if -(-height // by) >= least[0] and -(-width // by) >= least[1]), 1)
             min_size = -(-min(height, width) // by)
-        return decode_image(
-            self.as_subclass(Tensor),
-            self.read_mode,
-            self.orientation != 1,
-            min_size=min_size,
-            region=None if self.is_whole else self.region,
-        )
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing was cut off."""
-        stored = self.stored_size
-        return self.canvas_size == (stored if self.orientation < 5 else stored[::-1])
+        mode = image.ImageReadMode[self.read_mode]
+        head = image.ImageHead(self.format, mode, self.channels, *self.stored_size, self.orientation)  # type: ignore[arg-type]
+        whole = region[2:] == head.upright_size
+        stored = None if whole else as_stored(region, head.orientation, self.stored_size)
+        return image.decode_measured(plain(self), head, stored, min_size)

@@ -55,7 +55,7 @@ def _resize_encoded(
     if not image.draft:
         return resize(image.decode(), size, interpolation, max_size, antialias)
     wanted = resized_size(image.canvas_size, size, max_size)
-    return resize(Image(image.levels(wanted)), list(wanted), interpolation, None, antialias)
+    return resize(Image(image.levels(least=wanted)), list(wanted), interpolation, None, antialias)
 
 
 @register_kernel(resized_crop, EncodedImage, wrap=False)
