@@ -1,0 +1,61 @@
+"""The sum of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flambeau.rec.metrics._computation import SummedComputation
+from flambeau.rec.metrics._ratios import example_sum
+from flambeau.rec.metrics.metrics_namespace import MetricName, MetricNameBase, MetricNamespace
+from flambeau.rec.metrics.rec_metric import RecMetric
+
+__all__ = ["SumWeightsMetric", "SumWeightsMetricComputation", "compute_weighted_sum", "get_weighted_sum_states"]
+
+
+def compute_weighted_sum(labels: Tensor, predictions: Tensor, weights: Tensor) -> Tensor:
+    """sum(w) over examples.
+
+    Args:
+        labels: (tasks, examples).
+        predictions: (tasks, examples).
+        weights: (tasks, examples).
+    """
+    return example_sum(weights)
+
+
+def get_weighted_sum_states(labels: Tensor, predictions: Tensor, weights: Tensor | None) -> dict[str, Tensor]:
+    """A batch's part of the state.
+
+    Args:
+        labels: (tasks, examples).
+        predictions: (tasks, examples).
+        weights: (tasks, examples); None is 1 for all.
+    """
+    if weights is None:
+        weights = torch.ones_like(predictions)
+    return {"weighted_sum": compute_weighted_sum(labels, predictions, weights)}
+
+
+class SumWeightsMetricComputation(SummedComputation):
+    """State of the sum of the weights."""
+
+    STATES = ("weighted_sum",)
+
+    def contributions(self, predictions: Tensor, labels: Tensor, weights: Tensor, **kwargs: Any) -> dict[str, Tensor]:
+        """See `SummedComputation`."""
+        return get_weighted_sum_states(labels, predictions, weights)
+
+    def values(self, sums: Mapping[str, Tensor]) -> list[tuple[MetricNameBase, Tensor]]:
+        """See `SummedComputation`."""
+        return [(MetricName.SUM_WEIGHTS, sums["weighted_sum"])]
+
+
+class SumWeightsMetric(RecMetric):
+    """sum(w) over examples."""
+
+    _namespace = MetricNamespace.SUM_WEIGHTS
+    _computation_class = SumWeightsMetricComputation
