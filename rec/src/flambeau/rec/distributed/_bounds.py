@@ -52,7 +52,7 @@ def within_bounds(features: KeyedJaggedTensor, bounds: Sequence[Bound]) -> Keyed
         IdOutOfBoundsError: an id without a row; the message says of which feature and table, and where.
     """
     values = features.values()
-    if not values.numel() or (not values.device.type == "cpu" and all(bound.mode is None for bound in bounds)):
+    if not values.numel() or (values.device.type != "cpu" and all(bound.mode is None for bound in bounds)):
         return features
     ends = features.offset_per_key()
     fixed: torch.Tensor | None = None

@@ -125,7 +125,7 @@ def _move(
         seen: set[tuple[int, ...]] = set()
         found = []
         for sender in order:
-            for at, place in enumerate(sources[sender]):
+            for place in sources[sender]:
                 key = (*place.shard_offsets, *place.shard_sizes)
                 if key not in seen:
                     seen.add(key)

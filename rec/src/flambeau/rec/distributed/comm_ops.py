@@ -287,10 +287,6 @@ class _Start(Function):
     """Starts an exchange; its gradient is waited for."""
 
     @staticmethod
-    def make(pg: dist.ProcessGroup, info: Any, embeddings: Any) -> exchanges.Exchange:
-        raise NotImplementedError
-
-    @staticmethod
     def begin(
         ctx: Any, pg: dist.ProcessGroup, request: Request[Tensor], made: exchanges.Exchange, given: Any
     ) -> Tensor:

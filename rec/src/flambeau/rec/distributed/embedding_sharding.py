@@ -398,7 +398,7 @@ class FusedKJTListSplitsAwaitable(Awaitable[list[KJTListAwaitable]]):
                     one.device,
                     one.stagger,
                     stride_per_rank,
-                )  # fmt: skip
+                )
             )
         lists, begin = [], 0
         for count, ctx in zip(self._counts, self._contexts, strict=True):

@@ -139,7 +139,7 @@ def assert_instance(obj: object, t: type[T]) -> T:
 
 
 def get_device_type() -> str:
-    """ "cuda" where there is such an accelerator, else "cpu"."""
+    """Return "cuda" where there is such an accelerator, else "cpu"."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 

@@ -30,8 +30,6 @@ class TableBatchedEmbeddingSlice(nn.Parameter):
         self._original_tensor = data
         self._start_offset, self._end_offset = start_offset, end_offset
         self._num_embeddings, self._embedding_dim = num_embeddings, embedding_dim
-        if isinstance(data, nn.Parameter):
-            data.requires_grad_(data.requires_grad)
 
     def __new__(
         cls, data: Tensor, start_offset: int, end_offset: int, num_embeddings: int, embedding_dim: int
@@ -56,6 +54,7 @@ class TableBatchedEmbeddingSlice(nn.Parameter):
 
     @grad.setter
     def grad(self, grad: Tensor | None) -> None:
+        """Set the part; None forgets the whole gradient."""
         whole = self._original_tensor.grad
         if grad is None:
             self._original_tensor.grad = None

@@ -86,8 +86,8 @@ class BaseTwRwEmbeddingSharding(Spread):
             self._local_size = min(get_local_size(env.world_size), env.world_size)
         if env.world_size % self._local_size:
             raise OptionError(
-                f"sharding by hosts takes as many processes on each, got {env.world_size} processes, {self._local_size} "
-                "on a host."
+                f"sharding by hosts takes as many processes on each, got {env.world_size} of which a host has "
+                f"{self._local_size}."
             )
         super().__init__(sharding_infos, env, device, qcomm_codecs_registry)
 
@@ -309,7 +309,7 @@ class TwRwPooledEmbeddingDist(BaseEmbeddingDist[EmbeddingShardingContext, Tensor
         if not by_process:
             by_process = [[] for _ in range(self._local_size * self._hosts)]
         places = [by_process[at * self._hosts : (at + 1) * self._hosts] for at in range(self._local_size)]
-        # A host's processes come one after another within a place, so that a place is like a process with more features.
+        # A place is like a process with the features of all hosts, whose processes come one after another within it.
         joined = [[size for of_process in of_place for size in of_process] for of_place in places]
         summed = self._variable_intra_dist(local_embs, joined, dims * self._hosts).wait()
         return self._variable_cross_dist(  # type: ignore[no-any-return]
