@@ -105,6 +105,19 @@ def test_writes_reach_the_file(tmp_path):
     assert "complex" not in again and again["renamed"] == "text"
 
 
+def test_whether_an_entry_is_there_and_writing_a_row_of_it_read_no_data(stored, monkeypatch):
+    monkeypatch.setattr(PersistentTensorDict, "_read_item", lambda self, item, index: pytest.fail("data were read"))
+
+    assert "z" in stored and ("n", "b") in stored and "absent" not in stored
+    assert stored.entry_class("z") is torch.Tensor
+    stored.set_at_("z", torch.full((3, 2), 7.0), 1)
+    stored.set_at_(("n", "b"), 5, -1)
+
+    monkeypatch.undo()
+    assert stored["z"][1].eq(7).all()
+    assert stored["n", "b"].tolist() == [0, 1, 2, 5]
+
+
 def test_in_place_operations_are_written_back(stored):
     stored.select("z", inplace=False)
     stored.zero_()

@@ -19,7 +19,7 @@ from torch import Tensor
 from flambeau.data.tensordict._conversion.entries import convert
 from flambeau.data.tensordict._layout.errors import EntryWriteError
 from flambeau.data.tensordict._layout.index import indexed_size, normal_index
-from flambeau.data.tensordict._layout.keys import key_path
+from flambeau.data.tensordict._layout.keys import key_path, missing_key
 from flambeau.data.tensordict._layout.pytree import register_tensordict
 from flambeau.data.tensordict._layout.sizes import as_device, as_size
 from flambeau.data.tensordict._methods.access import index_and_default
@@ -258,7 +258,7 @@ class PersistentTensorDict(StoredTensorDict):
             raise EntryWriteError(
                 f"{key!r} of shape {list(item.shape)} cannot take a value of shape {list(value.shape)} in place."
             ) from error
-        self._write(key, value.to(_dtype_of(item, self._group.attributes(item))), WHOLE)
+        self._write(key, value.to(_dtype_of(item.dtype, self._group.attributes(item))), WHOLE)
 
     def _get_str(self, key: str, default: Any = None, **kwargs: Any) -> Any:
         item = self._group.get(encode_key(key))
@@ -269,13 +269,39 @@ class PersistentTensorDict(StoredTensorDict):
         value = self._read_item(item, WHOLE)
         return value if self._device is None else value.to(self._device)
 
-    def _set_at_str(self, key: str, value: Any, index: Any) -> None:
+    def _peek_str(self, key: str) -> Any:
+        """What tells of an entry whether it is there, and of what kind; no data are read of a tensor."""
         item = self._group.get(encode_key(key))
+        if item is None:
+            return None
+        if self._group.is_group(item):
+            return self._around(self._group.around(item), self)
+        attributes, held = self._group.attributes(item), item.dtype
+        if _VALUE in attributes or held.kind in "OSUV":
+            return self._value(item, attributes)
+        return torch.empty((), dtype=_dtype_of(held, attributes), device=self._device).expand(item.shape)
+
+    def _set_at_str(self, key: str, value: Any, index: Any) -> None:
+        self._write_at(key, self._group.get(encode_key(key)), value, index)
+
+    def _write_at(self, key: str, item: Any, value: Any, index: Any) -> None:
         if item is None or self._group.is_group(item):
             super()._set_at_str(key, value, index)
             return
         self._check_writable()
         self._write_part(key, encode_key(key), item, value, index)
+
+    def set_at_(self, key: Any, value: Any, index: Any, *, non_blocking: bool = False) -> Self:
+        """Write a part of an entry, of which no more is read; see `TensorDictBase.set_at_`."""
+        path = key_path(key)
+        holder = self._get_path(path[:-1]) if len(path) > 1 else self
+        if not isinstance(holder, PersistentTensorDict):
+            return super().set_at_(key, value, index, non_blocking=non_blocking)
+        item = holder._group.get(encode_key(path[-1]))  # opened once: that takes a third of the time
+        if item is None:
+            raise missing_key(key, self._key_names())
+        holder._write_at(path[-1], item, value, index)
+        return self
 
     def get_at(self, key: Any, *args: Any, **kwargs: Any) -> Any:
         """A part of an entry, of which no more is read; see `TensorDictBase.get_at`."""
@@ -364,15 +390,15 @@ class PersistentTensorDict(StoredTensorDict):
         self._group.put_last(behind)
 
     def _write_part(self, key: str, name: str, item: Any, value: Any, index: Any) -> None:
-        attributes = self._group.attributes(item)
-        if _VALUE in attributes or item.dtype.kind in "OSUV":
+        attributes, held = self._group.attributes(item), item.dtype  # h5py asks the file for the type each time
+        if _VALUE in attributes or held.kind in "OSUV":
             self._write_value(name, item, self._read(key, WHOLE)._with_item(index, value))
             return
         current = self._read(key, WHOLE) if not _simple(index) else None
         if current is None:
-            size = indexed_size(torch.Size(item.shape), index)
-            value = _number_for(key, value).expand(size)
-            item[_from_front(index, item.shape)] = _to_array(value.to(_dtype_of(item, attributes)))[0]
+            shape = torch.Size(item.shape)
+            value = _number_for(key, value).expand(indexed_size(shape, index))
+            item[_from_front(index, shape)] = _to_array(value.to(_dtype_of(held, attributes)))[0]
             return
         current[index] = _number_for(key, value).to(current.dtype)
         item[...] = _to_array(current)[0]
@@ -549,11 +575,11 @@ def _number_for(key: str, value: Any) -> Tensor:
     raise TypeError(f"{key!r} holds a tensor, into which a {type(value).__name__} cannot be written.")
 
 
-def _dtype_of(item: Any, attributes: dict[str, Any]) -> torch.dtype:
+def _dtype_of(held: np.dtype, attributes: dict[str, Any]) -> torch.dtype:
     known = attributes.get(_DTYPE)
     if known is not None:
         return getattr(torch, known.removeprefix("torch."))
-    return torch.from_numpy(np.empty(0, dtype=item.dtype)).dtype
+    return torch.from_numpy(np.empty(0, dtype=held)).dtype
 
 
 def _to_array(value: Tensor) -> tuple[np.ndarray, dict[str, Any]]:

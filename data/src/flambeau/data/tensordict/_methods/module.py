@@ -206,7 +206,7 @@ def _in_place_of(old: Any, value: Any) -> Any:
         and not is_functorch_wrapped_tensor(value)
     ):
         if type(value) is Tensor:  # what Parameter's constructor comes to, in half of its time
-            return Tensor._make_subclass(nn.Parameter, value, old.requires_grad)  # type: ignore[attr-defined]
+            return Tensor._make_subclass(nn.Parameter, value, old.requires_grad)
         return nn.Parameter(value, requires_grad=old.requires_grad)
     return value
 
