@@ -172,11 +172,12 @@ bool arguments_fit(fb::Call& call, const char* name, const Arguments& given) noe
 
 // Where each feature's table is, and how many rows it has: up to the next table in the same memory.
 bool find_tables(fb::Call& call, const char* name, const Arguments& given, Lookup& lookup) noexcept {
-    constexpr int64_t device = 0;
+    // Tables of the device, and of the host where the host looks rows up, are in one memory, managed ones in another.
+    const auto managed = [](int64_t place) noexcept { return place == 1 || place == 2; };
     for (int64_t f = 0; f < lookup.features; ++f) {
         Table& table = lookup.tables[f];
         const int64_t place = index_at(given.placements, f), start = index_at(given.weights_offsets, f);
-        const fb::Tensor& memory = place == device ? given.dev_weights : given.uvm_weights;
+        const fb::Tensor& memory = managed(place) ? given.uvm_weights : given.dev_weights;
         table.type = SparseType(given.types.as<uint8_t>()[f]);
         const int64_t from = index_at(given.columns, f);
         table.dim = index_at(given.columns, f + 1) - from;
@@ -199,7 +200,7 @@ bool find_tables(fb::Call& call, const char* name, const Arguments& given, Looku
         int64_t end = memory.numel();
         for (int64_t g = 0; g < lookup.features; ++g) {
             const int64_t other = index_at(given.weights_offsets, g);
-            const bool same = (index_at(given.placements, g) == device) == (place == device);
+            const bool same = managed(index_at(given.placements, g)) == managed(place);
             if (same && other > start && other < end) end = other;
         }
         if (start < 0 || start > end)
@@ -233,6 +234,26 @@ FB_CLONES void quantize_row(const float* row, int64_t width, uint8_t* output) no
     write(output + width + 4, low);
 }
 
+// Rows as they are, with scale and bias; zeros for those that were pruned.
+template <typename I>
+void copy_rows(const Lookup& lookup, const I* ids, const int64_t* offsets, uint8_t* output) noexcept {
+    for (int64_t f = 0; f < lookup.features; ++f) {
+        const Table& table = lookup.tables[f];
+        const int64_t first = offsets[f * lookup.batch], count = offsets[(f + 1) * lookup.batch] - first;
+        const size_t size = size_t(table.dim + 4);
+        fb::parallel_for(first, first + count, fb::serial_below / table.row_bytes + 1,
+                         fb::threads(count * table.row_bytes), [&](int64_t begin, int64_t end) noexcept {
+                             for (int64_t i = begin; i < end; ++i) {
+                                 uint8_t* to = output + i * lookup.row_width;
+                                 if (ids[i] < 0)
+                                     memset(to, 0, size);
+                                 else
+                                     memcpy(to, table.bytes + int64_t(ids[i]) * table.row_bytes, size);
+                             }
+                         });
+    }
+}
+
 template <typename I>
 void give_output(fb::Call& call, const Arguments& given, const Lookup& lookup, const I* ids,
                  const int64_t* offsets) noexcept {
@@ -245,19 +266,19 @@ void give_output(fb::Call& call, const Arguments& given, const Lookup& lookup, c
     if (given.output_type == 0) look_up(lookup, ids, offsets, output.as<float>());
     if (given.output_type == 1) look_up(lookup, ids, offsets, output.as<fb::Half>());
     if (given.output_type == 5) look_up(lookup, ids, offsets, output.as<fb::BFloat16>());
-    if (bytes) {
+    if (bytes && lookup.pooling == 2) {
+        copy_rows(lookup, ids, offsets, output.as<uint8_t>());
+    } else if (bytes) {
         // Rounding needs to know all numbers of a row.
         fb::Tensor sums = call.empty(fb::DType::Float32, {rows, lookup.row_width});
         if (!sums.defined()) return;
         look_up(lookup, ids, offsets, sums.as<float>());
-        const int64_t features = lookup.pooling == 2 ? 1 : lookup.features;
         fb::parallel_for(0, rows, fb::serial_below / (lookup.row_width + 1) + 1, fb::threads(rows * lookup.row_width),
                          [&](int64_t begin, int64_t end) noexcept {
                              for (int64_t row = begin; row < end; ++row)
-                                 for (int64_t f = 0; f < features; ++f) {
+                                 for (int64_t f = 0; f < lookup.features; ++f) {
                                      const Table& table = lookup.tables[f];
-                                     const int64_t column = lookup.pooling == 2 ? 0 : table.column;
-                                     const int64_t at = row * lookup.row_width + column;
+                                     const int64_t at = row * lookup.row_width + table.column;
                                      quantize_row(sums.as<float>() + at, table.dim, output.as<uint8_t>() + at);
                                  }
                          });
@@ -269,7 +290,6 @@ void pool(fb::Call& call, const char* name, const Arguments& given) noexcept {
     if (!arguments_fit(call, name, given)) return;
     const fb::Tensor indices = call.contiguous(given.indices);
     if (!indices.defined()) return;
-    fb::OptionalTensor factors;
     Lookup lookup{};
     lookup.features = given.types.numel();
     const int64_t bags = given.offsets.numel() - 1;
@@ -281,26 +301,21 @@ void pool(fb::Call& call, const char* name, const Arguments& given) noexcept {
     space.offsets = static_cast<int64_t*>(malloc(size_t(bags + 1) * sizeof(int64_t)));
     if (!space.tables || !space.offsets) return call.fail("%s: no memory left for %lld bags", name, (long long)bags);
     if (!find_tables(call, name, given, lookup)) return;
-    const int64_t extra = given.output_type == 2 ? 8 : 0;
+    const int64_t extra = given.output_type != 2 ? 0 : given.pooling == 2 ? 4 : 8;
     lookup.row_width = given.pooling == 2 ? lookup.tables[0].dim + extra : given.total_width + extra * lookup.features;
     const int64_t step = given.offsets.strides[0];
     for (int64_t i = 0; i <= bags; ++i) {
         space.offsets[i] = index_at(given.offsets, i * step);
-        if (space.offsets[i] < (i ? space.offsets[i - 1] : 0) || space.offsets[i] > indices.numel())
+        if (space.offsets[i] < (i ? space.offsets[i - 1] : 0) || space.offsets[i] > indices.numel() || (!i && space.offsets[0]))
             return call.fail("%s: offsets has %lld at %lld, expected growing numbers from 0 to the %lld indices.", name,
                              (long long)space.offsets[i], (long long)i, (long long)indices.numel());
     }
     if (given.pooling == 2 && space.offsets[bags] != indices.numel())
         return call.fail("%s: offsets ends at %lld, expected the %lld indices.", name, (long long)space.offsets[bags],
                          (long long)indices.numel());
-    if (given.factors.defined()) {
-        fb::Tensor weights = call.contiguous(given.factors);
-        if (!weights.defined()) return;
-        lookup.factors = weights.as<float>();
-        return with_indices(indices, [&](const auto* ids) noexcept {
-            if (indices_inside(call, name, lookup, ids, space.offsets)) give_output(call, given, lookup, ids, space.offsets);
-        });
-    }
+    if (given.factors.defined() && !given.factors.contiguous())
+        return call.fail("%s: indice_weights has gaps; give it `contiguous()`.", name);
+    if (given.factors.defined()) lookup.factors = given.factors.as<float>();
     with_indices(indices, [&](const auto* ids) noexcept {
         if (indices_inside(call, name, lookup, ids, space.offsets)) give_output(call, given, lookup, ids, space.offsets);
     });

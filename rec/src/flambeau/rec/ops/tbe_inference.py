@@ -1,11 +1,14 @@
 """Table-batched embeddings for inference: rows of any element types looked up and pooled in one pass.
 
-Tables lie one after another in bytes. A row of INT8, INT4 or INT2 is scale and bias as float16, then codes with the first
+Tables lie one after another in bytes. A row of INT8, INT4 or INT2 is scale and bias as float16, then codes with the
+first
 number in the lowest bits; rows of FP32, FP16, BF16 and FP8 are their numbers. Rows end at multiples of `row_alignment`.
 The native kernels are `native/tbe_inference.cpp` and `native/tbe_inference_rows.cpp`.
 """
 
 from __future__ import annotations
+
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -16,12 +19,13 @@ from flambeau.rec.ops._library import LIBRARY
 from flambeau.rec.ops._quantized_rows import as_numbers
 from flambeau.rec.ops.quantize_nbit import unpack
 
-__all__ = ["row_bytes"]
+__all__ = ["Tables", "look_up", "row_bytes"]
 
 FP32, FP16, INT8, INT4, INT2, BF16, FP8 = range(7)
 _OUTPUTS = {FP32: torch.float32, FP16: torch.float16, INT8: torch.uint8, BF16: torch.bfloat16}
 _BITS = {INT8: 8, INT4: 4, INT2: 2}
 _SUM, _MEAN, _NONE = range(3)
+_MANAGED = (1, 2)  # places of tables that lie in `uvm_weights`
 _INDICES = (torch.int32, torch.int64)
 _OP = "int_nbit_split_embedding_codegen_lookup_function"
 
@@ -44,6 +48,73 @@ def row_bytes(weight_type: int, dim: int, row_alignment: int = 1) -> int:
     return -(-size // row_alignment) * row_alignment
 
 
+class Tables(Protocol):
+    """What says where tables are; see `fbgemm_gpu.split_table_batched_embeddings_ops_inference`."""
+
+    weights_dev: Tensor
+    weights_host: Tensor
+    weights_uvm: Tensor
+    weights_placements: Tensor
+    weights_offsets: Tensor
+    weights_tys: Tensor
+    D_offsets: Tensor
+    total_D: int
+    host_size: int
+    pooling_mode: Any
+    output_dtype: int
+    row_alignment: int
+    fp8_exponent_bits: int
+    fp8_exponent_bias: int
+    max_int2_D: int
+    max_int4_D: int
+    max_int8_D: int
+    max_float8_D: int
+    max_float16_D: int
+    max_float32_D: int
+
+
+def look_up(tables: Tables, indices: Tensor, offsets: Tensor, weights: Tensor | None) -> Tensor:
+    """Pool rows of tables.
+
+    Args:
+        tables: where they are, and how rows are pooled.
+        indices: (total,) int32 or int64; -1 for rows that were pruned.
+        offsets: (features * batch + 1,) int32 or int64.
+        weights: (total,) float32 factors of rows, or None.
+
+    Returns:
+        (batch, columns), or (total, columns) without pooling.
+
+    Raises:
+        RuntimeError: an index outside of its table, or arguments that do not fit.
+    """
+    return torch.ops.flambeau_rec.int_nbit_split_embedding_codegen_lookup_function(  # type: ignore[no-any-return]
+        tables.weights_host if tables.host_size else tables.weights_dev,
+        tables.weights_uvm,
+        tables.weights_placements,
+        tables.weights_offsets,
+        tables.weights_tys,
+        tables.D_offsets,
+        tables.total_D,
+        tables.max_int2_D,
+        tables.max_int4_D,
+        tables.max_int8_D,
+        tables.max_float16_D,
+        tables.max_float32_D,
+        indices,
+        offsets,
+        int(tables.pooling_mode),
+        weights,
+        tables.output_dtype,
+        None,
+        None,
+        tables.row_alignment,
+        tables.max_float8_D,
+        tables.fp8_exponent_bits,
+        tables.fp8_exponent_bias,
+    )
+
+
 def _fake(
     dev_weights: Tensor, uvm_weights: Tensor, weights_placements: Tensor, weights_offsets: Tensor, weights_tys: Tensor,
     D_offsets: Tensor, total_D: int, max_int2_D: int, max_int4_D: int, max_int8_D: int, max_float16_D: int,
@@ -54,12 +125,11 @@ def _fake(
 ) -> Tensor:  # fmt: skip
     features = D_offsets.shape[0] - 1
     _check(features, indices, offsets, pooling_mode, output_dtype)
-    extra = 8 if output_dtype == INT8 else 0
-    dtype = _OUTPUTS[output_dtype]
+    dtype, in_bytes = _OUTPUTS[output_dtype], output_dtype == INT8
     if pooling_mode == _NONE:
-        return dev_weights.new_empty((indices.shape[0], total_D // features + extra), dtype=dtype)
+        return dev_weights.new_empty((indices.shape[0], total_D // features + 4 * in_bytes), dtype=dtype)
     batch = (offsets.shape[0] - 1) // features
-    return dev_weights.new_empty((batch, total_D + extra * features), dtype=dtype)
+    return dev_weights.new_empty((batch, total_D + 8 * in_bytes * features), dtype=dtype)
 
 
 def _check(features: int, indices: Tensor, offsets: Tensor, pooling_mode: int, output_dtype: int) -> None:
@@ -67,7 +137,8 @@ def _check(features: int, indices: Tensor, offsets: Tensor, pooling_mode: int, o
     for name, tensor in (("indices", indices), ("offsets", offsets)):
         if tensor.dim() != 1 or tensor.dtype not in _INDICES:
             raise RuntimeError(
-                f"{_OP}: {name} has shape {tuple(tensor.shape)} and dtype {tensor.dtype}, expected (n,) of int32 or int64."
+                f"{_OP}: {name} has shape {tuple(tensor.shape)} and dtype {tensor.dtype}, expected (n,) of int32 or "
+                "int64."
             )
     if features < 1:
         raise RuntimeError(
@@ -111,12 +182,14 @@ def _reference(
     ):
         if output_dtype == INT8 and weight_type != INT8:
             raise RuntimeError(
-                f"{_OP}: output_dtype is int8, expected tables of int8 alone; feature {feature} reads another. Choose a "
+                f"{_OP}: output_dtype is int8, expected tables of int8 alone; feature {feature} reads another. "
+                "Choose a "
                 "floating output_dtype."
             )
-        memory = dev_weights if place == 0 else uvm_weights
+        memory = uvm_weights if place in _MANAGED else dev_weights
         size = row_bytes(weight_type, dim, row_alignment or 1)
-        same = (weights_placements == 0) == (place == 0)
+        managed = (weights_placements == 1) | (weights_placements == 2)
+        same = managed if place in _MANAGED else ~managed
         later = weights_offsets[same & (weights_offsets > start)].tolist()
         rows = (min([memory.numel(), *later]) - start) // size if size else 0
         table = memory[start : start + rows * size].view(rows, size)
@@ -125,10 +198,14 @@ def _reference(
         if bool(((ids < -1) | (ids >= rows)).any()):
             at = int(((ids < -1) | (ids >= rows)).nonzero()[0])
             raise RuntimeError(
-                f"{_OP}: indices has {int(ids[at])} at {first + at}, for feature {feature} whose table has {rows} rows; "
+                f"{_OP}: indices has {int(ids[at])} at {first + at}, for feature {feature} whose table has {rows} "
+                "rows; "
                 f"expected 0 to {rows - 1}, or -1 for a row that was pruned."
             )
         present = ids >= 0
+        if output_dtype == INT8 and pooling_mode == _NONE:  # rows as they are
+            parts.append(table[ids.clamp(min=0), : dim + 4] * present[:, None])
+            continue
         values = torch.zeros((len(ids), dim), device=memory.device)
         values[present] = _rows_as_floats(
             table[ids[present]], weight_type, dim, fp8_exponent_bits or -1, fp8_exponent_bias or 0
@@ -144,7 +221,7 @@ def _reference(
         if pooling_mode == _MEAN:
             pooled = pooled * (1.0 / lengths.clamp(min=1).float())[:, None]
         parts.append(pooled)
-    if output_dtype == INT8:
+    if output_dtype == INT8 and pooling_mode != _NONE:
         parts = [quantize_8bit.from_float(part) for part in parts]
     return torch.cat(parts, 0 if pooling_mode == _NONE else 1).to(_OUTPUTS[output_dtype])
 
@@ -167,7 +244,8 @@ def _with_cache(*args: object, **kwargs: object) -> Tensor:
     """What is in a cache is in the tables as well."""
     for name in _CACHE:
         kwargs.pop(name, None)
-    return torch.ops.flambeau_rec.int_nbit_split_embedding_codegen_lookup_function(*args[:23], **kwargs)  # type: ignore[no-any-return]
+    plain = torch.ops.flambeau_rec.int_nbit_split_embedding_codegen_lookup_function
+    return plain(*args[:23], **kwargs)  # type: ignore[no-any-return]
 
 
 _CACHE = ("cache_hash_size_cumsum", "total_cache_hash_size", "cache_index_table_map", "lxu_cache_state", "lxu_state")
