@@ -1,19 +1,12 @@
 // MurmurHash3 of pairs of integers, and a table that gives every id a slot of its own as long as there is room.
 
 #include "indices.h"
+#include "murmur.h"
 
 namespace rec {
 namespace {
 
 uint64_t rotated(uint64_t value, int bits) noexcept { return value << bits | value >> (64 - bits); }
-
-uint64_t finished(uint64_t key) noexcept {
-    key ^= key >> 33;
-    key *= 0xff51afd7ed558ccd;
-    key ^= key >> 33;
-    key *= 0xc4ceb9fe1a85ec53;
-    return key ^ key >> 33;
-}
 
 // MurmurHash3 x64 128 of the 16 bytes (x, y), its halves joined by exclusive or (A. Appleby, public domain).
 uint64_t murmur(uint64_t x, uint64_t y, uint64_t seed) noexcept {
@@ -24,7 +17,7 @@ uint64_t murmur(uint64_t x, uint64_t y, uint64_t seed) noexcept {
     h2 = (rotated(h2, 31) + h1) * 5 + 0x38495ab5;
     h1 ^= 16, h2 ^= 16;
     h1 += h2, h2 += h1;
-    h1 = finished(h1), h2 = finished(h2);
+    h1 = mixed(h1), h2 = mixed(h2);
     h1 += h2, h2 += h1;
     return h1 ^ h2;
 }

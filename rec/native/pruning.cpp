@@ -1,6 +1,7 @@
 // Indices of tables whose rows were pruned, looked up in an array or in a hash table for each table.
 
 #include "indices.h"
+#include "murmur.h"
 
 namespace rec {
 namespace {
@@ -66,19 +67,14 @@ void pruned_array_lookup(fb::Call& call, const fb::Tensor& given, const fb::Tens
     });
 }
 
-// The finalizer of MurmurHash3 for 32 bits (A. Appleby, public domain).
-uint32_t mixed(uint32_t key) noexcept {
-    key ^= key >> 16;
-    key *= 0x85ebca6b;
-    key ^= key >> 13;
-    key *= 0xc2b2ae35;
-    return key ^ key >> 16;
-}
+// Upstream: tables of 64 bits hash 64 bits of an index.
+inline uint64_t hashed(const int32_t*, int64_t index) noexcept { return mixed(uint32_t(index)); }
+inline uint64_t hashed(const int64_t*, int64_t index) noexcept { return mixed(uint64_t(index)); }
 
 // The entry of an index among `capacity` pairs (index, row) with linear probing, or the free one; -1 where there is none.
 template <typename T>
 int64_t probe(const T* pairs, int64_t capacity, int64_t index) noexcept {
-    int64_t slot = int64_t(mixed(uint32_t(index)) % uint64_t(capacity));
+    int64_t slot = int64_t(hashed(pairs, index) % uint64_t(capacity));
     for (int64_t tried = 0; tried < capacity; ++tried) {
         if (int64_t(pairs[2 * slot]) == index || pairs[2 * slot] == T(-1)) return slot;
         slot = slot + 1 == capacity ? 0 : slot + 1;

@@ -479,3 +479,324 @@ def _() -> Iterator[tuple[str, Arguments]]:
         tables = [floats("x", (3, 7), dtype, learned=True), floats("y", (3, 9), dtype, learned=True)]
         yield f"{kind}/{name}", (tables, *permutes(groups))
     yield "no-rows", ([floats("x", (0, 7)), floats("y", (0, 9))], *permutes(GROUPS["some"]))
+
+
+# --- requests --------------------------------------------------------------------------------------------------------
+
+ADS = ints([0, 2, 4], I32)
+UNEVEN = ints([0, 1, 4], I32)
+
+
+@cases("reorder_batched_ad_lengths")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for (a, dtype), (b, offsets) in product(VALUES.items(), {"even": ADS, "uneven": UNEVEN}.items()):
+        yield f"{a}/{b}", (floats("l", (8,), dtype), offsets, 4)
+    for name, dtype in IDS.items():
+        yield f"broadcast/{name}", (ints([2, 1, 0, 3], dtype), UNEVEN, 4, True)
+        yield f"padded/{name}", (ints([2, 1, 0, 3, 1, 1, 2, 0], dtype), ADS, 4, False, 6)
+    yield "long-offsets", (ints([2, 1, 0, 3, 1, 1, 2, 0]), ints([0, 2, 4]), 4)
+    yield "broadcast-padded", (ints([2, 1, 0, 3]), UNEVEN, 4, True, 6)
+    yield "none", (ints([]), ints([0], I32), 0)
+
+
+@cases("reorder_batched_ad_indices")
+def _() -> Iterator[tuple[str, Arguments]]:
+    before, after = [0, 2, 3, 3, 6, 7, 8, 10, 10], [0, 2, 3, 4, 5, 5, 8, 10, 10]
+    for (a, dtype), (b, id_dtype) in product(VALUES.items(), IDS.items()):
+        items = floats("i", (10,), dtype)
+        yield f"{a}/{b}", (ints(before, id_dtype), items, ints(after, id_dtype), ADS, 4)
+    shared = ints([0, 2, 3, 3, 6]), ids("i", 6, 90), ints([0, 2, 2, 2, 2, 3, 6, 9, 12]), UNEVEN, 4, True
+    yield "broadcast", (*shared, 12)
+    yield "broadcast-unknown", shared
+    yield "learned", (ints(before), floats("i", (10,), learned=True), ints(after), ADS, 4)
+
+
+@cases("cat_reorder_batched_ad_indices")
+def _() -> Iterator[tuple[str, Arguments]]:
+    before, after = ints([0, 2, 3, 3, 6, 7, 8, 10, 10]), ints([0, 2, 3, 4, 5, 5, 8, 10, 10])
+    for name, dtype in IDS.items():
+        yield (
+            f"two/{name}",
+            (before, [ids("a", 6, 90, dtype), ids("b", 4, 90, dtype)], after, ADS, 4, False, 10),
+        )
+    yield "broadcast", (
+        ints([0, 2, 3, 3, 6]), [ids("a", 3, 90), ids("b", 3, 90)], ints([0, 2, 2, 2, 2, 3, 6, 9, 12]), UNEVEN, 4, True,
+        12
+    )  # fmt: skip
+
+
+@cases("reorder_batched_sequence_embeddings")
+def _() -> Iterator[tuple[str, Arguments]]:
+    before, after = ints([0, 2, 3, 3, 6, 7, 8, 10, 10]), ints([0, 2, 3, 4, 5, 5, 8, 10, 10])
+    for name, dtype in FLOATS.items():
+        yield name, (before, floats("e", (10, 3), dtype), after, ints([0, 2, 4]), 4)
+    yield "learned", (before, floats("e", (10, 3), learned=True), after, ints([0, 2, 4]), 4)
+
+
+# --- joined inputs ---------------------------------------------------------------------------------------------------
+
+NO_WEIGHTS = torch.empty(0)
+
+
+def joined(*, last: tuple[bool, bool], weighted: tuple[bool, bool]) -> tuple[Any, ...]:
+    offsets = [ints([0, 1, 4][: 2 + last[0]], I32), ints([0, 2, 3][: 2 + last[1]])]
+    weights = [floats("w0", (4,)) if weighted[0] else NO_WEIGHTS, floats("w1", (3,)) if weighted[1] else NO_WEIGHTS]
+    return [ids("i", 4, 9, I32), ids("j", 3, 9)], offsets, weights, torch.tensor(last)
+
+
+BOTH = list(product((False, True), (False, True)))
+
+
+@cases("tbe_input_combine")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for last, weighted in product(BOTH, BOTH):
+        yield f"{last}/{weighted}", joined(last=last, weighted=weighted)
+    yield "empty-bags", ([ids("i", 0, 9)], [ints([0, 0, 0])], [NO_WEIGHTS], torch.tensor([True]))
+
+
+@cases("padding_fused_tbe_input_combine")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for last, weighted, batch in product(BOTH, BOTH, (2, 4)):
+        yield f"{last}/{weighted}/{batch}", (*joined(last=last, weighted=weighted), batch)
+
+
+@cases("tbe_input_combine_with_length")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for weighted in BOTH:
+        indices, _, weights, _ = joined(last=(True, True), weighted=weighted)
+        yield f"{weighted}", (indices, [ints([1, 3], I32), ints([2, 1])], weights)
+
+
+@cases("padding_fused_tbe_input_combine_with_length")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for weighted, batch in product(BOTH, (2, 5)):
+        indices, _, weights, _ = joined(last=(True, True), weighted=weighted)
+        yield f"{weighted}/{batch}", (indices, [ints([1, 3], I32), ints([2, 1])], weights, batch)
+
+
+# --- pruned tables ---------------------------------------------------------------------------------------------------
+
+
+@cases("pruned_array_lookup")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for (a, one), (b, other) in product(IDS.items(), IDS.items()):
+        yield f"{a}/{b}", (
+            ints([0, 3, 2, 1, 1], one), ints([0, 2, 3, 4, 5], one), ints([0, -1, 1, -1], other), ints([0, 4, 4])
+        )  # fmt: skip
+    yield "none-pruned", (ints([0, 3]), ints([0, 1, 2]), ints([]), ints([0, 0, 0]))
+
+
+def hash_table() -> Tensor:
+    table = torch.full((12, 2), -1, dtype=I32)
+    for slot, pair in {2: (100, 2), 3: (9, 1), 5: (5, 0)}.items():
+        table[slot] = ints(list(pair), I32)
+    return table
+
+
+@cases("pruned_hashmap_lookup")
+def _() -> Iterator[tuple[str, Arguments]]:
+    yield "some", (ints([5, 9, 100, 7], I32), ints([0, 2, 4], I32), hash_table(), ints([0, 8]))
+    yield "two-tables", (ints([5, 9, 100, 7], I32), ints([0, 2, 4], I32), hash_table(), ints([0, 8, 8]))
+    yield "long", (ints([5, 9, 100, 7]), ints([0, 2, 4]), hash_table().long(), ints([0, 8]))
+
+
+@cases("pruned_hashmap_insert")
+def _() -> Iterator[tuple[str, Arguments]]:
+    free = torch.full((12, 2), -1, dtype=I32)
+    yield "some", (ints([5, 9, 100], I32), ints([0, 1, 2], I32), ints([0, 3], I32), free, ints([0, 12]))
+    yield "pruned", (ints([5, 9, 100], I32), ints([0, -1, 1], I32), ints([0, 3], I32), free, ints([0, 12]))
+    yield "two-tables", (ints([5, 9, 5, 8], I32), ints([0, 1, 0, 1], I32), ints([0, 2, 4], I32), free, ints([0, 6, 12]))
+    long = ints([5, 9, 100]), ints([0, 1, 2]), ints([0, 3])
+    yield "long", (*long, free.long(), ints([0, 12]))
+    yield "crowded", (ids("i", 11, 10**6, I32), ints(list(range(11)), I32), ints([0, 11], I32), free, ints([0, 12]))
+
+
+@cases("embedding_bag_rowwise_prune")
+def _() -> Iterator[tuple[str, Arguments]]:
+    indicator = torch.tensor([0.1, -0.5, 0.3, 0.31, 0.9, 0.0])
+    for (a, dtype), (b, id_dtype) in product(FLOATS.items(), IDS.items()):
+        yield f"{a}/{b}", (floats("w", (6, 4), dtype), indicator, 0.35, id_dtype)
+    for rows in (0, 1, 2, 3, 6, 7):
+        yield f"least/{rows}", (floats("w", (6, 4)), indicator, 0.35, I32, True, rows)
+    for ratio in (0.0, 0.2, 0.25, 0.26, 0.4, 0.5, 1.0, None):
+        yield f"ratio/{ratio}", (floats("w", (6, 4)), indicator, 0.35, I32, True, 0, ratio)
+    yield "signed", (floats("w", (6, 4)), indicator, 0.3, I32, False)
+    yield "all-left-out", (floats("w", (6, 4)), indicator, 5.0, I32)
+    yield "narrow", (floats("w", (6, 1)), indicator, 0.35, I32)
+    yield "bytes", (floats("w", (6, 8), torch.uint8), indicator, 0.35, I32)
+
+
+# --- hashes ----------------------------------------------------------------------------------------------------------
+
+
+@cases("murmur_hash3")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for value, y, seed in product((3, 10, -1, 123456789), (0, 5), (0, 7)):
+        yield f"{value}/{y}/{seed}", (ints([value]), y, seed)
+    yield "several", (ints([1, 2, 3]), 0, 0)
+    yield "int32", (ints([1], I32), 0, 0)
+
+
+@cases("zero_collision_hash")
+def _() -> Iterator[tuple[str, Arguments]]:
+    table = torch.full((8, 1), -1, dtype=I64)
+    table[5], table[6] = 1, 3
+    for name, dtype in IDS.items():
+        for probes in (1, 2, 8):
+            yield f"known/{name}/{probes}", (ints([1, 3, 2, 77]), table.to(dtype), probes, True, -1, True)
+    read = table, 2, True, -1, True
+    yield "local", (ints([1, 3, 2]), *read, ints([4, 4, 8]), ints([4, 0, 0]))
+    yield "no-fallback", (ints([1, 3, 2]), *read, None, None, None, False, True)
+    put = torch.full((8, 1), -1, dtype=I64), 8, True
+    yield "put-in", (ints([1, 2, 3, 1]), *put)
+    yield "full", (ints(list(range(10))), *put)
+    ages = torch.full((8, 1), -1, dtype=I32)
+    given = -1, False, None, None, ages, False, False, False
+    seen = ints(list(range(100, 110)), I32)
+    yield "evicting", (ints(list(range(10))), *put, *given, seen, 105)
+    yield "oldest", (ints(list(range(10))), *put, *given, seen, -1, 1)
+    reserved = ints([1, 2, 3, 1]), *put, -1, False, None, None, None, False, False, False, None, -1, 0
+    yield "reserved", (*reserved, 50, 2, ints([0, 60, 10, 70], I32))
+
+
+@cases("create_zch_buffer")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for evict, long in product((False, True), (False, True)):
+        yield f"{evict}/{long}", (4, evict, None, long)
+
+
+# --- calibration -----------------------------------------------------------------------------------------------------
+
+COUNTS = floats("n", (20,), F64) * 20 + 25
+HITS = floats("p", (20,), F64) * 5 + 5
+
+
+@cases("histogram_binning_calibration")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for name, dtype in FLOATS.items():
+        yield name, (floats("l", (9,), dtype) * 3, COUNTS[:5], HITS[:5], 0.4, 0.0, 1.0, 10, 0.9995)
+    yield "extreme", (torch.tensor([-30.0, 0.0, 30.0]), COUNTS[:5], HITS[:5], 0.4, 0.0, 1.0, 10, 0.9995)
+    yield "unused", (floats("l", (9,)), COUNTS[:5], HITS[:5], 0.4, 0.0, 1.0, 1000, 0.9995)
+    yield "narrow", (floats("l", (9,)), COUNTS[:5], HITS[:5], 0.4, 0.1, 0.9, 10, 0.5)
+    yield "none", (floats("l", (0,)), COUNTS[:5], HITS[:5], 0.4, 0.0, 1.0, 10, 0.9995)
+
+
+@cases("histogram_binning_calibration_by_feature")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for (a, dtype), (b, id_dtype) in product(FLOATS.items(), IDS.items()):
+        segments = ints([0, 1, 2, 5, 2], id_dtype), ints([1, 2, 0, 1, 1], id_dtype), 3
+        yield f"{a}/{b}", (floats("l", (5,), dtype), *segments, COUNTS, HITS, 5, 0.4, 0.0, 1.0, 10, 0.9995)
+
+
+@cases("generic_histogram_binning_calibration_by_feature")
+def _() -> Iterator[tuple[str, Arguments]]:
+    bounds = torch.tensor([0.2, 0.4, 0.6, 0.8], dtype=F64)
+    for (a, dtype), (b, id_dtype) in product(FLOATS.items(), IDS.items()):
+        segments = ints([0, 1, 2, 5, 2], id_dtype), ints([1, 2, 0, 1, 1], id_dtype), 3
+        yield f"{a}/{b}", (floats("l", (5,), dtype), *segments, COUNTS, HITS, bounds, 0.4, 10, 0.9995)
+
+
+# --- dense -----------------------------------------------------------------------------------------------------------
+
+
+@cases("permute102_baddbmm_permute102")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for (a, dtype), learned in product(FLOATS.items(), (False, True)):
+        yield f"{a}/{learned}", (
+            floats("b", (3, 5), dtype, learned=learned), floats("A", (2, 3, 4), dtype, learned=learned),
+            floats("B", (3, 4, 5), dtype, learned=learned),
+        )  # fmt: skip
+
+
+@cases("batched_unary_embeddings")
+def _() -> Iterator[tuple[str, Arguments]]:
+    bags = [0, 2, 3, 3, 4, 5, 6]
+    for (a, dtype), (b, id_dtype) in product(FLOATS.items(), IDS.items()):
+        yield f"{a}/{b}", (
+            floats("w", (2, 9), dtype), ints([0, 4, 9], id_dtype), ints(bags, id_dtype),
+            ints([1, 3, 0, 2, 4, 4], id_dtype),
+        )  # fmt: skip
+    yield "column", (floats("w", (2, 9, 1)), ints([0, 4, 9]), ints(bags), ints([1, 3, 0, 2, 4, 4]))
+    yield "learned", (floats("w", (2, 9), learned=True), ints([0, 4, 9]), ints(bags), ints([1, 3, 0, 2, 4, 4]))
+    yield "stray", (floats("w", (2, 9)), ints([0, 4, 9]), ints(bags), ints([1, 3, 0, 2, 4, 40]))
+
+
+@cases("bottom_k_per_row")
+def _() -> Iterator[tuple[str, Arguments]]:
+    rows = ints([[5, 3, 1, 4], [2, 2, 8, 1]])
+    for unique, offsets in product((False, True), ([0, 2, 4], [0, 1, 3], [0, 0, 2], [0, 2])):
+        yield f"{unique}/{offsets}", (rows, ints(offsets), unique)
+    yield "too-many", (rows, ints([0, 4, 8]), True)
+    yield "cube", (ints(list(range(24))).view(2, 3, 4), ints([0, 2]), False)
+
+
+# --- several devices -------------------------------------------------------------------------------------------------
+
+CPU = torch.device("cpu")
+
+
+@cases("merge_pooled_embeddings")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for name, dtype in FLOATS.items():
+        yield name, ([floats("x", (3, 4), dtype), floats("y", (3, 2), dtype)], 3, CPU)
+    yield "rows", ([floats("x", (3, 4)), floats("y", (2, 4))], 4, CPU, 0)
+    yield "learned", ([floats("x", (3, 4), learned=True), floats("y", (3, 2), learned=True)], 3, CPU)
+
+
+@cases("sum_reduce_to_one")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for name, dtype in FLOATS.items():
+        yield name, ([floats("x", (3, 4), dtype), floats("y", (3, 4), dtype)], CPU)
+    yield "one", ([floats("x", (3, 4))], CPU)
+
+
+@cases("all_to_one_device")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for name, dtype in FLOATS.items():
+        yield name, ([floats("x", (3, 4), dtype), floats("y", (3, 4), dtype)], CPU)
+
+
+@cases("recat_embedding_grad_output_mixed_D")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for name, dtype in FLOATS.items():
+        yield name, (floats("x", (4, 9), dtype), [4, 5])
+
+
+@cases("recat_embedding_grad_output_mixed_D_batch")
+def _() -> Iterator[tuple[str, Arguments]]:
+    yield "some", (floats("x", (4, 9)), ints([4, 5]), ints([0, 4]))
+
+
+@cases("recat_embedding_grad_output")
+def _() -> Iterator[tuple[str, Arguments]]:
+    yield "some", (floats("x", (2, 3, 4)), [1, 2])
+
+
+# --- caches ----------------------------------------------------------------------------------------------------------
+
+
+@cases("get_unique_indices")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for (name, dtype), count in product(IDS.items(), (False, True)):
+        yield f"{name}/{count}", (ints([7, 3, 7, 25, 3], dtype), 26, count)
+    yield "none", (ints([]), 26, True)
+
+
+@cases("get_unique_indices_with_inverse")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for (name, dtype), count, inverse in product(IDS.items(), (False, True), (False, True)):
+        yield f"{name}/{count}/{inverse}", (ints([7, 3, 7, 25, 3], dtype), 26, count, inverse)
+
+
+@cases("linearize_cache_indices")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for name, dtype in IDS.items():
+        given = ints([3, 4, 1, -1, 2], dtype), ints([0, 2, 3, 4, 5], dtype)
+        yield f"all/{name}", (ints([0, 10, 25]), *given)
+        yield f"some/{name}", (ints([0, -1, 10]), *given)
+    yield "batches", (ints([0, 10, 25]), ints([3, 4, 1]), ints([0, 1, 2, 3]), ints([0, 1, 3], I32), 2)
+
+
+@cases("linearize_cache_indices_from_row_idx")
+def _() -> Iterator[tuple[str, Arguments]]:
+    yield "some", (ints([0, -1, 25]), ints([0, 1, 0]), ints([3, 4, -1]))

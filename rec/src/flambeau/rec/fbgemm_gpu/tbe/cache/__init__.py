@@ -1,1 +1,1 @@
-"""Caches of tables that are larger than the memory of a device."""
+"""What caches of embedding rows are asked."""
