@@ -211,7 +211,7 @@ def open_zarr(store: Any, mode: str) -> tuple[Any, ZarrGroup]:
         import zarr
     except ImportError as error:
         raise ImportError(
-            "Zarr stores are read with zarr, which is not installed. Run: pip install 'zarr>=3'"
+            "Zarr stores are read with zarr, which is not installed. Run: pip install flambeau-data[zarr]"
         ) from error
     root = zarr.open_group(store, mode=mode)
     return root, ZarrGroup(root)
