@@ -126,7 +126,7 @@ class Table {
         int places() const noexcept { return all >> 5 & 127; }  // of coefficients that they stand for
         bool to_block_end() const noexcept { return all >> 12; }
     };
-    static constexpr int far = 12;
+    static constexpr int far = 10;
 
     // Makes the table of leaps, if there is none yet; of a table of AC coefficients alone.
     void prepare_leaps() noexcept;

@@ -114,3 +114,13 @@ def test_what_cannot_be_mapped_is_an_error(device):
     for grid in (torch.zeros(4, 5, 3, device=device), torch.zeros(4, 5, 2, device=device).double()):
         with pytest.raises(RuntimeError, match=r"expected \(H, W, 2\) and torch.float32"):
             OPS._sample(image, grid, False, none)
+
+
+@pytest.mark.parametrize("filled", [False, True])
+def test_a_single_picture_whose_channels_are_last_keeps_them_there(filled):
+    image = pictures(31, 40, 3).permute(2, 0, 1)[None]
+    fill = torch.tensor([1.0, 2.0, 3.0]) if filled else torch.zeros(0)
+    matrix = inverse_affine_matrix((0.0, 0.0), 33.0, (2, 3), 1.1, (5.0, 0.0))
+    out = OPS._affine(image, *matrix, 50, 70, False, fill)
+    assert strides_that_matter(out) == strides_that_matter(out.contiguous(memory_format=torch.channels_last))
+    assert torch.equal(out, OPS._affine(image.contiguous(), *matrix, 50, 70, False, fill))
