@@ -30,6 +30,7 @@ from flambeau.rec.distributed.utils import (
 from flambeau.rec.errors import OptionError
 from flambeau.rec.modules.embedding_configs import BaseEmbeddingConfig, EmbeddingTableConfig, PoolingType
 from flambeau.rec.modules.embedding_modules import get_embedding_names_by_table
+from flambeau.rec.modules.fused_embedding_modules import convert_optimizer_type_and_kwargs
 from flambeau.rec.optim.fused import EmptyFusedOptimizer, FusedOptimizerModule
 from flambeau.rec.optim.keyed import CombinedOptimizer, KeyedOptimizer
 from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor
@@ -44,12 +45,10 @@ def _optimizer_options(param: Tensor) -> dict[str, Any]:
         return {}
     if len(classes) > 1:
         raise OptionError(f"a table is to be trained by {len(classes)} optimizers, {classes}; kernels run one.")
-    options = dict(param._optimizer_kwargs[0])  # type: ignore[attr-defined]
-    if "lr" in options:
-        options["learning_rate"] = options.pop("lr")
-    if "betas" in options:
-        options["beta1"], options["beta2"] = options.pop("betas")
-    return options | {"optimizer": optimizer_type_to_emb_opt_type(classes[0])}
+    kind = optimizer_type_to_emb_opt_type(classes[0])
+    converted = convert_optimizer_type_and_kwargs(classes[0], param._optimizer_kwargs[0])  # type: ignore[attr-defined]
+    assert converted is not None
+    return converted[1] | {"optimizer": kind}
 
 
 def infos_by_type(
@@ -85,6 +84,11 @@ def infos_by_type(
         if table.name not in plan:
             raise OptionError(f"the plan says nothing of table {table.name!r}; it has {sorted(plan)}.")
         sharding, param = plan[table.name], weights[table.name]
+        if sharding.sharding_type == "data_parallel" and getattr(param, "_optimizer_classes", None):
+            raise OptionError(
+                f"table {table.name!r} is data parallel, and to be trained in the backward pass, where gradients of "
+                "all processes are not there yet; train it by an optimizer outside, or spread it in another way."
+            )
         options = merge_fused_params(fused_params, _optimizer_options(param))
         options = convert_to_fbgemm_types(add_params_from_parameter_sharding(options, sharding))
         config = EmbeddingTableConfig(

@@ -156,34 +156,21 @@ def weights_bytes_in_emb_kernel(emb: nn.Module) -> int:
 # ----- options of kernels ---------------------------------------------------------------------------------------------
 
 
-def _optimizer_classes() -> dict[str, EmbOptimType]:
-    return {
-        "SGD": EmbOptimType.EXACT_SGD,
-        "Adagrad": EmbOptimType.EXACT_ADAGRAD,
-        "Adam": EmbOptimType.ADAM,
-        "LarsSGD": EmbOptimType.LARS_SGD,
-        "LAMB": EmbOptimType.LAMB,
-        "PartialRowWiseLAMB": EmbOptimType.PARTIAL_ROWWISE_LAMB,
-        "PartialRowWiseAdam": EmbOptimType.PARTIAL_ROWWISE_ADAM,
-        "RowWiseAdagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD,
-    }
-
-
 def optimizer_type_to_emb_opt_type(optimizer_class: type[Optimizer]) -> EmbOptimType | None:
     """The optimizer of kernels that does what a class of torch's or of `flambeau.rec.optim` does.
 
     Raises:
         ValueError: there is none.
     """
-    from flambeau.rec import optim
+    from flambeau.rec.modules.fused_embedding_modules import convert_optimizer_type_and_kwargs
 
-    for name, kind in _optimizer_classes().items():
-        if optimizer_class in (getattr(torch.optim, name, None), getattr(optim.optimizers, name, None)):
-            return kind
-        if name == "RowWiseAdagrad" and optimizer_class is getattr(optim.rowwise_adagrad, name, None):
-            return kind
-    known = ", ".join(_optimizer_classes())
-    raise OptionError(f"{optimizer_class} has no counterpart in the kernels of embeddings; choose one of {known}.")
+    found = convert_optimizer_type_and_kwargs(optimizer_class, {})
+    if found is None:
+        raise OptionError(
+            f"{optimizer_class} has no counterpart in the kernels of embeddings; they have SGD, Adagrad, Adam, LAMB, "
+            "LarsSGD, PartialRowWiseAdam, PartialRowWiseLAMB and RowWiseAdagrad."
+        )
+    return found[0]
 
 
 def emb_opt_type_to_optimizer_class(emb_opt_type: EmbOptimType | None) -> type[Optimizer] | None:
@@ -194,13 +181,22 @@ def emb_opt_type_to_optimizer_class(emb_opt_type: EmbOptimType | None) -> type[O
     """
     if emb_opt_type is None:
         return None
-    from flambeau.rec import optim
+    from flambeau.rec.optim import optimizers
+    from flambeau.rec.optim.rowwise_adagrad import RowWiseAdagrad
 
-    for name, kind in _optimizer_classes().items():
-        if kind == emb_opt_type:
-            found: type[Optimizer] = getattr(torch.optim, name, None) or getattr(optim.optimizers, name)
-            return found
-    raise OptionError(f"no class does what the optimizer {emb_opt_type} of kernels does.")
+    classes: dict[EmbOptimType, type[Optimizer]] = {
+        EmbOptimType.EXACT_SGD: torch.optim.SGD,
+        EmbOptimType.EXACT_ADAGRAD: torch.optim.Adagrad,
+        EmbOptimType.ADAM: torch.optim.Adam,
+        EmbOptimType.LARS_SGD: optimizers.LarsSGD,
+        EmbOptimType.LAMB: optimizers.LAMB,
+        EmbOptimType.PARTIAL_ROWWISE_LAMB: optimizers.PartialRowWiseLAMB,
+        EmbOptimType.PARTIAL_ROWWISE_ADAM: optimizers.PartialRowWiseAdam,
+        EmbOptimType.EXACT_ROWWISE_ADAGRAD: RowWiseAdagrad,
+    }
+    if emb_opt_type not in classes:
+        raise OptionError(f"no class does what the optimizer {emb_opt_type} of kernels does.")
+    return classes[emb_opt_type]
 
 
 def merge_fused_params(

@@ -53,8 +53,7 @@ class TableBatchedEmbeddingSlice(nn.Parameter):
         return whole[self._start_offset : self._end_offset].view(self._num_embeddings, self._embedding_dim)
 
     @grad.setter
-    def grad(self, grad: Tensor | None) -> None:
-        """Set the part; None forgets the whole gradient."""
+    def grad(self, grad: Tensor | None) -> None:  # noqa: D102 - the property says what it is
         whole = self._original_tensor.grad
         if grad is None:
             self._original_tensor.grad = None

@@ -1,0 +1,260 @@
+"""Checks that sharded models compute, train and are saved as the unsharded one."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from models import (
+    POOLED_KINDS,
+    SEQUENCE_KINDS,
+    bag_tables,
+    bags,
+    batch,
+    plan,
+    ranker,
+    sequence_tables,
+    sequences,
+    variable_batch,
+)
+from processes import World
+from torch.distributed._shard.sharded_tensor import ShardedTensor
+
+from flambeau.rec.distributed.comm import get_local_size
+from flambeau.rec.distributed.embedding import EmbeddingCollectionSharder
+from flambeau.rec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from flambeau.rec.distributed.model_parallel import DistributedModelParallel
+from flambeau.rec.distributed.types import ShardingEnv, ShardingPlan
+from flambeau.rec.fbgemm_gpu.split_embedding_configs import EmbOptimType
+from flambeau.rec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
+from flambeau.rec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
+
+CPU = torch.device("cpu")
+LR = 0.1
+KERNELS = {"optimizer": EmbOptimType.EXACT_ADAGRAD, "learning_rate": LR, "eps": 1e-10}
+MIXED = ["row_wise", "table_wise", "column_wise", "data_parallel"]
+
+
+def env() -> ShardingEnv:
+    return ShardingEnv.from_process_group(dist.group.WORLD)
+
+
+def local(world: World) -> int:
+    return get_local_size(world.size)
+
+
+def whole(tensor):
+    """Of a tensor, the parts here, with where they lie; (0, 0) of one that is whole."""
+    if isinstance(tensor, ShardedTensor):
+        return [(shard.metadata.shard_offsets, shard.tensor) for shard in tensor.local_shards()]
+    return [([0] * tensor.dim(), tensor)]
+
+
+def assert_same_state(sharded: dict, wanted: dict, what: str, **tolerance) -> None:
+    assert set(sharded) == set(wanted), what
+    for name, tensor in sharded.items():
+        for offsets, part in whole(tensor):
+            expected = wanted[name][tuple(slice(at, at + n) for at, n in zip(offsets, part.shape, strict=True))]
+            torch.testing.assert_close(part, expected, msg=partial("{}: {}: {}".format, what, name), **tolerance)
+
+
+class Trained:
+    """A sharded model, and what trains it."""
+
+    def __init__(self, kinds: list[str], world: World, seed: int = 0, **options) -> None:
+        sharder = EmbeddingBagCollectionSharder(fused_params=dict(KERNELS))
+        placing = plan(kinds, bag_tables(), world.size, local(world), **options)
+        self.model = DistributedModelParallel(ranker(seed), env(), CPU, ShardingPlan({"bags": placing}), [sharder])
+        fused = set(self.model.fused_optimizer.params)
+        rest = {name: param for name, param in self.model.named_parameters() if name not in fused and param.numel()}
+        dense = KeyedOptimizerWrapper(rest, lambda params: torch.optim.Adagrad(params, lr=LR))
+        dense.init_state()
+        self.optimizer = CombinedOptimizer([self.model.fused_optimizer, dense])
+
+    def step(self, rank: int, step: int) -> float:
+        self.optimizer.zero_grad()
+        loss = self.model(batch(rank, step))
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+    def state(self) -> dict:
+        return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+
+class Alone:
+    """The unsharded model, trained by the mean of what all processes would lose."""
+
+    def __init__(self, world: World) -> None:
+        self.model, self.size = ranker(), world.size
+        self.optimizer = torch.optim.Adagrad(self.model.parameters(), lr=LR)
+
+    def step(self, step: int) -> list[float]:
+        self.optimizer.zero_grad()
+        losses = [self.model(batch(rank, step)) for rank in range(self.size)]
+        (sum(losses) / self.size).backward()
+        self.optimizer.step()
+        return [loss.item() for loss in losses]
+
+
+def check_models_of_all_kinds_train_as_one_process_does_and_go_on_after_another_plan(world: World):
+    steps = int(os.environ.get("FLAMBEAU_CHECK_STEPS", "20"))
+    # Optimizers outside of kernels call their states otherwise, so that data-parallel tables stay what they are.
+    others = ["column_wise", "row_wise", "table_row_wise", "data_parallel"]
+    plans = [(["data_parallel"], ["data_parallel"]), (MIXED, others)]
+    spread = [[kind] for kind in POOLED_KINDS[1:]]
+    plans += zip(spread, [*spread[3:], *spread[:3]], strict=True)
+    for at, (mine, after) in enumerate(plans):
+        alone, trained = Alone(world), Trained(mine, world)
+        for step in range(steps):
+            wanted = alone.step(step)[world.rank]
+            got = trained.step(world.rank, step)
+            assert abs(got - wanted) < 1e-5 * max(1, abs(wanted)), f"{mine}, step {step}: {got} for {wanted}"
+        assert_same_state(trained.model.state_dict(), alone.model.state_dict(), str(mine), rtol=1e-4, atol=1e-5)
+
+        # Saved, and loaded by a model that begins elsewhere, with tables in other places.
+        folder = world.folder / f"checkpoint{at}"
+        dcp.save(trained.state(), checkpoint_id=folder)
+        other = Trained(after, world, seed=5, turn=1)
+        state = other.state()
+        dcp.load(state, checkpoint_id=folder)
+        other.model.load_state_dict(state["model"])
+        other.optimizer.load_state_dict(state["optimizer"])
+        what = f"{mine} to {after}"
+        assert_same_state(other.model.state_dict(), alone.model.state_dict(), what, rtol=1e-4, atol=1e-5)
+        for step in range(steps, steps + 3):
+            wanted = alone.step(step)[world.rank]
+            got = other.step(world.rank, step)
+            assert abs(got - wanted) < 1e-5 * max(1, abs(wanted)), f"{what}, step {step}"
+        what = f"{mine} to {after}"
+        assert_same_state(other.model.state_dict(), alone.model.state_dict(), what, rtol=1e-4, atol=1e-5)
+
+
+def check_tables_move_to_another_plan_while_they_train(world: World):
+    alone, trained = Alone(world), Trained(["table_wise"], world)
+    for step, kinds in enumerate([None, ["row_wise"], ["column_wise"], ["table_wise", "grid_shard"]]):
+        if kinds is not None:
+            placing = plan(kinds, bag_tables(), world.size, local(world), turn=1)
+            assert trained.model.reshard({"bags": (1.5, placing)}) == 1.5
+        alone.step(step)
+        trained.step(world.rank, step)
+        assert_same_state(trained.model.state_dict(), alone.model.state_dict(), str(kinds), rtol=1e-4, atol=1e-5)
+
+
+def _same_bags(world: World, kinds: list[str], given, weighted: bool = False, kernel: str = "fused") -> None:
+    """Outputs and one step of SGD are those of the unsharded collection."""
+    collection, alone = bags(weighted), bags(weighted)
+    sharder = EmbeddingBagCollectionSharder(fused_params={"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": 0.5})
+    placing = plan(kinds, bag_tables(), world.size, local(world), kernel=kernel)
+    sharded = sharder.shard(collection, placing, env(), CPU)
+    for step in range(2):
+        found = sharded(given(world.rank, step)).to_dict()
+        wanted = [alone(given(rank, step)).to_dict() for rank in range(world.size)]
+        for name, tensor in wanted[world.rank].items():
+            torch.testing.assert_close(found[name], tensor, msg=partial("{}, {}: {}".format, kinds, name))
+        losses = [
+            sum((one[name] ** 2).mean() * (at + 1) for at, name in enumerate(wanted[0])) for one in [found, *wanted]
+        ]
+        losses[0].backward()
+        (sum(losses[1:]) / world.size).backward()
+        with torch.no_grad():
+            for param in alone.parameters():
+                param -= 0.5 * param.grad
+                param.grad = None
+            for param in sharded.parameters():
+                if param.grad is not None:
+                    param -= 0.5 * param.grad
+            for param in sharded.parameters():
+                param.grad = None
+    assert_same_state(sharded.state_dict(), alone.state_dict(), str(kinds))
+
+
+def check_bags_of_all_kinds_take_weights_of_ids(world: World):
+    for kind in [*POOLED_KINDS, None]:
+        _same_bags(world, [kind] if kind else MIXED, lambda rank, step: batch(rank, step, weighted=True), weighted=True)
+
+
+def check_bags_of_all_kinds_take_batches_of_features_own(world: World):
+    for kind in [*POOLED_KINDS, None]:
+        _same_bags(world, [kind] if kind else MIXED, variable_batch)
+
+
+def check_bags_with_gradients_train_by_an_optimizer_outside(world: World):
+    for kind in POOLED_KINDS:
+        _same_bags(world, [kind], batch, kernel="dense")
+
+
+def check_a_process_without_examples_takes_part(world: World):
+    def given(rank: int, step: int):
+        return batch(rank, step, size=0 if rank == 0 else 3)
+
+    for kind in POOLED_KINDS:
+        collection, alone = bags(), bags()
+        placing = plan([kind], bag_tables(), world.size, local(world))
+        sharded = EmbeddingBagCollectionSharder().shard(collection, placing, env(), CPU)
+        found, wanted = sharded(given(world.rank, 0)).to_dict(), alone(given(world.rank, 0)).to_dict()
+        for name, tensor in wanted.items():
+            torch.testing.assert_close(found[name], tensor)
+        sum(one.sum() for one in found.values()).backward()
+
+
+def own_batches(rank: int, step: int):
+    """Batches of features' own, which nothing joins to a full one."""
+    return replace(variable_batch(rank, step), None)
+
+
+def replace(features: KeyedJaggedTensor, inverse_indices) -> KeyedJaggedTensor:
+    return KeyedJaggedTensor(
+        features.keys(),
+        features.values(),
+        lengths=features.lengths(),
+        stride_per_key_per_rank=features.stride_per_key_per_rank(),
+        inverse_indices=inverse_indices,
+    )
+
+
+def full_batch(features: KeyedJaggedTensor) -> KeyedJaggedTensor:
+    """The full batch that features with batches of their own stand for."""
+    if features.inverse_indices_or_none() is None:
+        return features
+    parts = {}
+    for key, rows in zip(*features.inverse_indices(), strict=True):
+        bags = features[key].to_dense()
+        parts[key] = JaggedTensor.from_dense([bags[row] for row in rows.tolist()])
+    return KeyedJaggedTensor.from_jt_dict(parts)
+
+
+def check_sequences_of_all_kinds_train_as_one_process_does(world: World):
+    cases = [([kind], once) for kind in SEQUENCE_KINDS for once in (False, True)]
+    for kinds, once in [*cases, (["row_wise", "data_parallel"], False)]:
+        for given in (batch, variable_batch, own_batches):
+            collection, alone = sequences(), sequences()
+            sharder = EmbeddingCollectionSharder(
+                {"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": 0.5}, use_index_dedup=once
+            )
+            placing = plan(kinds, sequence_tables(), world.size, local(world))
+            sharded = sharder.shard(collection, placing, env(), CPU)
+            for step in range(2):
+                found = sharded(given(world.rank, step)).wait()
+                wanted = [alone(full_batch(given(rank, step))) for rank in range(world.size)]
+                for name, rows in wanted[world.rank].items():
+                    what = f"{kinds}, {name}, once {once}, {given.__name__}"
+                    torch.testing.assert_close(found[name].values(), rows.values(), msg=partial("{}: {}".format, what))
+                    assert torch.equal(found[name].lengths().long(), rows.lengths().long()), what
+                    assert torch.equal(found[name].weights(), rows.weights()), what
+                losses = [sum((one[name].values() ** 2).sum() for name in wanted[0]) for one in [found, *wanted]]
+                losses[0].backward()
+                (sum(losses[1:]) / world.size).backward()
+                with torch.no_grad():
+                    for param in alone.parameters():
+                        param -= 0.5 * param.grad
+                        param.grad = None
+                    for param in sharded.parameters():
+                        if param.grad is not None:
+                            param -= 0.5 * param.grad
+                    for param in sharded.parameters():
+                        param.grad = None
+            assert_same_state(sharded.state_dict(), alone.state_dict(), str(kinds), rtol=1e-4, atol=1e-5)

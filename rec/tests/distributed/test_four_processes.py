@@ -1,0 +1,23 @@
+"""The same checks on two hosts of two processes each, over more steps."""
+
+from __future__ import annotations
+
+import pytest
+from processes import names_of, outcomes
+
+MODULES = ["checks_training", "checks_faults"]
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def found():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FLAMBEAU_CHECK_STEPS", "50")
+        return outcomes(MODULES, size=4, local_size=2)
+
+
+@pytest.mark.parametrize("name", names_of(MODULES))
+def test_all_processes_pass(found, name):
+    for rank, error in enumerate(found[name]):
+        assert error is None, f"process {rank}: {error}"
