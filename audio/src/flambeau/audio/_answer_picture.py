@@ -1,4 +1,4 @@
-"""The picture of a recording with its words: the waveform, its spectrogram, and each word where it was heard."""
+"""The picture of a recording with its words: the waveform, its spectrogram, and each word where it was understood."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def draw_recording(waveform: Tensor, sample_rate: int, words: Sequence[tuple[flo
     Args:
         waveform: (time,), floating point in [-1, 1]; may be empty.
         sample_rate: in Hz.
-        words: the second at which each was heard, and its text.
+        words: the second at which each was understood, which is about its end, and its text.
         path: of the picture; its suffix names the format.
 
     Raises:
@@ -51,8 +51,8 @@ def draw_recording(waveform: Tensor, sample_rate: int, words: Sequence[tuple[flo
     for place, text, row in rows:
         x, y = _MARGIN + place, 4 + row * _MARGIN
         pen.line([(x, y + 4), (x, top + _WAVE + _SPECTRUM - 1)], _WORD_INK)
-        left = min(x + 4, picture.width - 2 - font.getlength(text))
-        pen.text((max(left, 2), y), text, _WORD_INK, font=font)
+        left = max(x - 4 - font.getlength(text), 2)  # the word was spoken before it was understood
+        pen.text((left, y), text, _WORD_INK, font=font)
     try:
         picture.save(path)
     except ValueError as error:
@@ -71,9 +71,9 @@ def _rows(words: list[tuple[int, str]], width: int, font: Any) -> list[tuple[int
     placed: list[tuple[int, str, int]] = []
     ends: list[float] = []
     for place, text in words:
-        row = next((i for i, end in enumerate(ends) if end <= place), len(ends))
-        end = place + font.getlength(text) + 14
-        ends[row : row + 1] = [end]
+        begin = max(place - font.getlength(text) - 14, 0)
+        row = next((i for i, end in enumerate(ends) if end <= begin), len(ends))
+        ends[row : row + 1] = [max(place, begin + font.getlength(text) + 14)]
         placed.append((place, text, row))
     return placed
 
