@@ -14,7 +14,7 @@ from flambeau.vision import transforms as v1
 from flambeau.vision.datasets import ImageFolder
 from flambeau.vision.datasets.folder import pil_loader
 from flambeau.vision.io import _native
-from flambeau.vision.io._file_picture import FilePicture, open_picture
+from flambeau.vision.io._waiting_picture import FilePicture, open_picture
 from flambeau.vision.transforms import v2
 
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]

@@ -139,7 +139,7 @@ def opened(path: str, loader: Callable[[str], Any], *, transformed: bool) -> Any
 
     if not transformed or loader is not default_loader or get_image_backend() != "PIL":
         return loader(path)
-    from flambeau.vision.io._file_picture import open_picture
+    from flambeau.vision.io._waiting_picture import open_picture
 
     return open_picture(path)
 

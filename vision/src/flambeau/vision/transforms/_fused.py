@@ -86,7 +86,7 @@ def levels_of(image: Any, place: tuple[int, int, int, int] | None, size: tuple[i
 def _levels_of_pil(image: Image.Image, place: tuple[int, int, int, int] | None) -> Tensor:
     import numpy as np
 
-    if (of_file := getattr(image, "levels", None)) is not None:  # it is no more than a file yet, see io._file_picture
+    if (of_file := getattr(image, "levels", None)) is not None:  # see io._waiting_picture
         levels: Tensor = of_file(place)
         return levels
     if place is not None:
@@ -97,11 +97,19 @@ def _levels_of_pil(image: Image.Image, place: tuple[int, int, int, int] | None) 
 
 
 def picture_of(levels: Tensor) -> Image.Image:
-    """A PIL image of [1 or 3, H, W]."""
-    from PIL import Image
+    """A PIL image of [1 or 3, H, W], which Pillow gets to see if it is looked at; `settled` at the latest."""
+    from flambeau.vision.io._waiting_picture import LevelsPicture
 
-    array = levels.permute(1, 2, 0).numpy()
-    return Image.fromarray(array if array.shape[2] == 3 else array[..., 0])
+    return LevelsPicture(levels)
+
+
+def settled(picture: Any) -> Any:
+    """What leaves a pipeline: of a PIL image that waits, one with pixels."""
+    if getattr(picture, "levels", None) is None or not is_pil(picture):
+        return picture
+    from flambeau.vision.io import _waiting_picture
+
+    return _waiting_picture.settled(picture)
 
 
 def fits(mean: Sequence[float], std: Sequence[float], channels: int) -> bool:

@@ -101,7 +101,7 @@ def applied(plan: Sequence[Any], image: Any) -> Any:
         else:
             for step in part.steps:
                 image = step(image)
-    return image
+    return _fused.settled(image)
 
 
 def _together(run: Run, image: Any) -> Any:

@@ -113,6 +113,8 @@ def applied(plan: Sequence[Any], inputs: tuple[Any, ...]) -> Any:
         else:
             outputs = part(*inputs)
             inputs = outputs if several else (outputs,)
+    if any(map(is_pil, inputs)):
+        inputs = tuple(map(_fused.settled, inputs))
     return inputs if several else inputs[0]
 
 

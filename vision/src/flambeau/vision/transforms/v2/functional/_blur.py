@@ -161,7 +161,9 @@ def adjust_sharpness_video(video: Tensor, sharpness_factor: float) -> Tensor:
 def _adjust_sharpness_image_pil(image: Image.Image, sharpness_factor: float) -> Image.Image:
     from PIL import ImageEnhance
 
-    return ImageEnhance.Sharpness(image).enhance(sharpness_factor)
+    from flambeau.vision.transforms.v2.functional import _pil_tones
+
+    return _pil_tones.sharpness(image, sharpness_factor) or ImageEnhance.Sharpness(image).enhance(sharpness_factor)
 
 
 def _check_factor(sharpness_factor: float) -> None:

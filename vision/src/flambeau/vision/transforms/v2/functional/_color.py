@@ -59,7 +59,9 @@ def adjust_brightness_video(video: Tensor, brightness_factor: float) -> Tensor:
 def _adjust_brightness_image_pil(image: Image.Image, brightness_factor: float) -> Image.Image:
     from PIL import ImageEnhance
 
-    return ImageEnhance.Brightness(image).enhance(brightness_factor)
+    from flambeau.vision.transforms.v2.functional import _pil_tones
+
+    return _pil_tones.brightness(image, brightness_factor) or ImageEnhance.Brightness(image).enhance(brightness_factor)
 
 
 @functional(fallback=False)
@@ -108,7 +110,9 @@ def adjust_contrast_video(video: Tensor, contrast_factor: float) -> Tensor:
 def _adjust_contrast_image_pil(image: Image.Image, contrast_factor: float) -> Image.Image:
     from PIL import ImageEnhance
 
-    return ImageEnhance.Contrast(image).enhance(contrast_factor)
+    from flambeau.vision.transforms.v2.functional import _pil_tones
+
+    return _pil_tones.contrast(image, contrast_factor) or ImageEnhance.Contrast(image).enhance(contrast_factor)
 
 
 @functional(fallback=False)
@@ -155,7 +159,9 @@ def adjust_saturation_video(video: Tensor, saturation_factor: float) -> Tensor:
 def _adjust_saturation_image_pil(image: Image.Image, saturation_factor: float) -> Image.Image:
     from PIL import ImageEnhance
 
-    return ImageEnhance.Color(image).enhance(saturation_factor)
+    from flambeau.vision.transforms.v2.functional import _pil_tones
+
+    return _pil_tones.saturation(image, saturation_factor) or ImageEnhance.Color(image).enhance(saturation_factor)
 
 
 @functional(fallback=False)

@@ -102,10 +102,12 @@ def posterize_video(video: Tensor, bits: int) -> Tensor:
 def _posterize_image_pil(image: Image.Image, bits: int) -> Image.Image:
     from PIL import ImageOps
 
+    from flambeau.vision.transforms.v2.functional import _pil_tones
+
     _check_bits(bits)
     if bits == 0:  # which Pillow refuses
         return image.point(lambda level: 0)
-    return ImageOps.posterize(image, bits)
+    return _pil_tones.posterize(image, bits) or ImageOps.posterize(image, bits)
 
 
 @functional(fallback=False)
@@ -150,7 +152,9 @@ def solarize_video(video: Tensor, threshold: float) -> Tensor:
 def _solarize_image_pil(image: Image.Image, threshold: float) -> Image.Image:
     from PIL import ImageOps
 
-    return ImageOps.solarize(image, threshold=threshold)  # type: ignore[arg-type]
+    from flambeau.vision.transforms.v2.functional import _pil_tones
+
+    return _pil_tones.solarize(image, threshold) or ImageOps.solarize(image, threshold=threshold)  # type: ignore[arg-type]
 
 
 @functional(fallback=False)
@@ -193,7 +197,9 @@ def autocontrast_video(video: Tensor) -> Tensor:
 def _autocontrast_image_pil(image: Image.Image) -> Image.Image:
     from PIL import ImageOps
 
-    return ImageOps.autocontrast(image)
+    from flambeau.vision.transforms.v2.functional import _pil_tones
+
+    return _pil_tones.autocontrast(image) or ImageOps.autocontrast(image)
 
 
 @functional(fallback=False)
@@ -242,7 +248,9 @@ def equalize_video(video: Tensor) -> Tensor:
 def _equalize_image_pil(image: Image.Image) -> Image.Image:
     from PIL import ImageOps
 
-    return ImageOps.equalize(image)
+    from flambeau.vision.transforms.v2.functional import _pil_tones
+
+    return _pil_tones.equalize(image) or ImageOps.equalize(image)
 
 
 def _check_bits(bits: int) -> None:
