@@ -115,5 +115,4 @@ def _bytes(storage: Storage) -> int:
 
 
 def _gib(storage: Storage) -> str:
-    text = f"{bytes_to_gb(storage.hbm):.3f} GiB HBM and {bytes_to_gb(storage.ddr):.3f} GiB DDR"
-    return text
+    return f"{bytes_to_gb(storage.hbm):.3f} GiB HBM and {bytes_to_gb(storage.ddr):.3f} GiB DDR"

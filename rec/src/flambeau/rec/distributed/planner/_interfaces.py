@@ -145,7 +145,7 @@ class Partitioner(abc.ABC):
         """The options on devices.
 
         Args:
-            proposal: one option for each table; they stay as they are.
+            proposal: one option for each table; their shards may be given their devices in place.
             storage_constraint: the devices, with the memory that may be used.
 
         Raises:

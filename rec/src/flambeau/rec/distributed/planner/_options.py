@@ -23,7 +23,7 @@ __all__ = ["ParameterConstraints", "PartitionByType", "Shard", "ShardingOption"]
 
 
 class PartitionByType(Enum):
-    """Where the shards of a table may go: anywhere, to the devices of one host, one to each device, to several hosts."""
+    """Where the shards of a table may go: anywhere, all to one host, one to each device, to some hosts."""
 
     DEVICE = "device"
     HOST = "host"
@@ -329,11 +329,11 @@ class ShardingOption:
             ]
         return clone
 
-    def clear_ranks(self) -> None:
-        """Take the shards from their devices."""
-        self._ranks = None
-        for shard in self._shards or ():
-            shard.rank = None
+    def place(self, ranks: Sequence[int] | None) -> None:
+        """Put the shards on these devices, or on none."""
+        self._ranks = ranks
+        for number, shard in enumerate(self._shards or ()):
+            shard.rank = None if ranks is None else ranks[number]
 
     def __deepcopy__(self, memo: dict[int, Any] | None) -> ShardingOption:
         # Tables and modules are as large as memory: they stay shared.

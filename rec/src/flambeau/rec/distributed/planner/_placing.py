@@ -134,9 +134,32 @@ class Devices:
         """Put options whose shards fill several hosts on hosts; gives ranks by the options' ids.
 
         Raises:
-            PlannerError: there is no room.
+            PlannerError: shards do not fill hosts, or there is not enough room.
         """
-        raise NotImplementedError
+        if len(options) != 1:
+            names = ", ".join(option.name for option in options)
+            raise PlannerError(f"Tables {names} cannot be on some hosts together.", PlannerErrorType.PARTITION)
+        option = options[0]
+        if option.num_shards % self.per_host:
+            raise PlannerError(
+                f"Table {option.name} has {option.num_shards} shards, which do not fill hosts of {self.per_host} "
+                "devices evenly; choose another min_partition.",
+                PlannerErrorType.PARTITION,
+            )
+        heap = self._host_heap()
+        hosts = [host for _, host in sorted({entry for entry in heap if entry[0] == self._host_totals[entry[1]]})]
+        # More groups of shards than hosts go around.
+        chosen = [hosts[number % len(hosts)] for number in range(option.num_shards // self.per_host)]
+        ranks = [rank for host in chosen for rank in range(host * self.per_host, (host + 1) * self.per_host)]
+        kept = (list(self.hbm), list(self.ddr), list(self.ssd), list(self.times), list(self.totals))
+        try:
+            self._put_on_each(option, ranks)
+        except PlannerError:
+            self.hbm, self.ddr, self.ssd, self.times, self.totals = kept
+            raise
+        self._changed.update(ranks)
+        self._changed_hosts.update(chosen)
+        return {id(option): ranks}
 
     def _put_on_host(
         self, options: Sequence[ShardingOption], needed: Storage, host: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -103,24 +104,28 @@ class Search:
         elif may_pass_over and isinstance(proposal, Proposal) and self._is_too_slow(proposal):
             self.passed_over += 1
         else:
-            plan, rating = self._place(proposal)
+            plan, rating = self._place(proposal, keep)
         self._seen[key] = (plan if keep else None, rating)
         return plan, rating
 
-    def _place(self, proposal: list[ShardingOption]) -> tuple[list[ShardingOption] | None, float | None]:
+    def _place(self, proposal: list[ShardingOption], keep: bool) -> tuple[list[ShardingOption] | None, float | None]:
         try:
             plan = self.partitioner.partition(proposal=proposal, storage_constraint=self.devices)
         except PlannerError as error:
+            reset_shard_rank(proposal)
             storages = [option.total_storage for option in proposal]
             self._failed(sum(storages[1:], storages[0]), error)
             return None, None
-        finally:
-            reset_shard_rank(proposal)
         self.num_plans += 1
         rating = self.perf_model.rate(plan=plan)
+        kept = None
+        if keep or rating < self.best_rating:
+            # Other proposals have the same options, on other devices.
+            kept = [copy.deepcopy(option) for option in plan]
         if rating < self.best_rating:
-            self.best_plan, self.best_rating = plan, rating
-        return plan, rating
+            self.best_plan, self.best_rating = kept, rating
+        reset_shard_rank(proposal)
+        return kept, rating
 
     def _has_room(self, proposal: Proposal) -> bool:
         room = self._room

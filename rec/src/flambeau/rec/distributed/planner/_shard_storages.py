@@ -140,10 +140,10 @@ def calculate_shard_storages(
     hbm, ddr, ssd = _table_bytes(tensor, compute_device, compute_kernel, sharder_data)
     if use_virtual_table:
         hbm = ddr = 0
-    cached_on_device = compute_kernel in _CACHED and not on_cpu
+    cached_on_device = compute_kernel in _CACHED and not on_cpu and not use_virtual_table
     if cached_on_device:
         hbm = round(ddr * caching_ratio)
-    cached = cached_on_device or (compute_kernel in _STORED and not on_cpu)
+    cached = not on_cpu and (compute_kernel in _CACHED or compute_kernel in _STORED)
     store_cache = 0
     if key_value_params is not None and key_value_params.max_l1_cache_size and compute_kernel in _STORED and not on_cpu:
         table = tensor.element_size() * tensor.numel()
@@ -154,7 +154,7 @@ def calculate_shard_storages(
         ratio = caching_ratio if cached_on_device else None
         on_device = _shard_bytes(hbm, *args, ratio) + store_cache
         on_host = _shard_bytes(ddr, *args)
-        on_drive = _shard_bytes(ssd, *args, caching_ratio)
+        on_drive = _shard_bytes(ssd, *args, caching_ratio if ssd else None)
         if on_cpu:
             on_host += 0 if is_inference else input_size + output_size
         else:
@@ -200,7 +200,7 @@ def _shard_bytes(
     if is_inference:
         return weights
     total = weights + math.ceil(weights * _kept_by_optimizer(tensor))
-    if caching_ratio is not None and (table or caching_ratio):
+    if caching_ratio is not None:
         total += math.ceil(rows * (_CACHE_BYTES_PER_TABLE_ROW + _CACHE_BYTES_PER_CACHED_ROW * caching_ratio))
     return total
 

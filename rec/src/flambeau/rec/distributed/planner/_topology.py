@@ -45,14 +45,14 @@ class CustomTopologyData:
     """Memory of devices that have not all the same.
 
     Args:
-        data: "hbm_cap" or "ddr_cap" -> bytes of each device, by rank.
+        data: "hbm_cap", "ddr_cap" or "ssd_cap" -> bytes of each device, by rank.
         world_size: how many devices there are.
 
     Raises:
         OptionError: there is another name, or a list of another length.
     """
 
-    supported_fields = ("ddr_cap", "hbm_cap")
+    supported_fields = ("ddr_cap", "hbm_cap", "ssd_cap")
 
     def __init__(self, data: dict[str, list[int]], world_size: int) -> None:
         if unknown := sorted(data.keys() - set(self.supported_fields)):
@@ -68,7 +68,7 @@ class CustomTopologyData:
         """What was given by a name.
 
         Raises:
-            OptionError: the name is none of the two.
+            OptionError: the name is none of these.
         """
         if key not in self.supported_fields:
             raise OptionError(f"key is {key!r}, but must be one of {list(self.supported_fields)}.")
@@ -78,7 +78,7 @@ class CustomTopologyData:
         """Whether something was given by a name.
 
         Raises:
-            OptionError: the name is none of the two.
+            OptionError: the name is none of these.
         """
         if key not in self.supported_fields:
             raise OptionError(f"key is {key!r}, but must be one of {list(self.supported_fields)}.")
@@ -157,13 +157,16 @@ class Topology:
         own = HBM_CAP if hbm_cap is None else hbm_cap
         hbm = [0 if compute_device == "cpu" else own] * world_size
         ddr = [DDR_CAP if ddr_cap is None else ddr_cap] * world_size
-        ssd = SSD_CAP if ssd_cap is None else ssd_cap
+        ssd = [SSD_CAP if ssd_cap is None else ssd_cap] * world_size
         if custom_topology_data is not None and custom_topology_data.has_data("hbm_cap"):
             hbm = custom_topology_data.get_data("hbm_cap")
         if custom_topology_data is not None and custom_topology_data.has_data("ddr_cap"):
             ddr = custom_topology_data.get_data("ddr_cap")
+        if custom_topology_data is not None and custom_topology_data.has_data("ssd_cap"):
+            ssd = custom_topology_data.get_data("ssd_cap")
         self._devices = [
-            DeviceHardware(rank, Storage(hbm[rank], ddr[rank], ssd), Perf(0, 0, 0, 0)) for rank in range(world_size)
+            DeviceHardware(rank, Storage(hbm[rank], ddr[rank], ssd[rank]), Perf(0, 0, 0, 0))
+            for rank in range(world_size)
         ]
 
     @property

@@ -119,7 +119,7 @@ def validate_modules_inclusion_in_sharding_plan(
             missing.append(path)
     if missing:
         raise PlannerError(
-            f"The plan has nothing for {', '.join(map(repr, missing))}, which can be sharded; plan for the whole model.",
+            f"The plan has nothing for {', '.join(map(repr, missing))}, which can be sharded; plan for all of it.",
             PlannerErrorType.MISSING_MODULE_IN_PLAN,
         )
 

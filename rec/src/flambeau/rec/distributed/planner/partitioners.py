@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import cast
 
 from flambeau.rec.distributed.planner._placing import Devices
-from flambeau.rec.distributed.planner.perf_models import NoopPerfModel
+from flambeau.rec.distributed.planner.perf_models import NoopPerfModel, NoopStorageModel
 from flambeau.rec.distributed.planner.types import (
     DeviceHardware,
     PartitionByType,
@@ -46,7 +48,7 @@ class ShardingOptionGroup:
         sharding_options: the options.
         storage_sum: memory of all.
         perf_sum: time of all, in milliseconds.
-        param_count: how many tables their module has.
+        param_count: how many tables their module has, negative.
     """
 
     sharding_options: list[ShardingOption]
@@ -81,7 +83,7 @@ class GreedyPerfPartitioner(Partitioner):
 
     Args:
         sort_by: what the largest is.
-        balance_modules: whether tables of modules with most tables come first, so that a module's are spread.
+        balance_modules: whether tables of modules with few tables come first.
     """
 
     def __init__(self, sort_by: SortBy = SortBy.STORAGE, balance_modules: bool = False) -> None:
@@ -94,10 +96,10 @@ class GreedyPerfPartitioner(Partitioner):
         storage_constraint: Topology,
         hbm_per_device: int | None = None,
     ) -> list[ShardingOption]:
-        """The options on devices.
+        """The options on devices: the same objects, whose shards know their devices now.
 
         Args:
-            proposal: one option for each table; they stay as they are.
+            proposal: one option for each table.
             storage_constraint: the devices, with the memory that may be used.
             hbm_per_device: bytes of device memory that may be used, in place of what the devices say.
 
@@ -113,19 +115,26 @@ class GreedyPerfPartitioner(Partitioner):
         for group in group_and_sort(proposal, self._sort_by, self._balance_modules):
             first = group.sharding_options[0]
             if first.partition_by == PartitionByType.DEVICE.value:
-                for option in group.sharding_options:
-                    ranks[id(option)] = devices.put_anywhere(option)
+                if len(group.sharding_options) > 1:
+                    names = ", ".join(option.name for option in group.sharding_options)
+                    raise PlannerError(
+                        f"Tables {names} must be on one host, but {first.sharding_type} may be anywhere; allow "
+                        "table_row_wise and table_column_wise for them.",
+                        PlannerErrorType.PARTITION,
+                    )
+                ranks[id(first)] = devices.put_anywhere(first)
             elif first.partition_by == PartitionByType.HOST.value:
                 ranks.update(devices.put_on_a_host(group.sharding_options, group.storage_sum))
             elif first.partition_by == PartitionByType.MULTI_HOST.value:
                 ranks.update(devices.put_on_hosts(group.sharding_options))
             else:
-                raise PlannerError(
+                raise RuntimeError(
                     f"Table {first.name} is to be placed by {first.partition_by!r}, but must be by one of "
-                    f"{', '.join(kind.value for kind in PartitionByType)}.",
-                    PlannerErrorType.PARTITION,
+                    f"{', '.join(kind.value for kind in PartitionByType)}."
                 )
-        return [option.placed(ranks[id(option)]) for option in proposal]
+        for option in proposal:
+            option.place(ranks[id(option)])
+        return proposal
 
 
 class MemoryBalancedPartitioner(Partitioner):
@@ -143,10 +152,10 @@ class MemoryBalancedPartitioner(Partitioner):
         self._balance_modules = balance_modules
 
     def partition(self, proposal: list[ShardingOption], storage_constraint: Topology) -> list[ShardingOption]:
-        """The options on devices.
+        """The options on devices: the same objects, whose shards know their devices now.
 
         Args:
-            proposal: one option for each table; they stay as they are.
+            proposal: one option for each table.
             storage_constraint: the devices, with the memory that may be used.
 
         Raises:
@@ -156,9 +165,11 @@ class MemoryBalancedPartitioner(Partitioner):
         greedy = GreedyPerfPartitioner(sort_by=SortBy.PERF, balance_modules=self._balance_modules)
         plan = greedy.partition(proposal, storage_constraint)
         fastest = rate(plan)
+        best = [option.ranks() for option in plan]
         needed = sum(option.total_storage.hbm for option in proposal)
-        least = needed // storage_constraint.world_size
-        most = max_hbm_used(plan, storage_constraint.world_size)
+        largest = max((run.storage.hbm for option in proposal for run in option.cost_runs()), default=0)
+        least = max(needed // storage_constraint.world_size, largest)
+        most = int(NoopStorageModel(storage_constraint).rate(plan))
         logger.info("The plan with all memory uses %.3f GiB of a device.", bytes_to_gb(most))
         for _ in range(self._max_search_count):
             if least + 10 * 1024**2 >= most:
@@ -169,11 +180,13 @@ class MemoryBalancedPartitioner(Partitioner):
             except PlannerError:
                 least = middle
                 continue
-            if (rate(candidate) - fastest) / fastest > self._tolerance:
+            if rate(candidate) > fastest * (1 + self._tolerance):
                 least = middle
             else:
-                plan, most = candidate, middle
-        return plan
+                best, most = [option.ranks() for option in candidate], middle
+        for option, ranks in zip(proposal, best, strict=True):
+            option.place(cast("Sequence[int]", ranks))
+        return proposal
 
 
 def group_and_sort(
@@ -190,16 +203,14 @@ def group_and_sort(
         key = option.dependency or id(option)
         group = groups.get(key)
         if group is None:
-            groups[key] = ShardingOptionGroup([option], option.total_storage, option.total_perf, modules[option.path])
+            groups[key] = ShardingOptionGroup([option], option.total_storage, option.total_perf, -modules[option.path])
         else:
             group.sharding_options.append(option)
             group.storage_sum += option.total_storage
             group.perf_sum += option.total_perf
 
-    def size(group: ShardingOptionGroup) -> tuple[float, ...]:
-        modules_first = (group.param_count,) if balance_modules else ()
-        if sort_by == SortBy.PERF:
-            return (*modules_first, group.perf_sum)
-        return (*modules_first, group.storage_sum.hbm, group.storage_sum.ddr)
+    def size(group: ShardingOptionGroup) -> tuple[float | Storage, ...]:
+        of_module = (group.param_count,) if balance_modules else ()
+        return (*of_module, group.perf_sum if sort_by == SortBy.PERF else group.storage_sum)
 
     return sorted(groups.values(), key=size, reverse=True)

@@ -45,7 +45,7 @@ class NoopStorageModel(PerfModel):
         memory = np.zeros(self._topology.world_size, dtype=np.int64)
         for option in plan:
             add_to_devices(memory, option, [run.storage.hbm for run in option.cost_runs()])
-        return float(memory.max())
+        return int(memory.max())
 
 
 def add_to_devices(amounts: npt.NDArray[Any], option: ShardingOption, of_runs: list[Any]) -> None:

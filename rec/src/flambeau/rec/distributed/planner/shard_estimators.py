@@ -133,8 +133,8 @@ class EmbeddingOffloadStats(CacheStatistics):
     Args:
         cacheability: the area below the curve of miss rates, 0 (caches well) to 1.
         expected_lookups: distinct ids of a global batch.
-        mrc_hist_counts: (bins,), look-ups whose row was last used as many distinct rows ago as the bin says; bins divide
-            the table's rows evenly.
+        mrc_hist_counts: (bins,), look-ups whose row was last used as many distinct rows ago as the bin says; bins
+            divide the table's rows evenly.
         height: rows of the table.
 
     Raises:
@@ -147,7 +147,7 @@ class EmbeddingOffloadStats(CacheStatistics):
     def __init__(self, cacheability: float, expected_lookups: int, mrc_hist_counts: Tensor, height: int) -> None:
         if mrc_hist_counts.dim() != 1 or mrc_hist_counts.numel() == 0:
             raise ValueError(
-                f"mrc_hist_counts has shape {tuple(mrc_hist_counts.shape)}, but must have one dimension and a bin or more."
+                f"mrc_hist_counts has shape {tuple(mrc_hist_counts.shape)}, but must have one dimension, and bins."
             )
         self._cacheability = cacheability
         self._expected_lookups = expected_lookups
@@ -192,4 +192,4 @@ class EmbeddingOffloadStats(CacheStatistics):
         misses = 1 - hits / hits[-1]
         # A cache misses all but what the bins below its size have.
         full = torch.cat([torch.ones(1, dtype=misses.dtype), misses])
-        return full[torch.bucketize(cache_sizes, bins, right=True) - 1]
+        return full[torch.bucketize(cache_sizes, bins).clamp(max=len(hist))]

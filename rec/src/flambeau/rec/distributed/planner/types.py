@@ -50,6 +50,7 @@ from flambeau.rec.distributed.planner.constants import (
     SSD_MEM_BW,
     WEIGHTED_FEATURE_BWD_COMPUTE_MULTIPLIER,
 )
+from flambeau.rec.distributed.types import CacheParams
 
 __all__ = [
     "BATCH_SIZE",
@@ -187,5 +188,5 @@ def _text(record: Any) -> str:
         for name, value in vars(record).items()
     }
     return ", ".join(
-        f"{name}={value if not hasattr(value, 'load_factor') else _text(value)}" for name, value in fields.items()
+        f"{name}={_text(value) if isinstance(value, CacheParams) else value}" for name, value in fields.items()
     )

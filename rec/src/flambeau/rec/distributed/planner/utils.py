@@ -82,14 +82,14 @@ def storage_repr_in_gb(storage: Storage | None) -> str:
     """Memory in GiB, to three digits."""
     if storage is None:
         return ""
-    text = f"Storage(HBM = {round(bytes_to_gb(storage.hbm), 3)} GB, DDR = {round(bytes_to_gb(storage.ddr), 3)} GB"
-    return text + (f", SSD = {round(bytes_to_gb(storage.ssd), 3)} GB)" if storage.ssd else ")")
+    hbm, ddr = round(bytes_to_gb(storage.hbm), 3), round(bytes_to_gb(storage.ddr), 3)
+    return f"Storage(hbm = {hbm} GB, ddr = {ddr} GB)"
 
 
 def reset_shard_rank(proposal: list[ShardingOption]) -> None:
     """Take all shards from their devices."""
     for option in proposal:
-        option.clear_ranks()
+        option.place(None)
 
 
 def get_num_poolings(constraints: dict[str, ParameterConstraints] | None, so: ShardingOption) -> list[float]:
@@ -199,7 +199,7 @@ class BinarySearchPredicate:
 class LuusJaakolaSearch:
     """The smallest value of a function that need be neither smooth nor of one valley, found by trying.
 
-    From the best point so far a step of random length is tried; where it leads up, steps become shorter.
+    From the best point so far a step of random length is tried; with every better point, steps become shorter.
 
     Args:
         A: the smallest argument.
@@ -250,16 +250,35 @@ class LuusJaakolaSearch:
         self.iteration += 1
         if self.iteration == 0:
             return self.x
+        if self.iteration >= self.max_iterations:
+            # Upstream: the last argument is tried for its own sake; the best one is among those before it.
+            return None
         if self.iteration == 1:
             self.fx = fy
-        elif fy <= self.fx:
-            self.x, self.fx = self.y, fy
         else:
-            self.d *= 0.95
-        if self.iteration >= self.max_iterations:
-            return None
-        self.y = self.clamp(self.x + self.uniform(-self.d, self.d))
+            self._learn(fy)
+        # Steps beyond an end lead there; what the function is there need not be asked twice.
+        self.y = self._step()
+        for _ in range(1000):
+            known = (self.y == self.left and self.fleft is not None) or (
+                self.y == self.right and self.fright is not None
+            )
+            if not known:
+                break
+            self.y = self._step()
         return self.y
+
+    def _learn(self, fy: float) -> None:
+        if self.y == self.left:
+            self.fleft = fy
+        elif self.y == self.right:
+            self.fright = fy
+        if fy <= self.fx:
+            self.x, self.fx = self.y, fy
+            self.d *= 0.95
+
+    def _step(self) -> float:
+        return self.clamp(self.x + self.uniform(-self.d, self.d))
 
     def best(self) -> tuple[float, float]:
         """The best argument so far, and the function's value there."""

@@ -192,7 +192,7 @@ def output_write_size(method_or_sharding_type: Formula | Kinds = None, *, shardi
 
 
 def prefetch_compute(method: Formula) -> Formula:
-    """The method gives, from a context and the rows that a cache lacks, the milliseconds in which they are fetched."""
+    """The method gives, from a `ShardPerfContext`, the milliseconds in which rows that a cache lacks are fetched."""
     vars(method)["_is_custom_prefetch_compute"] = True
     return method
 

@@ -104,8 +104,8 @@ class EmbeddingPerfEstimator(ShardEstimator):
         constraints: what users know, by table.
         is_inference: whether nothing is trained.
         config: the hardware; what follows from the topology by default.
-        use_batch_inputs_for_expected_cache_fetches: whether the share of misses of a cache is one of all ids of a batch,
-            rather than of distinct ones.
+        use_batch_inputs_for_expected_cache_fetches: whether a cache misses a share of all ids of a batch, rather than
+            of the distinct ones.
         use_linear_regression_prefetch_estimate: whether the hardware's `PrefetchCoefficients` say how long it takes to
             fetch rows.
     """

@@ -108,9 +108,9 @@ class EmbeddingShardingPerfEvaluator(abc.ABC):
             size *= ctx.input_data_type_size
         return size * 2 if ctx.is_weighted else size
 
-    def _lookup_size(self, ctx: ShardPerfContext, config: HardwarePerfConfig) -> float:
-        columns = max(ctx.emb_dim, 32) if self.use_min_dim_for_lookup(config) else ctx.emb_dim
-        return self.get_batch_inputs(ctx, config) * self._processes(ctx) * columns * ctx.table_data_type_size
+    def _lookup_size(self, ctx: ShardPerfContext, columns: int) -> float:
+        ids = ctx.batch_inputs / self.get_batch_inputs_divisor(ctx)
+        return ids * self._processes(ctx) * columns * ctx.table_data_type_size
 
     def _sent_size(self, ctx: ShardPerfContext, is_fwd: bool) -> float:
         """Bytes that communication sends, and kernels write for it."""
@@ -132,10 +132,11 @@ class EmbeddingShardingPerfEvaluator(abc.ABC):
             return own(ctx)
         factors = config.get_coefficients_for_sharding(ctx.sharding_type, ctx.compute_kernel).fwd
         penalty = compute_block_usage_penalty(ctx.emb_dim) if self.use_block_usage_penalty(config) else 1
+        columns = max(ctx.emb_dim, 32) if self.use_min_dim_for_lookup(config) else ctx.emb_dim
         return (
             (
                 self._input_read_size(ctx, config) * factors.input_read_size_multiplier
-                + self._lookup_size(ctx, config) * factors.lookup_size_multiplier
+                + self._lookup_size(ctx, columns) * factors.lookup_size_multiplier
                 + self._output_write_size(ctx, config, True) * factors.embedding_output_multiplier
                 + ctx.hash_size * factors.hash_size_multiplier
             )
@@ -144,7 +145,7 @@ class EmbeddingShardingPerfEvaluator(abc.ABC):
         )
 
     def compute_bwd_comp(self, ctx: ShardPerfContext, config: HardwarePerfConfig) -> float:
-        """Milliseconds of an update: a multiple of a look-up's, or by factors of its own; more where ids have weights."""
+        """Milliseconds of an update: a multiple of a look-up's, or by its own factors; more where ids have weights."""
         own = get_backward_compute(config, ctx.sharding_type)
         if own is not None:
             return own(ctx)
@@ -155,7 +156,7 @@ class EmbeddingShardingPerfEvaluator(abc.ABC):
         else:
             time = (
                 self._input_read_size(ctx, config) * factors.input_read_size_multiplier
-                + self._lookup_size(ctx, config) * factors.lookup_size_multiplier
+                + self._lookup_size(ctx, ctx.emb_dim) * factors.lookup_size_multiplier
                 + self._output_write_size(ctx, config, False) * factors.embedding_output_multiplier
                 + ctx.hash_size * factors.hash_size_multiplier
             ) / ctx.device_bw
@@ -186,7 +187,7 @@ class EmbeddingShardingPerfEvaluator(abc.ABC):
         if own is not None:
             return own(ctx)
         size = ctx.batch_inputs * ctx.world_size * ctx.input_data_type_size
-        return size / _bandwidth(ctx, config, ctx.world_size, CollectiveType.ALL_TO_ALL)
+        return size / _bandwidth(ctx, ctx.world_size, CollectiveType.ALL_TO_ALL)
 
     # What a cache lacks.
 
@@ -201,40 +202,47 @@ class EmbeddingShardingPerfEvaluator(abc.ABC):
 
     def compute_prefetch_comp(self, ctx: ShardPerfContext, config: HardwarePerfConfig) -> float:
         """Milliseconds in which rows that a cache lacks are fetched from the host."""
-        fetched = self._expected_cache_fetches(ctx)
         own = get_prefetch_compute(config)
         if own is not None:
-            return own(ctx, fetched)
+            return own(ctx)
+        fetched = self._expected_cache_fetches(ctx)
         factors = config.coefficients.prefetch
         divisor = self.get_prefetch_divisor(ctx)
-        if ctx.use_linear_regression_prefetch_estimate and factors is not None:
-            distinct = min(
-                ctx.cache_stats_expected_lookups or 0.0, ctx.batch_inputs * ctx.world_size, ctx.hash_size_for_clamping
-            )
+        if ctx.use_linear_regression_prefetch_estimate:
+            if factors is None:
+                raise ValueError(
+                    f"use_linear_regression_prefetch_estimate is True, but {type(config).__name__} has no "
+                    "PrefetchCoefficients; give some by a method marked with prefetch_coefficient."
+                )
+            distinct = _distinct(ctx)
             return (
                 factors.expected_num_lookups_coefficient * self.get_expected_lookups_for_prefetch(ctx, config)
                 + factors.expected_num_unique_lookups_coefficient * distinct
                 + factors.expected_size_cache_fetches_coefficient * fetched * ctx.emb_dim
             ) / divisor
         size = fetched / divisor * ctx.emb_dim * ctx.table_data_type_size
-        return size / ctx.hbm_to_ddr_mem_bw
+        return size / (ctx.hbm_to_ddr_mem_bw if config.hbm_to_ddr_mem_bw is None else config.hbm_to_ddr_mem_bw)
 
     def _expected_cache_fetches(self, ctx: ShardPerfContext) -> float:
         if ctx.expected_miss_rate is None:
             return 0.0
         if ctx.use_batch_inputs_for_expected_cache_fetches:
-            return ctx.expected_miss_rate * ctx.batch_inputs
-        return ctx.expected_miss_rate * (ctx.cache_stats_expected_lookups or 0.0)
+            return ctx.expected_miss_rate * ctx.batch_inputs * self._processes(ctx)
+        return ctx.expected_miss_rate * _distinct(ctx)
 
 
-def _bandwidth(ctx: ShardPerfContext, config: HardwarePerfConfig, world_size: int, kind: CollectiveType) -> float:
-    """Bytes a millisecond of communication among devices: what hardware says of its links, else the topology."""
-    within = world_size <= ctx.local_world_size
-    own = config.intra_host_bw if within else config.inter_host_bw
-    if own is not None and kind != CollectiveType.ALL_REDUCE:
-        return own
+def _distinct(ctx: ShardPerfContext) -> float:
+    """Distinct ids of a batch; with `use_linear_regression_prefetch_estimate` no more than there are ids, or rows."""
+    known = ctx.cache_stats_expected_lookups or 0.0
+    if not ctx.use_linear_regression_prefetch_estimate:
+        return known
+    return min(known, ctx.batch_inputs, ctx.hash_size_for_clamping)
+
+
+def _bandwidth(ctx: ShardPerfContext, world_size: int, kind: CollectiveType) -> float:
+    """Bytes a millisecond of communication among devices."""
     if ctx.comms_bandwidths is None:
-        return ctx.intra_host_bw if within else ctx.inter_host_bw
+        return ctx.intra_host_bw if world_size <= ctx.local_world_size else ctx.inter_host_bw
     return ctx.comms_bandwidths.get_bw(ctx.local_world_size, world_size, kind)
 
 
@@ -252,10 +260,10 @@ class TableWiseEvaluator(EmbeddingShardingPerfEvaluator):
         return True if own is None else own
 
     def _fwd_comms(self, ctx: ShardPerfContext, config: HardwarePerfConfig) -> float:
-        return self._sent_size(ctx, True) / _bandwidth(ctx, config, ctx.world_size, CollectiveType.ALL_TO_ALL)
+        return self._sent_size(ctx, True) / _bandwidth(ctx, ctx.world_size, CollectiveType.ALL_TO_ALL)
 
     def _bwd_comms(self, ctx: ShardPerfContext, config: HardwarePerfConfig) -> float:
-        return self._sent_size(ctx, False) / _bandwidth(ctx, config, ctx.world_size, CollectiveType.ALL_TO_ALL)
+        return self._sent_size(ctx, False) / _bandwidth(ctx, ctx.world_size, CollectiveType.ALL_TO_ALL)
 
 
 class ColumnWiseEvaluator(TableWiseEvaluator):
@@ -288,8 +296,7 @@ class RowWiseEvaluator(EmbeddingShardingPerfEvaluator):
         size = ctx.batch_inputs * ctx.input_data_type_size
         return size * 2 if ctx.is_weighted else size
 
-    def _lookup_size(self, ctx: ShardPerfContext, config: HardwarePerfConfig) -> float:
-        columns = max(ctx.emb_dim, 32) if self.use_min_dim_for_lookup(config) else ctx.emb_dim
+    def _lookup_size(self, ctx: ShardPerfContext, columns: int) -> float:
         return ctx.batch_inputs * columns * ctx.table_data_type_size
 
     def _sent_size(self, ctx: ShardPerfContext, is_fwd: bool) -> float:
@@ -302,11 +309,11 @@ class RowWiseEvaluator(EmbeddingShardingPerfEvaluator):
         return ctx.fwd_sr_comm_data_type_size if is_fwd else ctx.bwd_sr_comm_data_type_size
 
     def _fwd_comms(self, ctx: ShardPerfContext, config: HardwarePerfConfig) -> float:
-        return self._sent_size(ctx, True) / _bandwidth(ctx, config, ctx.world_size, CollectiveType.REDUCE_SCATTER)
+        return self._sent_size(ctx, True) / _bandwidth(ctx, ctx.world_size, CollectiveType.REDUCE_SCATTER)
 
     def _bwd_comms(self, ctx: ShardPerfContext, config: HardwarePerfConfig) -> float:
         size = self._sent_size(ctx, False)
-        sent = size / _bandwidth(ctx, config, ctx.world_size, CollectiveType.ALL_GATHER)
+        sent = size / _bandwidth(ctx, ctx.world_size, CollectiveType.ALL_GATHER)
         return sent + size * BATCHED_COPY_PERF_FACTOR / ctx.device_bw
 
     def get_prefetch_divisor(self, ctx: ShardPerfContext) -> int:
@@ -314,8 +321,8 @@ class RowWiseEvaluator(EmbeddingShardingPerfEvaluator):
         return ctx.world_size
 
     def get_expected_lookups_for_prefetch(self, ctx: ShardPerfContext, config: HardwarePerfConfig) -> float:
-        """Bytes of ids of all devices."""
-        return self._input_read_size(ctx, config) * ctx.world_size
+        """Bytes of the ids that are looked up in the shard."""
+        return self._input_read_size(ctx, config)
 
 
 class TableRowWiseEvaluator(EmbeddingShardingPerfEvaluator):
@@ -340,17 +347,17 @@ class TableRowWiseEvaluator(EmbeddingShardingPerfEvaluator):
         if ctx.num_twrw_groups == 1:
             return 0.0
         size = ctx.batch_outputs * ctx.num_twrw_groups * ctx.emb_dim * type_size
-        return size / _bandwidth(ctx, config, ctx.world_size, CollectiveType.ALL_TO_ALL)
+        return size / _bandwidth(ctx, ctx.world_size, CollectiveType.ALL_TO_ALL)
 
     def _fwd_comms(self, ctx: ShardPerfContext, config: HardwarePerfConfig) -> float:
-        bandwidth = _bandwidth(ctx, config, ctx.intra_group_size, CollectiveType.REDUCE_SCATTER)
+        bandwidth = _bandwidth(ctx, ctx.intra_group_size, CollectiveType.REDUCE_SCATTER)
         return self._sent_size(ctx, True) / bandwidth + self._between_hosts(
             ctx, config, ctx.fwd_a2a_comm_data_type_size
         )
 
     def _bwd_comms(self, ctx: ShardPerfContext, config: HardwarePerfConfig) -> float:
         size = self._sent_size(ctx, False)
-        gathered = size / _bandwidth(ctx, config, ctx.intra_group_size, CollectiveType.ALL_GATHER)
+        gathered = size / _bandwidth(ctx, ctx.intra_group_size, CollectiveType.ALL_GATHER)
         exchanged = self._between_hosts(ctx, config, ctx.bwd_a2a_comm_data_type_size)
         return exchanged + gathered + size * BATCHED_COPY_PERF_FACTOR / ctx.device_bw
 
@@ -359,8 +366,8 @@ class TableRowWiseEvaluator(EmbeddingShardingPerfEvaluator):
         return ctx.intra_group_size
 
     def get_expected_lookups_for_prefetch(self, ctx: ShardPerfContext, config: HardwarePerfConfig) -> float:
-        """Bytes of ids of all devices of a pod."""
-        return self._input_read_size(ctx, config) * ctx.intra_group_size
+        """Bytes of the ids that are looked up in the shard."""
+        return self._input_read_size(ctx, config)
 
 
 class GridShardEvaluator(TableRowWiseEvaluator):
@@ -373,6 +380,10 @@ class DataParallelEvaluator(EmbeddingShardingPerfEvaluator):
     def _processes(self, ctx: ShardPerfContext) -> int:
         return 1
 
+    def use_bytes_for_input_read_size(self, config: HardwarePerfConfig) -> bool:
+        """Always."""
+        return True
+
     def _sent_size(self, ctx: ShardPerfContext, is_fwd: bool) -> float:
         return ctx.batch_outputs * ctx.emb_dim * ctx.table_data_type_size
 
@@ -382,7 +393,7 @@ class DataParallelEvaluator(EmbeddingShardingPerfEvaluator):
     def _bwd_comms(self, ctx: ShardPerfContext, config: HardwarePerfConfig) -> float:
         size = ctx.hash_size * ctx.emb_dim * ctx.table_data_type_size
         hosts = min(ctx.num_hosts, 2)
-        reduced = size * (2 * hosts - 1) / hosts / _bandwidth(ctx, config, ctx.world_size, CollectiveType.ALL_REDUCE)
+        reduced = size * (2 * hosts - 1) / hosts / _bandwidth(ctx, ctx.world_size, CollectiveType.ALL_REDUCE)
         if ctx.world_size > 2 * ctx.local_world_size:
             # More than two hosts wait for each other.
             reduced *= 2

@@ -328,7 +328,7 @@ class ShardPerfContext:
         bwd_compute_multiplier: how much longer updates take than look-ups.
         weighted_feature_bwd_compute_multiplier: how much longer where ids have weights.
         use_linear_regression_prefetch_estimate: whether `PrefetchCoefficients` say how long fetching takes.
-        use_batch_inputs_for_expected_cache_fetches: whether the share of misses is one of all ids, not of distinct ones.
+        use_batch_inputs_for_expected_cache_fetches: whether a cache misses a share of all ids, not of distinct ones.
         caching_ratio: rows of the cache as a share of the table's.
         table_name: of the table.
         hash_size_for_clamping: rows of the whole table: there are no more distinct ids.
