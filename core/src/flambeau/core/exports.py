@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
 
+from flambeau.core.garbage import collection_paused
+
 TYPE_CHECKING = False  # `typing` itself costs several milliseconds
 if TYPE_CHECKING:
     from typing import Any
@@ -49,11 +51,13 @@ def lazy_exports(
 
     def get(name: str) -> Any:
         if name in homes:
-            value = getattr(import_module(homes[name]), name)
+            with collection_paused():  # modules stay, and make many thousands of objects
+                value = getattr(import_module(homes[name]), name)
             vars(sys.modules[package])[name] = value
             return value
         if name in children:
-            return import_module(f"{package}.{name}")
+            with collection_paused():
+                return import_module(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     def listing() -> list[str]:
