@@ -102,8 +102,6 @@ void jagged_1d(fb::Call& call, const fb::Tensor& values, const fb::Tensor& offse
 }
 
 void jagged_2d(fb::Call& call, const fb::Tensor& values, const fb::Tensor& offsets, int64_t longest) noexcept {
-    if (values.dim != 2)
-        return call.fail("jagged_2d_to_dense: values has shape %s, expected (items, width).", fb::Shape(values).text);
     to_dense(call, "jagged_2d_to_dense", values, offsets, longest, 0.0, 0);
 }
 

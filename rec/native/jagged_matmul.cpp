@@ -136,7 +136,7 @@ void vectors_backward(fb::Call& call, const fb::Tensor& given_grad, const fb::Te
     constexpr const char* op = "batched_dense_vec_jagged_2d_mul_backward";
     Heads sizes{};
     if (!find_heads(call, op, given_v, values, given, sizes) || !check_floating(call, op, given_grad, given_v)) return;
-    if (given_grad.dim != 2 || given_grad.sizes[0] != given_v.sizes[0] || given_grad.sizes[1] != sizes.width)
+    if (given_grad.dim != 2 || given_grad.sizes[0] != given_v.sizes[0] || (sizes.rows > 0 && given_grad.sizes[1] != sizes.width))
         return call.fail("%s: grad_output has shape %s, expected (%lld, %lld).", op, fb::Shape(given_grad).text,
                          (long long)given_v.sizes[0], (long long)sizes.width);
     const fb::Tensor grad = call.contiguous(given_grad), v = call.contiguous(given_v), a = call.contiguous(values);

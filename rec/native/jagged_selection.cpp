@@ -195,6 +195,17 @@ void index_add_v2(fb::Call& call, const fb::Tensor& values, const fb::Tensor& in
     index_add(call, values, indices, input, output, input_items, output_items);
 }
 
+// Short pieces of wide numbers are copied one by one: a call for each would take longer than that.
+void copy_items(char* to, const char* from, int64_t count, int64_t bytes) noexcept {
+    if (bytes == 8 && count <= 8) {
+        for (int64_t i = 0; i < count; ++i) memcpy(to + 8 * i, from + 8 * i, 8);
+    } else if (bytes == 4 && count <= 8) {
+        for (int64_t i = 0; i < count; ++i) memcpy(to + 4 * i, from + 4 * i, 4);
+    } else {
+        memcpy(to, from, size_t(count * bytes));
+    }
+}
+
 // Items source[b] + i of each row become items target[b] + i of another tensor's row, as long as both have them and i is
 // below `most`; what is left of the result is 0.
 void slice(fb::Call& call, const char* op, const fb::Tensor& values, const Whole& lengths, const Whole* sources,
@@ -214,13 +225,13 @@ void slice(fb::Call& call, const char* op, const fb::Tensor& values, const Whole
                          (long long)known, (long long)values.sizes[0], (long long)made, (long long)items);
     fb::Tensor result = with_items(call, values, items);
     if (!result.defined()) return;
-    memset(result.data, 0, size_t(items * bytes));
+    if (targets || made < items) memset(result.data, 0, size_t(items * bytes));  // else every item is written below
     for (int64_t row = 0, first = 0, new_first = 0; row < rows; ++row) {
         const int64_t source = sources ? (*sources)[row] : 0, target = targets ? (*targets)[row] : 0;
         const int64_t count = smaller(most, smaller(lengths[row] - source, new_lengths[row] - target));
         if (count > 0)
-            memcpy(result.as<char>() + (new_first + target) * bytes,
-                   values.as<const char>() + (first + source) * bytes, size_t(count * bytes));
+            copy_items(result.as<char>() + (new_first + target) * bytes,
+                       values.as<const char>() + (first + source) * bytes, count, bytes);
         first += lengths[row];
         new_first += new_lengths[row];
     }

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from itertools import product
 
 import torch
-from jagged_cases import LONGEST, ROWS, cases, ends, layouts, squares
+from jagged_cases import JAGGED_CASES, LONGEST, ROWS, cases, ends, layouts, squares
 from operator_cases import FLOATS, IDS, VALUES, Arguments, floats, ids, ints
+
+__all__ = ["JAGGED_CASES"]
 
 # Sequences without items are beyond some of the peer's.
 FILLED = {"ragged": [2, 1, 3, 1], "even": [2, 2], "one": [3]}

@@ -8,10 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import sll_cases  # noqa: F401
 import torch
-from jagged_cases import JAGGED_CASES
 from operator_cases import copied, leaves, spread
+from sll_cases import JAGGED_CASES
 from test_operator_contracts import assert_alike, overload, run
 
 OPERATORS = sorted({name.partition("/")[0] for name in JAGGED_CASES})
@@ -37,7 +36,10 @@ def outcomes():
 def reference(tmp_path_factory):
     """What every case gives in a process without native kernels."""
     path = tmp_path_factory.mktemp("reference") / "outcomes.pt"
-    code = f"import sys; sys.path[:0] = {sys.path!r}; import torch, test_jagged_contracts as t; torch.save(t.outcomes(), {str(path)!r})"
+    code = (
+        f"import sys; sys.path[:0] = {sys.path!r}; import torch, test_jagged_contracts as t; "
+        f"torch.save(t.outcomes(), {str(path)!r})"
+    )
     environment = {**os.environ, "FLAMBEAU_NATIVE": "off"}
     done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, env=environment, capture_output=True)
     assert done.returncode == 0, done.stderr.decode()[-2000:]

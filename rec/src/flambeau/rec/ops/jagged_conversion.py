@@ -117,12 +117,11 @@ def one_to_jagged(dense: Tensor, offsets: Tensor, total: int | None) -> Tensor:
 
 # --- checks and shape-only twins ------------------------------------------------------------------
 
-_DIMS = {"jagged_1d_to_dense": (1, "(items,)"), "jagged_2d_to_dense": (2, "(items, width)")}
-
 
 def _check_values(op: str, values: Tensor, offsets: Tensor, longest: int) -> None:
-    dims, expected = _DIMS.get(op, (0, "(items, ...)"))
-    if values.dim() < 1 or (dims and values.dim() != dims):
+    flat = op == "jagged_1d_to_dense"
+    if values.dim() < 1 or (flat and values.dim() != 1):
+        expected = "(items,)" if flat else "(items, ...)"
         raise RuntimeError(f"{op}: values has shape {tuple(values.shape)}, expected {expected}.")
     check_whole(op, "offsets", offsets)
     if isinstance(longest, int) and longest < 0:

@@ -33,13 +33,13 @@ def jagged_dense_elementwise_add(x_values: Tensor, x_offsets: list[Tensor], y: T
     Args:
         x_values: (L, ...), floating, int32 or int64.
         x_offsets: for each jagged dimension (rows + 1,) int32 or int64.
-        y: (rows, longest of each jagged dimension, ...) of the same dtype.
+        y: (rows, longest of each jagged dimension, ...); both are converted to the dtype that they have in common.
 
     Returns:
-        Like `y`; items of x beyond it are left out.
+        Of the shape of `y`; items of x beyond it are left out.
 
     Raises:
-        RuntimeError: shapes or dtypes that do not fit, or offsets that decrease or go beyond the values.
+        RuntimeError: shapes that do not fit, other dtypes, or offsets that decrease or go beyond the values.
     """
     return torch.ops.flambeau_rec.jagged_dense_elementwise_add(x_values, x_offsets, y)  # type: ignore[no-any-return]
 
@@ -50,10 +50,10 @@ def jagged_dense_elementwise_add_jagged_output(x_values: Tensor, x_offsets: list
     Args:
         x_values: (L, ...), floating, int32 or int64.
         x_offsets: for each jagged dimension (rows + 1,) int32 or int64.
-        y: (rows, longest of each jagged dimension, ...) of the same dtype.
+        y: (rows, longest of each jagged dimension, ...); both are converted to the dtype that they have in common.
 
     Returns:
-        Items like `x_values`, and `x_offsets`.
+        Items of the shape of `x_values`, and `x_offsets`.
 
     Raises:
         RuntimeError: as for `jagged_dense_elementwise_add`.
@@ -69,11 +69,11 @@ def jagged_dense_dense_elementwise_add_jagged_output(
     Args:
         x_values: (L, ...), floating, int32 or int64.
         x_offsets: for each jagged dimension (rows + 1,) int32 or int64.
-        y_0: (rows, longest of each jagged dimension, ...) of the same dtype.
+        y_0: (rows, longest of each jagged dimension, ...); both are converted to the dtype that they have in common.
         y_1: like `y_0`.
 
     Returns:
-        Items like `x_values`, and `x_offsets`.
+        Items of the shape of `x_values`, and `x_offsets`.
 
     Raises:
         RuntimeError: as for `jagged_dense_elementwise_add`.
@@ -87,10 +87,10 @@ def jagged_dense_elementwise_mul(x_values: Tensor, x_offsets: list[Tensor], y: T
     Args:
         x_values: (L, ...), floating, int32 or int64.
         x_offsets: for each jagged dimension (rows + 1,) int32 or int64.
-        y: (rows, longest of each jagged dimension, ...) of the same dtype.
+        y: (rows, longest of each jagged dimension, ...); both are converted to the dtype that they have in common.
 
     Returns:
-        Items like `x_values`, and `x_offsets`.
+        Items of the shape of `x_values`, and `x_offsets`.
 
     Raises:
         RuntimeError: as for `jagged_dense_elementwise_add`.
@@ -236,11 +236,21 @@ register_op(
 # --- any number of jagged dimensions --------------------------------------------------------------
 
 
+def _alike(x: Tensor, *dense: Tensor) -> list[Tensor]:
+    """All of the dtype that they have in common."""
+    common = x.dtype
+    for one in dense:
+        common = torch.promote_types(common, one.dtype)
+    return [one.to(common) for one in (x, *dense)]
+
+
 def _jagged(x: Tensor, offsets: list[Tensor], y: Tensor) -> Tensor:
     return dense_to_jagged(y, offsets, x.shape[0])[0]
 
 
 def _add_all(x: Tensor, offsets: list[Tensor], y_0: Tensor, y_1: Tensor | None = None) -> Tensor:
+    x, y_0, *others = _alike(x, y_0, *([] if y_1 is None else [y_1]))
+    y_1 = others[0] if others else None
     if len(offsets) == 1:
         return torch.ops.flambeau_rec._jagged_dense_add(x, offsets[0], y_0, y_1)  # type: ignore[no-any-return]
     total = x + _jagged(x, offsets, y_0)
@@ -248,12 +258,14 @@ def _add_all(x: Tensor, offsets: list[Tensor], y_0: Tensor, y_1: Tensor | None =
 
 
 def _add_all_dense(x: Tensor, offsets: list[Tensor], y: Tensor) -> Tensor:
+    x, y = _alike(x, y)
     if len(offsets) == 1:
         return torch.ops.flambeau_rec._jagged_dense_add_dense(x, offsets[0], y)  # type: ignore[no-any-return]
     return y + jagged_to_padded_dense(x, offsets, list(y.shape[1 : len(offsets) + 1]))
 
 
 def _mul_all(x: Tensor, offsets: list[Tensor], y: Tensor) -> Tensor:
+    x, y = _alike(x, y)
     if len(offsets) == 1:
         return torch.ops.flambeau_rec._jagged_dense_mul(x, offsets[0], y)  # type: ignore[no-any-return]
     return x * _jagged(x, offsets, y)
