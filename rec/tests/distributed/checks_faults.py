@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 import torch.distributed as dist
 from checks_training import CPU, MIXED, env, local
@@ -31,7 +33,7 @@ def check_an_id_without_a_row_is_named_by_its_feature_before_it_is_sent(world: W
         strange = KeyedJaggedTensor(
             KEYS, torch.tensor([1, 2, 3, 4, 5, 5]), lengths=torch.tensor([1, 1, 1, 1, 0, 1, 0, 1])
         )
-        said = raised(IndexError, lambda: sharded(strange))
+        said = raised(IndexError, functools.partial(sharded, strange))
         assert "feature 'f4' has the id 5" in said and "table 't4' has 5 rows" in said, said
 
 
