@@ -22,6 +22,7 @@ ROOTS = {
     "torio": "flambeau.audio",
     "torchtext": "flambeau.text",
     "torchrec": "flambeau.rec",
+    "fbgemm_gpu": "flambeau.rec.fbgemm_gpu",
     "torchrl": "flambeau.rl",
     "torchdata": "flambeau.data",
     "tensordict": "flambeau.data.tensordict",
@@ -38,6 +39,9 @@ def recorded(package: str) -> dict[str, list[str]]:
         # What is public of tensordict's private modules is recorded under a public module too.
         modules = _modules(_facts(package, "tensordict"))
         return _pipes() | {name: names for name, names in modules.items() if "._" not in name}
+    if package == "rec":
+        operators = {"torch.ops.flambeau_rec": list(_facts(package, "fbgemm_ops")["operators"])}
+        return _modules(_facts(package, "api")) | _modules(_facts(package, "fbgemm_api")) | operators
     return _modules(_facts(package, "api"))
 
 
@@ -52,9 +56,10 @@ def _modules(facts: dict[str, Any]) -> dict[str, list[str]]:
         found[_ours(module)] = list(names)
         if not isinstance(names, dict):
             continue
-        for name, home in names.items():  # a class is described once, where it is defined
-            about = facts.get("definitions", {}).get(home) if isinstance(home, str) else None
-            found[_ours(module)] += [f"{name}.{member}" for member in (about or {}).get("members", ())]
+        for name, home in names.items():  # a class is described once, where it is defined, or in its place
+            about = facts.get("definitions", {}).get(home) if isinstance(home, str) else home
+            members = [*(about or {}).get("members", ()), *(about or {}).get("methods", ())]
+            found[_ours(module)] += [f"{name}.{member}" for member in members]
     return found
 
 
@@ -88,12 +93,21 @@ def missing(package: str) -> tuple[list[str], int]:
             continue
         total += len(names)
         try:
-            found = importlib.import_module(module)
+            found = _imported(module)
         except ModuleNotFoundError:
             absent += [f"{module}.{name}" for name in names]
             continue
         absent += [f"{module}.{name}" for name in names if not _has(found, name)]
     return absent, total
+
+
+def _imported(module: str) -> Any:
+    if not module.startswith("torch.ops."):
+        return importlib.import_module(module)
+    import torch
+
+    importlib.import_module(module.removeprefix("torch.ops.").replace("_", ".", 1))  # announces its operators
+    return getattr(torch.ops, module.removeprefix("torch.ops."))
 
 
 def _has(module: Any, path: str) -> bool:
