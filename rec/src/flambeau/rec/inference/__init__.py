@@ -1,0 +1,1 @@
+"""Models ready to serve: quantized, sharded, packaged, and answered for in batches."""

@@ -1,0 +1,1 @@
+"""Collections of embedding tables whose rows are quantized, for inference."""
