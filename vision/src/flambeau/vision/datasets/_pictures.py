@@ -56,9 +56,7 @@ class PictureDataset(VisionDataset):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """(picture, target) number `index`, transformed."""
         path, target = self.samples[index]
-        of_both = self.transforms is not None and self.target_transform is None
-        picture = opened(path, self.loader, transformed=of_both or self.transform is not None)
-        return self._transformed(picture, target)
+        return self._transformed(opened(path, self.loader, transformed=self._transforms_pictures), target)
 
     def __len__(self) -> int:
         return len(self.samples)

@@ -96,6 +96,7 @@ class _Wrapped(VisionDataset):
         self._wrap, self._target_keys = wrap, target_keys
         self.transform, self.target_transform = dataset.transform, dataset.target_transform
         self.transforms = dataset.transforms
+        self._bare._stands_behind_a_transform = dataset._transforms_pictures
         self._bare.transform = self._bare.target_transform = self._bare.transforms = None
 
     def __getattr__(self, name: str) -> Any:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from flambeau.core.datasets import Content, DatasetFile, DatasetInfo, Field, prepare_dataset, register_dataset
 from flambeau.vision.datasets._google_drive import drive_url
-from flambeau.vision.datasets.folder import default_loader
+from flambeau.vision.datasets.folder import default_loader, opened
 from flambeau.vision.datasets.utils import verify_str_arg
 from flambeau.vision.datasets.vision import VisionDataset
 
@@ -122,7 +122,8 @@ class CelebA(VisionDataset):
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """(face, target) number `index`, transformed."""
-        image = default_loader(self._folder / "img_align_celeba" / self.filename[index])
+        path = self._folder / "img_align_celeba" / self.filename[index]
+        image = opened(path, default_loader, transformed=self._transforms_pictures)
         targets = tuple(self._target(kind, index) for kind in self.target_type)
         return self._transformed(image, targets if len(targets) > 1 else targets[0] if targets else None)
 

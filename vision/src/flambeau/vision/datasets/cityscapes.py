@@ -16,7 +16,7 @@ from PIL import Image
 from flambeau.core.datasets import DatasetInfo, Field, Gate, register_dataset
 from flambeau.vision.datasets._pictures import IMAGE
 from flambeau.vision.datasets._placed import require_placed
-from flambeau.vision.datasets.folder import default_loader
+from flambeau.vision.datasets.folder import default_loader, opened
 from flambeau.vision.datasets.utils import list_dir, list_files, verify_str_arg
 from flambeau.vision.datasets.vision import VisionDataset
 
@@ -160,7 +160,10 @@ class Cityscapes(VisionDataset):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """(picture, target) number `index`, transformed."""
         targets = tuple(_target(path) for path in self.targets[index])
-        return self._transformed(default_loader(self.images[index]), targets[0] if len(targets) == 1 else targets)
+        return self._transformed(
+            opened(self.images[index], default_loader, transformed=self._transforms_pictures),
+            targets[0] if len(targets) == 1 else targets,
+        )
 
     def __len__(self) -> int:
         return len(self.images)

@@ -13,7 +13,7 @@ from typing import Any
 from flambeau.core.datasets import DatasetInfo, Field, Gate, register_dataset
 from flambeau.vision.datasets._coco_index import CocoIndex
 from flambeau.vision.datasets._pictures import IMAGE
-from flambeau.vision.datasets.folder import default_loader
+from flambeau.vision.datasets.folder import default_loader, opened
 from flambeau.vision.datasets.vision import VisionDataset
 
 __all__ = ["CocoCaptions", "CocoDetection"]
@@ -72,7 +72,8 @@ class CocoDetection(VisionDataset):
         self.ids = sorted(self.coco.imgs)
 
     def _load_image(self, id: Any) -> Any:
-        return default_loader(Path(str(self.root)) / self.coco.loadImgs(id)[0]["file_name"])
+        path = Path(str(self.root)) / self.coco.loadImgs(id)[0]["file_name"]
+        return opened(path, default_loader, transformed=self._transforms_pictures)
 
     def _load_target(self, id: Any) -> list[Any]:
         return self.coco.loadAnns(self.coco.getAnnIds(id))

@@ -127,7 +127,7 @@ def default_loader(path: str | Path) -> Any:
     return accimage_loader(path) if get_image_backend() == "accimage" else pil_loader(path)
 
 
-def opened(path: str, loader: Callable[[str], Any], *, transformed: bool) -> Any:
+def opened(path: str | Path, loader: Callable[[str], Any], *, transformed: bool) -> Any:
     """Open a sample. A picture that goes to a transform next need not be decoded before that looks at it.
 
     Args:
@@ -222,7 +222,7 @@ class DatasetFolder(VisionDataset):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """(sample, class index) number `index`, transformed."""
         path, target = self.samples[index]
-        sample = opened(path, self.loader, transformed=self.transform is not None)
+        sample = opened(path, self.loader, transformed=self._transforms_pictures)
         if self.transform is not None:
             sample = self.transform(sample)
         if self.target_transform is not None:

@@ -14,7 +14,7 @@ from typing import Any
 from flambeau.core.datasets import Content, DatasetFile, DatasetInfo, prepare_dataset, register_dataset
 from flambeau.core.errors import FlambeauError
 from flambeau.vision.datasets._pictures import index_of, picture_and_label
-from flambeau.vision.datasets.folder import default_loader
+from flambeau.vision.datasets.folder import default_loader, opened
 from flambeau.vision.datasets.utils import list_dir, verify_str_arg
 from flambeau.vision.datasets.vision import VisionDataset
 
@@ -152,7 +152,8 @@ class INaturalist(VisionDataset):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """(picture, target) number `index`, transformed."""
         species, file = self.index[index]
-        image = self.loader(str(self._folder / self.all_categories[species] / file))
+        path = str(self._folder / self.all_categories[species] / file)
+        image = opened(path, self.loader, transformed=self._transforms_pictures)
         targets = tuple(species if kind == "full" else self.categories_map[species][kind] for kind in self.target_type)
         return self._transformed(image, targets if len(targets) > 1 else targets[0] if targets else None)
 

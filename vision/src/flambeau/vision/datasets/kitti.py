@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from flambeau.core.datasets import Content, DatasetFile, DatasetInfo, Field, prepare_dataset, register_dataset
 from flambeau.vision.datasets._pictures import IMAGE
 from flambeau.vision.datasets._split_names import by_split_name
-from flambeau.vision.datasets.folder import default_loader
+from flambeau.vision.datasets.folder import default_loader, opened
 from flambeau.vision.datasets.utils import list_files
 from flambeau.vision.datasets.vision import VisionDataset
 
@@ -99,7 +99,9 @@ class Kitti(VisionDataset):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """(picture, objects) number `index`, transformed."""
         objects = self._parse_target(index) if self.train else None
-        return self._transformed(default_loader(self.images[index]), objects)
+        return self._transformed(
+            opened(self.images[index], default_loader, transformed=self._transforms_pictures), objects
+        )
 
     def _parse_target(self, index: int) -> list[dict[str, Any]]:
         lines = Path(self.targets[index]).read_text(encoding="ascii").splitlines()

@@ -16,7 +16,7 @@ from PIL import Image
 from flambeau.core.datasets import Content, DatasetFile, DatasetInfo, Field, prepare_dataset, register_dataset
 from flambeau.vision.datasets._pictures import IMAGE
 from flambeau.vision.datasets._readers import load_mat
-from flambeau.vision.datasets.folder import default_loader
+from flambeau.vision.datasets.folder import default_loader, opened
 from flambeau.vision.datasets.utils import verify_str_arg
 from flambeau.vision.datasets.vision import VisionDataset
 
@@ -97,7 +97,9 @@ class SBDataset(VisionDataset):
             target = Image.fromarray(content["Segmentation"].item())
         else:
             target = np.stack([plane.toarray() for plane in content["Boundaries"].item()])
-        return self._transformed(default_loader(self.images[index]), target)
+        return self._transformed(
+            opened(self.images[index], default_loader, transformed=self._transforms_pictures), target
+        )
 
     def __len__(self) -> int:
         return len(self.images)

@@ -55,6 +55,15 @@ class VisionDataset(Dataset[Any]):
     def __len__(self) -> int:
         raise NotImplementedError(f"{type(self).__name__} has to define __len__().")
 
+    # Of a dataset that another one asks for its items, whether that has a transform for pictures.
+    _stands_behind_a_transform = False
+
+    @property
+    def _transforms_pictures(self) -> bool:
+        """Whether a transform gets each picture next, so that it need not be decoded before."""
+        of_both = self.transforms is not None and self.target_transform is None
+        return self._stands_behind_a_transform or of_both or self.transform is not None
+
     def _transformed(self, image: Any, target: Any) -> tuple[Any, Any]:
         """Image and target through `transforms`, which stands for the other two as well."""
         return (image, target) if self.transforms is None else self.transforms(image, target)

@@ -16,7 +16,7 @@ from PIL import Image
 from flambeau.core.datasets import Content, DatasetFile, DatasetInfo, Field, prepare_dataset, register_dataset
 from flambeau.vision.datasets._pictures import IMAGE
 from flambeau.vision.datasets._xml import read_xml
-from flambeau.vision.datasets.folder import default_loader
+from flambeau.vision.datasets.folder import default_loader, opened
 from flambeau.vision.datasets.utils import verify_str_arg
 from flambeau.vision.datasets.vision import VisionDataset
 
@@ -159,7 +159,9 @@ class VOCSegmentation(_VOC):
         """(picture, mask) number `index`, transformed."""
         with Image.open(self.masks[index]) as mask:
             mask.load()
-            return self._transformed(default_loader(self.images[index]), mask)
+            return self._transformed(
+                opened(self.images[index], default_loader, transformed=self._transforms_pictures), mask
+            )
 
 
 @register_dataset(info=_DETECTION)
@@ -200,7 +202,9 @@ class VOCDetection(_VOC):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """(picture, annotation) number `index`, transformed."""
         annotation = self.parse_voc_xml(read_xml(self.annotations[index]))
-        return self._transformed(default_loader(self.images[index]), annotation)
+        return self._transformed(
+            opened(self.images[index], default_loader, transformed=self._transforms_pictures), annotation
+        )
 
     @staticmethod
     def parse_voc_xml(node: Element) -> dict[str, Any]:

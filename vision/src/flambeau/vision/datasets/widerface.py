@@ -16,7 +16,7 @@ from torch import Tensor
 from flambeau.core.datasets import Content, DatasetFile, DatasetInfo, Field, prepare_dataset, register_dataset
 from flambeau.vision.datasets._google_drive import drive_url
 from flambeau.vision.datasets._pictures import IMAGE
-from flambeau.vision.datasets.folder import default_loader
+from flambeau.vision.datasets.folder import default_loader, opened
 from flambeau.vision.datasets.utils import verify_str_arg
 from flambeau.vision.datasets.vision import VisionDataset
 
@@ -126,7 +126,9 @@ class WIDERFace(VisionDataset):
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         """(picture, faces) number `index`, transformed."""
         entry = self.img_info[index]
-        return self._transformed(default_loader(entry["img_path"]), entry.get("annotations"))
+        return self._transformed(
+            opened(entry["img_path"], default_loader, transformed=self._transforms_pictures), entry.get("annotations")
+        )
 
     def __len__(self) -> int:
         return len(self.img_info)
