@@ -33,7 +33,7 @@ class InteractionTransformerArch(nn.Module):
         self.D: int = embedding_dim
         self.nhead, self.ntransformer_layers = nhead, ntransformer_layers
         layer = nn.TransformerEncoderLayer(d_model=embedding_dim, nhead=nhead)
-        self.interarch_TE = nn.TransformerEncoder(layer, num_layers=ntransformer_layers)
+        self.interarch_TE = nn.TransformerEncoder(layer, num_layers=ntransformer_layers, enable_nested_tensor=False)
 
     def forward(self, dense_features: Tensor, sparse_features: Tensor) -> Tensor:
         """Features to their interactions.
