@@ -240,7 +240,7 @@ void pool_half(const Bag<int64_t>& bag, int64_t from, int64_t columns, float sca
 
 void store(const float* from, int64_t count, float* to) noexcept { memcpy(to, from, size_t(count) * sizeof(float)); }
 FB_CLONES void store(const float* from, int64_t count, fb::BFloat16* to) noexcept {
-    for (int64_t i = 0; i < count; ++i) to[i] = fb::narrow<fb::BFloat16>(from[i]);
+    for (int64_t i = 0; i < count; ++i) to[i] = given_as<fb::BFloat16>(from[i]);
 }
 void store(const float* from, int64_t count, fb::Half* to) noexcept {
     int64_t at = 0;

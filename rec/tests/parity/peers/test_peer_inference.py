@@ -8,14 +8,22 @@ from pathlib import Path
 
 import pytest
 import torch
+from quant_describing import DTYPES, features, floating, quantized, results
 
 from flambeau.core.testing.differential import Cell, Suite, cross
 from flambeau.core.testing.fill import integers, tensor
 
 pytest.importorskip("fbgemm_gpu", reason="needs fbgemm_gpu; `nox -s parity -- peers rec` has it")
 
+pytest.importorskip("torchrec", reason="needs torchrec; `nox -s parity -- peers rec` has it")
+
+# Packages know their modules once they were imported.
 for _root in ("fbgemm_gpu", "flambeau.rec.fbgemm_gpu"):
     importlib.import_module(f"{_root}.tbe.utils.quantize")
+for _root in ("torchrec", "flambeau.rec"):
+    for _module in ("sparse.jagged_tensor", "modules.embedding_configs", "modules.embedding_modules",
+                    "quant.embedding_modules", "inference.modules"):  # fmt: skip
+        importlib.import_module(f"{_root}.{_module}")
 SUITE = Suite(
     "inference",
     ours="flambeau.rec.fbgemm_gpu",
@@ -173,6 +181,148 @@ LAYOUTS = [
 SUITE.add(*cross("layout", {"of": {}}, LAYOUTS))
 
 
+MODULES = Suite(
+    "quantized-modules",
+    ours="flambeau.rec",
+    peer="torchrec",
+    roots=("flambeau.rec", "torchrec"),
+    differences=Path(__file__).with_name("differences.toml"),
+    rtol=1e-4,
+    atol=1e-5,
+)
+
+
+def _prepare(name, *arguments):
+    return lambda target, module: getattr(target, name)(module, [type(module)], *arguments)
+
+
+PREPARATIONS = {
+    "as-they-are": None,
+    "split": _prepare("quant_prep_enable_quant_state_dict_split_scale_bias_for_types"),
+    "registered": _prepare("quant_prep_enable_register_tbes"),
+    "aligned": _prepare("quant_prep_customize_row_alignment", 1),
+    "ordered": _prepare("quant_prep_enable_cache_features_order"),
+    "pruned": lambda target, module: setattr(
+        module, target.MODULE_ATTR_EMB_CONFIG_NAME_TO_NUM_ROWS_POST_PRUNING_DICT, {"t1": 10, "t2": 10}
+    ),
+}
+FORMS = ("plain", "other-order", "more", "empty", "int32")
+
+
+def _state(module):
+    """Of the tables as bytes: what each library keeps inside of them is its own business, and upstream hides bytes of
+    several codes in a tensor class.
+    """
+    return {name: getattr(value, "elem", value) for name, value in module.state_dict().items() if "tbes." not in name}
+
+
+def _described(module):
+    return {
+        "output": str(module.output_dtype()), "device": str(module.device),
+        "tables": [
+            [one.name, one.embedding_dim, one.num_embeddings, one.feature_names, str(one.data_type),
+             one.num_embeddings_post_pruning]
+            for one in (module.embedding_bag_configs() if hasattr(module, "embedding_bag_configs")
+                        else module.embedding_configs())
+        ],
+    }  # fmt: skip
+
+
+for _kind in ("bags", "rows"):
+    for _dtype in DTYPES:
+        for _form in FORMS:
+            MODULES.add(
+                Cell(
+                    f"forward/{_kind}/{_dtype}/{_form}",
+                    "forward",
+                    lambda library, given, kind=_kind, dtype=_dtype: results(
+                        quantized(library, kind, dtype)(given["features"])
+                    ),
+                    lambda library, form=_form: {"features": features(library, form=form)},
+                    effects=False,
+                )
+            )
+        for _name, _preparation in PREPARATIONS.items():
+
+            def _told(library, given, kind=_kind, dtype=_dtype, prepare=_preparation):
+                module = quantized(library, kind, dtype, prepare=prepare)
+                return [_state(module), _described(module), results(module(features(library)))]
+
+            MODULES.add(Cell(f"prepared/{_kind}/{_dtype}/{_name}", "prepared", _told))
+
+            def _copied(library, given, kind=_kind, dtype=_dtype, prepare=_preparation):
+                module, other = (quantized(library, kind, dtype, prepare=prepare) for _ in range(2))
+                with torch.no_grad():
+                    for value in _state(module).values():
+                        value.zero_()
+                module.load_state_dict(other.state_dict())
+                return results(module(features(library)))
+
+            MODULES.add(Cell(f"loaded/{_kind}/{_dtype}/{_name}", "loaded", _copied))
+    for _output in (torch.float16, torch.bfloat16, torch.uint8):
+        MODULES.add(
+            Cell(
+                f"output/{_kind}/{_output}",
+                "output",
+                lambda library, given, kind=_kind, output=_output: results(
+                    quantized(library, kind, "int8", output)(features(library))
+                ),
+            )
+        )
+for _dtype in DTYPES:
+    MODULES.add(
+        Cell(
+            f"weighted/bags/{_dtype}",
+            "weighted",
+            lambda library, given, dtype=_dtype: results(
+                quantized(library, "bags", dtype, weighted=True)(features(library, weighted=True))
+            ),
+        ),
+        Cell(
+            f"weighted/bags-without/{_dtype}",
+            "weighted",
+            lambda library, given, dtype=_dtype: quantized(library, "bags", dtype, weighted=True)(features(library)),
+        ),
+        Cell(
+            f"indices/rows/{_dtype}",
+            "indices",
+            lambda library, given, dtype=_dtype: results(
+                quantized(library, "rows", dtype, need_indices=True)(features(library))
+            ),
+        ),
+    )
+
+
+class _Model(torch.nn.Module):
+    def __init__(self, library):
+        super().__init__()
+        self.bags, self.rows = floating(library, "bags"), floating(library, "rows")
+
+
+def _asked(text):
+    def call(library, given):
+        inference = library.inference.modules
+        model = eval(text, {"i": inference, "m": _Model(library), "torch": torch})
+        return [_state(model), results(model.bags(features(library))), results(model.rows(features(library)))]
+
+    return call
+
+
+for _text in (
+    "i.quantize_embeddings(m, torch.qint8, inplace=False)",
+    "i.quantize_embeddings(m, torch.qint8, inplace=True)",
+    "i.quantize_embeddings(m, torch.float16, inplace=True, output_dtype=torch.float16)",
+    "i.quantize_embeddings(m, torch.qint8, inplace=True, per_table_weight_dtype={'t1': torch.float16})",
+    "i.quantize_embeddings(m, torch.qint8, inplace=True, additional_qconfig_spec_keys=[type(m.rows)], "
+    "additional_mapping={type(m.rows): i.QuantEmbeddingCollection})",
+    "i.quantize_embeddings(i.set_pruning_data(m, {'t1': 10, 't2': 10}), torch.qint8, inplace=True)",
+    "i.quantize_inference_model(m)",
+    "i.quantize_inference_model(m, quantization_dtype=torch.float16, output_dtype=torch.float16)",
+    "i.quantize_inference_model(m, per_table_weight_dtype={'t1': torch.float16})",
+):
+    MODULES.add(Cell(f"models/{_text}", "models", _asked(_text)))
+
+
 @pytest.mark.parametrize("cell", SUITE.cells, ids=str)
 def test_both_libraries_do_the_same(cell):
     SUITE.check(cell)
@@ -183,6 +333,11 @@ def test_both_libraries_do_the_same_up_to_the_last_bit(cell):
     ROUNDED.check(cell)
 
 
+@pytest.mark.parametrize("cell", MODULES.cells, ids=str)
+def test_quantized_modules_do_the_same(cell):
+    MODULES.check(cell)
+
+
 def test_every_intended_difference_is_one():
-    SUITE.check_differences()
-    ROUNDED.check_differences()
+    for suite in (SUITE, ROUNDED, MODULES):
+        suite.check_differences()

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from flambeau.rec.errors import OptionError
+from flambeau.rec.fbgemm_gpu._inference_layout import SCALED
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import FP8QuantizationConfig, SparseType
 from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_inference import (
     IntNBitTableBatchedEmbeddingBagsCodegen,
@@ -21,6 +22,7 @@ from flambeau.rec.modules.embedding_configs import (
     data_type_to_sparse_type,
     dtype_to_data_type,
 )
+from flambeau.rec.ops import quantize_nbit
 from flambeau.rec.types import DataType
 
 Quantized = dict[str, tuple[Tensor, Tensor | None]]
@@ -94,12 +96,20 @@ def quantize_state_dict(
         if device.type == "meta":
             table_name_to_quantized_weights[name] = _meta_table(rows, kind)
         else:
-            table_name_to_quantized_weights[name] = quantize_embs(rows, kind, FLOAT8)
+            table_name_to_quantized_weights[name] = quantized_rows(rows, kind)
     return device
 
 
+def quantized_rows(rows: Tensor, kind: SparseType) -> tuple[Tensor, Tensor | None]:
+    """(rows, bytes) of a floating table, and (rows, 4) of scales and biases, by which codes were rounded, or None."""
+    if kind not in SCALED:
+        return quantize_embs(rows, kind, FLOAT8)
+    coded = quantize_nbit.from_float(rows.float(), kind.bit_rate())
+    return coded[:, :-4].contiguous(), coded[:, -4:].contiguous()
+
+
 def _meta_table(rows: Tensor, kind: SparseType) -> tuple[Tensor, Tensor | None]:
-    scaled = kind in (SparseType.INT8, SparseType.INT4, SparseType.INT2)
+    scaled = kind in SCALED
     size = (rows.shape[1] * kind.bit_rate() + 7) // 8
     codes = torch.empty((rows.shape[0], size), dtype=torch.uint8, device="meta")
     return codes, torch.empty((rows.shape[0], 4), dtype=torch.uint8, device="meta") if scaled else None

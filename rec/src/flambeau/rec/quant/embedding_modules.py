@@ -178,11 +178,9 @@ class EmbeddingBagCollection(EmbeddingBagCollectionInterface, ModuleNoCopyMixin)
         self._length_per_key = [table.embedding_dim for table in grouped for _ in table.feature_names]
         self._embedding_names = [name for names in get_embedding_names_by_table(grouped) for name in names]
         self._order = _Order([name for table in grouped for name in table.feature_names], cache_features_order)
-        # In the order of the tables, whichever are looked up together.
-        shown = nn.ModuleDict()
+        self.embedding_bags = nn.ModuleDict()
         for group, made in zip(self._key_to_tables.values(), self._emb_modules, strict=True):
-            show_tables(shown, group, made, split_scale_bias=quant_state_dict_split_scale_bias)
-        self.embedding_bags = nn.ModuleDict({table.name: shown[table.name] for table in tables})
+            show_tables(self.embedding_bags, group, made, split_scale_bias=quant_state_dict_split_scale_bias)
         if register_tbes:
             self.tbes = nn.ModuleList(self._emb_modules)
 
@@ -253,7 +251,9 @@ class EmbeddingBagCollection(EmbeddingBagCollectionInterface, ModuleNoCopyMixin)
 def _quantized(module: nn.Module, configs: Sequence[Any]) -> dict[str, Any]:
     """Arguments of the quantized module."""
     types, output_dtype = chosen_types(module, configs)
-    kept = dict(getattr(module, MODULE_ATTR_EMB_CONFIG_NAME_TO_NUM_ROWS_POST_PRUNING_DICT, {}))
+    # Upstream: only tables that are pooled are pruned.
+    pooled = isinstance(module, EmbeddingBagCollectionInterface)
+    kept = dict(getattr(module, MODULE_ATTR_EMB_CONFIG_NAME_TO_NUM_ROWS_POST_PRUNING_DICT, {})) if pooled else {}
     weights: Quantized = {}
     device = quantize_state_dict(module, weights, types, kept)
     return {
