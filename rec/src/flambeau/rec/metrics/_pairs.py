@@ -93,4 +93,5 @@ def tied_weight(first: Tensor, second: Tensor, weights: Tensor) -> Tensor:
     sums, squares = weights.new_zeros((2, tasks, examples))
     sums.scatter_add_(-1, runs, weights)
     squares.scatter_add_(-1, runs, weights.square())
-    return ((sums.square() - squares) / 2).sum(-1)
+    pairs: Tensor = (sums.square() - squares) / 2
+    return pairs.sum(-1)

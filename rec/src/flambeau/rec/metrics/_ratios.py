@@ -34,7 +34,7 @@ def cross_entropy(labels: Tensor, predictions: Tensor, weights: Tensor, eta: flo
 
 def entropy(positive: Tensor, negative: Tensor, mean: Tensor) -> Tensor:
     """-P log2 m - N log2(1 - m): the cross entropy of predicting `mean` for every example, in bits."""
-    return -positive * torch.log2(mean) - negative * torch.log2(1.0 - mean)
+    return (-positive * torch.log2(mean) - negative * torch.log2(1.0 - mean)).double()
 
 
 def recalibrated(predictions: Tensor, coefficient: float) -> Tensor:

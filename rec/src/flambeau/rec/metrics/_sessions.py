@@ -39,7 +39,8 @@ def number_below(sessions: Tensor, values: Tensor) -> Tensor:
 
 
 def _ranks(values: Tensor) -> Tensor:
-    return values.unique(return_inverse=True)[1]
+    ranks: Tensor = values.unique(return_inverse=True)[1]
+    return ranks
 
 
 def _starts(keys: Tensor) -> Tensor:
@@ -48,4 +49,5 @@ def _starts(keys: Tensor) -> Tensor:
     place = torch.arange(columns, device=keys.device)
     first = torch.ones(columns, dtype=torch.bool, device=keys.device)
     first[1:] = (keys.diff(dim=-1) != 0).any(0)
-    return torch.where(first, place, 0).cummax(0).values if columns else place
+    starts: Tensor = torch.where(first, place, 0).cummax(0).values if columns else place
+    return starts

@@ -287,7 +287,7 @@ class Metric(nn.Module, ABC):
         self, *, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """Parameters, buffers, and copies of the persistent states."""
-        found = cast("dict[str, Any]", super().state_dict(destination=destination, prefix=prefix, keep_vars=keep_vars))
+        found = cast("dict[str, Any]", super().state_dict(destination=destination, prefix=prefix, keep_vars=keep_vars))  # type: ignore[type-var]
         for name, state in self.metric_state.items():
             if self._persistent[name]:
                 found[prefix + name] = state if keep_vars else _copied(state)
@@ -311,7 +311,7 @@ class Metric(nn.Module, ABC):
         super()._load_from_state_dict(rest, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
 
         # A state keeps its dtype, as sums need theirs; only its device changes.
         def moved(state: State) -> State:

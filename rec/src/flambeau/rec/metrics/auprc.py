@@ -118,14 +118,14 @@ class AUPRCMetricComputation(SampleComputation):
         return torch.where(total == 0, 0.5, weighted / total).to(window.device)
 
     def _compute(self) -> list[MetricComputationReport]:
-        examples = [parts[0] for parts in self._examples()]
-        window = compute_auprc(self._n_tasks, *examples)
+        scores, truths, loads = (parts[0] for parts in self._examples())
+        window = compute_auprc(self._n_tasks, scores, truths, loads)
         reports = [
             MetricComputationReport(MetricName.AUPRC, MetricPrefix.WINDOW, window),
             MetricComputationReport(MetricName.AUPRC, MetricPrefix.LIFETIME, self._lifetime(window)),
         ]
         if self._grouped:
-            grouped = compute_auprc_per_group(self._n_tasks, *examples, self._samples(GROUPING_KEYS))
+            grouped = compute_auprc_per_group(self._n_tasks, scores, truths, loads, self._samples(GROUPING_KEYS))
             reports.append(MetricComputationReport(MetricName.GROUPED_AUPRC, MetricPrefix.WINDOW, grouped))
         return reports
 

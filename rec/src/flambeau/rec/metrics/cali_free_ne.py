@@ -97,8 +97,9 @@ class CaliFreeNEMetricComputation(SummedComputation):
 
     def values(self, sums: Mapping[str, Tensor]) -> list[tuple[MetricNameBase, Tensor]]:
         """See `SummedComputation`."""
-        states = (sums[name] for name in self.STATES)
-        value = compute_cali_free_ne(*states, self.eta, self._allow_missing_label_with_zero_weight)
+        entropy_sum, samples, positive, negative, predicted = (sums[name] for name in self.STATES)
+        sizes = entropy_sum, samples, positive, negative, predicted
+        value = compute_cali_free_ne(*sizes, self.eta, self._allow_missing_label_with_zero_weight)
         return [(MetricName.CALI_FREE_NE, value)]
 
 

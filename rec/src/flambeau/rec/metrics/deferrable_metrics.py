@@ -99,7 +99,7 @@ class DeferrableMetrics(Mapping[str, Any]):
         return len(self.resolve())
 
     def __repr__(self) -> str:
-        return f"DeferrableMetrics({self.resolve() if self.is_resolved() else '...'})"
+        return f"DeferrableMetrics({f'resolved, {len(self)} keys' if self.is_resolved() else 'pending'})"
 
 
 def device_supports_async(device: torch.device) -> bool:

@@ -120,7 +120,7 @@ class HindsightTargetPRMetricComputation(SummedComputation):
         kwargs: see `RecMetricComputation`.
     """
 
-    STATES = ()
+    STATES: tuple[str, ...] = ()
 
     def __init__(self, *args: Any, target_precision: float = 0.5, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -123,11 +123,10 @@ class RecMetricModule(nn.Module):
         if min_compute_interval == 0.0 and max_compute_interval == float("inf"):
             self.min_compute_interval = self.max_compute_interval = -1.0
         self.last_compute_time = -1.0
-        self.register_load_state_dict_pre_hook(self.load_state_dict_hook)
+        self._register_load_state_dict_pre_hook(self.load_state_dict_hook)  # type: ignore[no-untyped-call]
 
     def load_state_dict_hook(
         self,
-        module: nn.Module,
         state_dict: dict[str, Any],
         prefix: str,
         local_metadata: dict[str, Any],

@@ -221,6 +221,9 @@ class MetricsConfig:
         enable_pt2_compile: compile the updates of states.
         should_clone_update_inputs: copy what an update is given, for inputs whose memory is used again.
         use_cpu_offloaded_rec_metric_module: ask for `CPUOffloadedRecMetricModule`; whoever builds the module reads it.
+
+    Raises:
+        ValueError: a metric's task is none of `rec_tasks`, or an interval is negative.
     """
 
     rec_tasks: list[RecTaskInfo] = field(default_factory=list)
@@ -237,6 +240,19 @@ class MetricsConfig:
     enable_pt2_compile: bool = False
     should_clone_update_inputs: bool = False
     use_cpu_offloaded_rec_metric_module: bool | None = None
+
+    def __post_init__(self) -> None:
+        for kind, definition in self.rec_metrics.items():
+            for at in definition.rec_task_indices:
+                if not 0 <= at < len(self.rec_tasks):
+                    raise OptionError(
+                        f"rec_task_indices of {kind} has {at}, but there are {len(self.rec_tasks)} rec_tasks; give "
+                        f"indices below that."
+                    )
+        if self.min_compute_interval < 0.0:
+            raise OptionError(f"min_compute_interval is {self.min_compute_interval}; expected 0 seconds or more.")
+        if self.max_compute_interval < 0.0:
+            raise OptionError(f"max_compute_interval is {self.max_compute_interval}; expected 0 seconds or more.")
 
 
 DefaultTaskInfo = RecTaskInfo(

@@ -74,6 +74,8 @@ def get_mse_states(labels: Tensor, predictions: Tensor, weights: Tensor) -> dict
     return {
         ERROR_SUM: compute_error_sum(labels, predictions, weights),
         WEIGHTED_NUM_SAMPLES: example_sum(weights),
+        LABEL_SUM: example_sum(weights * labels),
+        LABEL_SQUARED_SUM: example_sum(weights * torch.square(labels)),
     }
 
 
@@ -86,7 +88,7 @@ class MSEMetricComputation(SummedComputation):
         kwargs: see `RecMetricComputation`.
     """
 
-    STATES = (ERROR_SUM, WEIGHTED_NUM_SAMPLES)
+    STATES: tuple[str, ...] = (ERROR_SUM, WEIGHTED_NUM_SAMPLES)
 
     def __init__(self, *args: Any, include_r_squared: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -98,11 +100,12 @@ class MSEMetricComputation(SummedComputation):
 
     def contributions(self, predictions: Tensor, labels: Tensor, weights: Tensor, **kwargs: Any) -> dict[str, Tensor]:
         """See `SummedComputation`."""
-        states = get_mse_states(labels, predictions, weights)
         if self._include_r_squared:
-            states[LABEL_SUM] = example_sum(weights * labels)
-            states[LABEL_SQUARED_SUM] = example_sum(weights * torch.square(labels))
-        return states
+            return get_mse_states(labels, predictions, weights)
+        return {
+            ERROR_SUM: compute_error_sum(labels, predictions, weights),
+            WEIGHTED_NUM_SAMPLES: example_sum(weights),
+        }
 
     def values(self, sums: Mapping[str, Tensor]) -> list[tuple[MetricNameBase, Tensor]]:
         """See `SummedComputation`."""
@@ -114,7 +117,9 @@ class MSEMetricComputation(SummedComputation):
         if self._include_r_squared:
             for prefix in (MetricPrefix.LIFETIME, MetricPrefix.WINDOW):
                 sums = self._sums(prefix)
-                value = compute_r_squared(*(sums[name] for name in self.STATES))
+                value = compute_r_squared(
+                    sums[ERROR_SUM], sums[WEIGHTED_NUM_SAMPLES], sums[LABEL_SUM], sums[LABEL_SQUARED_SUM]
+                )
                 reports.append(MetricComputationReport(MetricName.R_SQUARED, prefix, value))
         return reports
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from flambeau.rec.errors import OptionError
 from flambeau.rec.metrics._computation import MetricComputationReport, SummedComputation
-from flambeau.rec.metrics._ratios import example_sum, ratio
+from flambeau.rec.metrics._ratios import example_sum
 from flambeau.rec.metrics.metrics_namespace import MetricName, MetricNamespace, MetricPrefix
 from flambeau.rec.metrics.rec_metric import RecMetric
 
@@ -17,8 +17,9 @@ __all__ = ["MultiLabelPrecisionMetric", "MultiLabelPrecisionMetricComputation", 
 
 
 def compute_multi_label_precision(num_true_positives: Tensor, num_false_positives: Tensor) -> Tensor:
-    """Positive examples among those predicted positive, float64; 0 where there is none."""
-    return ratio(num_true_positives, num_true_positives + num_false_positives)
+    """Positive examples among those predicted positive; 0 where there is none."""
+    total = num_true_positives + num_false_positives
+    return torch.where(total == 0.0, 0.0, num_true_positives / total)
 
 
 class MultiLabelPrecisionMetricComputation(SummedComputation):

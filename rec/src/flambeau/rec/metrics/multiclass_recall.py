@@ -32,11 +32,11 @@ def compute_true_positives_at_k(predictions: Tensor, labels: Tensor, weights: Te
         n_classes: number of classes.
 
     Returns:
-        (tasks, classes), float64, for k = 1, 2, ...
+        (tasks, classes), for k = 1, 2, ...
     """
     order = predictions.argsort(dim=-1, descending=True, stable=True)[..., :n_classes]
     hits = order == labels[..., None]
-    return (weights[..., None] * hits).sum(-2).double().cumsum(-1)
+    return (weights[..., None] * hits).sum(-2).cumsum(-1)
 
 
 def compute_multiclass_recall_at_k(tp_at_k: Tensor, total_weights: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ class MulticlassRecallMetricComputation(SummedComputation):
         KeyError: `number_of_classes` is not given.
     """
 
-    STATES = ()
+    STATES: tuple[str, ...] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._n_classes: int = kwargs.pop("number_of_classes")

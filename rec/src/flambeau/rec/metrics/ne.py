@@ -112,8 +112,9 @@ class NEMetricComputation(SummedComputation):
 
     def values(self, sums: Mapping[str, Tensor]) -> list[tuple[MetricNameBase, Tensor]]:
         """See `SummedComputation`."""
-        states = (sums[name] for name in self.STATES)
-        return [(MetricName.NE, compute_ne(*states, self.eta, self._allow_missing_label_with_zero_weight))]
+        entropy_sum, samples, positive, negative = (sums[name] for name in self.STATES)
+        sizes = entropy_sum, samples, positive, negative
+        return [(MetricName.NE, compute_ne(*sizes, self.eta, self._allow_missing_label_with_zero_weight))]
 
     def _compute(self) -> list[MetricComputationReport]:
         reports = super()._compute()

@@ -95,8 +95,9 @@ class NEPositiveMetricComputation(SummedComputation):
 
     def values(self, sums: Mapping[str, Tensor]) -> list[tuple[MetricNameBase, Tensor]]:
         """See `SummedComputation`."""
-        states = (sums[name] for name in self.STATES)
-        value = compute_ne_positive(*states, self.eta, self._allow_missing_label_with_zero_weight)
+        entropy_sum, samples, positive, negative = (sums[name] for name in self.STATES)
+        sizes = entropy_sum, samples, positive, negative
+        value = compute_ne_positive(*sizes, self.eta, self._allow_missing_label_with_zero_weight)
         return [(MetricName.NE_POSITIVE, value)]
 
 

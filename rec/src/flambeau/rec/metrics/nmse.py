@@ -54,7 +54,8 @@ class NMSEMetricComputation(MSEMetricComputation):
 
     def contributions(self, predictions: Tensor, labels: Tensor, weights: Tensor, **kwargs: Any) -> dict[str, Tensor]:
         """See `SummedComputation`."""
-        return get_norm_mse_states(labels, predictions, weights)
+        states = get_norm_mse_states(labels, predictions, weights)
+        return {name: states[name] for name in self.STATES}
 
     def values(self, sums: Mapping[str, Tensor]) -> list[tuple[MetricNameBase, Tensor]]:
         """See `SummedComputation`."""

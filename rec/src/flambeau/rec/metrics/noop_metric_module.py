@@ -36,7 +36,7 @@ class NoOpMetricModule(RecMetricModule):
         """No values."""
         return DeferrableMetrics({})
 
-    def async_compute(self, future: Future[dict[str, Any]] | None = None) -> DeferrableMetrics:  # type: ignore[override]
+    def async_compute(self, future: Future[dict[str, Any]] | None = None) -> DeferrableMetrics:
         """No values, which a future that is given gets, too."""
         if future is not None and not future.done():
             future.set_result({})

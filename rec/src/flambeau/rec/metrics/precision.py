@@ -40,7 +40,7 @@ def compute_true_pos_sum(labels: Tensor, predictions: Tensor, weights: Tensor, t
         weights: (tasks, examples).
         threshold: predictions above it count as positive.
     """
-    return example_sum(weights * ((predictions >= threshold) * labels).double())
+    return example_sum(weights * ((predictions >= threshold) * labels))
 
 
 def compute_false_pos_sum(labels: Tensor, predictions: Tensor, weights: Tensor, threshold: float = 0.5) -> Tensor:
@@ -52,7 +52,7 @@ def compute_false_pos_sum(labels: Tensor, predictions: Tensor, weights: Tensor, 
         weights: (tasks, examples).
         threshold: predictions above it count as positive.
     """
-    return example_sum(weights * ((predictions >= threshold) * (1 - labels)).double())
+    return example_sum(weights * ((predictions >= threshold) * (1 - labels)))
 
 
 def get_precision_states(

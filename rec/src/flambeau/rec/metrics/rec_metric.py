@@ -213,7 +213,7 @@ class RecMetric(nn.Module, ABC):
             valid = self._check_nonempty_weights(loads)
             if not valid.any():
                 return
-            computation.has_valid_update.logical_or_(valid)  # type: ignore[union-attr,operator]
+            computation.has_valid_update.logical_or_(valid)  # type: ignore[operator]
         computation.update(predictions=scores, labels=truths, weights=loads, **kwargs)
 
     def _update_task(
@@ -226,12 +226,11 @@ class RecMetric(nn.Module, ABC):
         weights: RecModelOutput | None,
         **kwargs: Any,
     ) -> None:
-        for name, value in (("predictions", predictions), ("labels", labels), ("weights", weights)):
-            if isinstance(value, Tensor):
-                raise InputError(
-                    f"{name} is a tensor, but the tasks of {type(self).__name__} are not fused; give a tensor of each "
-                    f"task by its name, or set compute_mode to FUSED_TASKS_COMPUTATION."
-                )
+        if isinstance(predictions, Tensor) or isinstance(labels, Tensor) or isinstance(weights, Tensor):
+            raise InputError(
+                f"The tasks of {type(self).__name__} are not fused, so predictions, labels and weights must be tensors "
+                f"by the tasks' names, not one tensor; or set compute_mode to FUSED_TASKS_COMPUTATION."
+            )
         if task.name not in predictions:
             return
         scores, truths = predictions[task.name], labels[task.name]
@@ -249,7 +248,7 @@ class RecMetric(nn.Module, ABC):
             valid = self._check_nonempty_weights(loads)
             if not valid.any():
                 return
-            computation.has_valid_update.logical_or_(valid)  # type: ignore[union-attr,operator]
+            computation.has_valid_update.logical_or_(valid)  # type: ignore[operator]
         if "required_inputs" in kwargs:
             kwargs["required_inputs"] = {
                 name: self._task_input(name, value, truths) for name, value in kwargs["required_inputs"].items()
@@ -363,7 +362,7 @@ class RecMetric(nn.Module, ABC):
     ) -> dict[str, Any]:
         """The persistent states, after batches that wait were taken in."""
         self._check_fused_update(force=True)
-        return cast("dict[str, Any]", super().state_dict(destination=destination, prefix=prefix, keep_vars=keep_vars))
+        return cast("dict[str, Any]", super().state_dict(destination=destination, prefix=prefix, keep_vars=keep_vars))  # type: ignore[type-var]
 
 
 class RecMetricList(nn.Module):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from flambeau.rec.metrics._computation import SummedComputation
-from flambeau.rec.metrics._ratios import example_sum, ratio
+from flambeau.rec.metrics._ratios import example_sum
 from flambeau.rec.metrics.metrics_namespace import MetricName, MetricNameBase, MetricNamespace
 from flambeau.rec.metrics.rec_metric import RecMetric
 
@@ -27,8 +27,9 @@ THRESHOLD = "threshold"
 
 
 def compute_recall(num_true_positives: Tensor, num_false_negitives: Tensor) -> Tensor:
-    """Positive examples that are found, float64; 0 where there is none."""
-    return ratio(num_true_positives, num_true_positives + num_false_negitives)
+    """Positive examples that are found; 0 where there is none."""
+    total = num_true_positives + num_false_negitives
+    return torch.where(total == 0.0, 0.0, num_true_positives / total)
 
 
 def compute_true_pos_sum(labels: Tensor, predictions: Tensor, weights: Tensor, threshold: float = 0.5) -> Tensor:
@@ -40,7 +41,7 @@ def compute_true_pos_sum(labels: Tensor, predictions: Tensor, weights: Tensor, t
         weights: (tasks, examples).
         threshold: predictions above it count as positive.
     """
-    return example_sum(weights * ((predictions >= threshold) * labels).double())
+    return example_sum(weights * ((predictions >= threshold) * labels))
 
 
 def compute_false_neg_sum(labels: Tensor, predictions: Tensor, weights: Tensor, threshold: float = 0.5) -> Tensor:
@@ -52,7 +53,7 @@ def compute_false_neg_sum(labels: Tensor, predictions: Tensor, weights: Tensor, 
         weights: (tasks, examples).
         threshold: predictions above it count as positive.
     """
-    return example_sum(weights * ((predictions < threshold) * labels).double())
+    return example_sum(weights * ((predictions < threshold) * labels))
 
 
 def get_recall_states(

@@ -133,8 +133,8 @@ def get_segemented_ne_states(
     Returns:
         (groups,), float64 each.
     """
-    rows = (value.reshape(1, -1) for value in (labels, predictions, weights))
-    states = get_segemented_ne_states_fused(*rows, grouping_keys.reshape(-1), eta, num_groups, 1)
+    y, p, w = (value.reshape(1, -1) for value in (labels, predictions, weights))
+    states = get_segemented_ne_states_fused(y, p, w, grouping_keys.reshape(-1), eta, num_groups, 1)
     return {name: value[0] for name, value in states.items()}
 
 
@@ -272,7 +272,7 @@ class SegmentedNEMetricComputation(RecMetricComputation):
         for key in self._keys:
             sums = {prefix: self._sums(key, prefix) for prefix in (MetricPrefix.LIFETIME, MetricPrefix.WINDOW)}
             values = {
-                prefix: compute_ne_fused(*parts.values(), key.num_groups, self._n_tasks, self.eta)
+                prefix: compute_ne_fused(*_parts(parts), key.num_groups, self._n_tasks, self.eta)
                 for prefix, parts in sums.items()
             }
             reports += self._by_group(key, MetricName.SEGMENTED_NE, values)
@@ -311,6 +311,10 @@ class SegmentedNEMetric(RecMetric):
         super().__init__(*args, **kwargs)
         keys = _configs(kwargs.get("grouping_keys", "grouping_keys"), 1, False)
         self._required_inputs |= {key.name for key in keys}
+
+
+def _parts(sums: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return sums[_SUMS[0]], sums[_SUMS[1]], sums[_SUMS[2]], sums[_SUMS[3]]
 
 
 def _configs(keys: Any, num_groups: int, cast_keys_to_int: bool) -> list[GroupingKeyConfig]:

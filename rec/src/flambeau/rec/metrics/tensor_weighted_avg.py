@@ -78,7 +78,7 @@ class TensorWeightedAvgMetricComputation(SummedComputation):
             return given[_STACKED].reshape(labels.shape)
         found = []
         for at, task in enumerate(self.tasks):
-            if task.tensor_name not in given:
+            if task.tensor_name is None or task.tensor_name not in given:
                 raise RecMetricException(
                     f"required_inputs has no {task.tensor_name!r}, of which task {task.name!r} wants the mean; it has "
                     f"{sorted(given)}."

@@ -82,8 +82,8 @@ class ThroughputMetric(nn.Module):
             self.register_buffer(f"{name}warmup_examples", torch.tensor(0), persistent)
             lapse = torch.tensor(0.0, dtype=torch.float64)
             self.register_buffer(f"{name}time_lapse_after_warmup", lapse, persistent)
-        self.register_state_dict_post_hook(self.state_dict_hook)
-        self.register_load_state_dict_pre_hook(self.load_state_dict_hook)
+        self._register_state_dict_hook(self.state_dict_hook)  # type: ignore[no-untyped-call]
+        self._register_load_state_dict_pre_hook(self.load_state_dict_hook)  # type: ignore[no-untyped-call]
 
     @property
     def num_batch(self) -> int:
@@ -104,7 +104,6 @@ class ThroughputMetric(nn.Module):
 
     def load_state_dict_hook(
         self,
-        module: nn.Module,
         state_dict: dict[str, Any],
         prefix: str,
         local_metadata: dict[str, Any],
@@ -153,7 +152,7 @@ class ThroughputMetric(nn.Module):
             values[_key(MetricName.THROUGHPUT, MetricPrefix.WINDOW)] = torch.tensor(window, dtype=torch.float64)
             values[_key(MetricName.THROUGHPUT, MetricPrefix.ATTEMPT)] = attempt
         if (size := self._stages.batch_size) is not None:
-            values[_key(MetricName.BATCH_SIZE)] = torch.tensor(size)
+            values[_key(MetricName.BATCH_SIZE)] = torch.tensor(size, dtype=torch.int32)
         return values
 
 

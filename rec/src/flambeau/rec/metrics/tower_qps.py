@@ -143,8 +143,8 @@ class TowerQPSMetric(RecMetric):
             **kwargs,
         )
         self._stages = StageCounter(batch_size_stages)
-        self.register_state_dict_post_hook(self.state_dict_hook)
-        self.register_load_state_dict_pre_hook(self.load_state_dict_hook)
+        self._register_state_dict_hook(self.state_dict_hook)  # type: ignore[no-untyped-call]
+        self._register_load_state_dict_pre_hook(self.load_state_dict_hook)  # type: ignore[no-untyped-call]
 
     @property
     def num_batch(self) -> int:
@@ -161,7 +161,6 @@ class TowerQPSMetric(RecMetric):
 
     def load_state_dict_hook(
         self,
-        module: nn.Module,
         state_dict: dict[str, Any],
         prefix: str,
         local_metadata: dict[str, Any],

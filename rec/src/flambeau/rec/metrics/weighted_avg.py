@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -36,7 +36,8 @@ class WeightedAvgMetricComputation(SummedComputation):
         """See `RecMetricComputation.update`."""
         self._given(predictions=predictions, weights=weights)
         # Upstream: the window counts updates, not examples.
-        self._aggregate(self.contributions(predictions, labels, weights), labels.shape[0])
+        states = self.contributions(cast("Tensor", predictions), labels, cast("Tensor", weights))
+        self._aggregate(states, labels.shape[0])
 
     def values(self, sums: Mapping[str, Tensor]) -> list[tuple[MetricNameBase, Tensor]]:
         """See `SummedComputation`."""

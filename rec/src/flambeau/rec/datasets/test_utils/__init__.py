@@ -1,0 +1,1 @@
+"""Small files in the layout of the data sets, for tests."""
