@@ -118,7 +118,7 @@ def one_to_jagged(dense: Tensor, offsets: Tensor, total: int | None) -> Tensor:
 # --- checks and shape-only twins ------------------------------------------------------------------
 
 
-def _check_values(op: str, values: Tensor, offsets: Tensor, longest: int) -> None:
+def _check_values(op: str, values: Tensor, offsets: Tensor, longest: Any) -> None:
     flat = op == "jagged_1d_to_dense"
     if values.dim() < 1 or (flat and values.dim() != 1):
         expected = "(items,)" if flat else "(items, ...)"

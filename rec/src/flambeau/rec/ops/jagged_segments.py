@@ -5,6 +5,8 @@ They are jagged rows given by their lengths; `jagged_conversion` does the work.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -62,7 +64,7 @@ def pack_segments_v2(
 _NUMBERS = (*FLOATING, torch.int32, torch.int64)
 
 
-def _check(op: str, lengths: Tensor, max_length: int) -> None:
+def _check(op: str, lengths: Tensor, max_length: Any) -> None:
     check_whole(op, "lengths", lengths)
     if isinstance(max_length, int) and max_length < 1:
         raise RuntimeError(f"{op}: max_length is {max_length}, expected 1 or more.")

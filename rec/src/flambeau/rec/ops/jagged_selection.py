@@ -185,7 +185,9 @@ def _keep_rows(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 def _select_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     indices, before, after = ctx.saved_tensors
     add = torch.ops.flambeau_rec.jagged_index_add_2d_forward_v2
-    return add(grad, indices, after, before, ctx.items, grad.shape[0]), *(None,) * (ctx.arguments - 1)
+    # How many items there are to add, the ends of rows say as well; the size of `grad` is not always known while
+    # tracing.
+    return add(grad, indices, after, before, ctx.items, 0), *(None,) * (ctx.arguments - 1)
 
 
 def _index_add_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
@@ -200,8 +202,10 @@ for _schema, _twin, _python, _backward in (
     ("select_2d_forward_v2({}, int? num_dense_output_rows=None)", _fake_select, _select, _select_gradient),
     (
         "add_2d_forward({}, int num_dense_input_rows, int num_output_rows)",
-        lambda *given: _fake_index_add(*given[:4], given[5], given[4]),
-        lambda *given: _index_add(*given[:4], given[5], given[4]),
+        lambda values, indices, before, after, given, made: _fake_index_add(
+            values, indices, before, after, made, given
+        ),
+        lambda values, indices, before, after, given, made: _index_add(values, indices, before, after, made, given),
         _index_add_gradient,
     ),
     (
@@ -443,11 +447,10 @@ register_op(
 
 
 def _masked_checked(values: Tensor, lengths: Tensor, mask: Tensor, check_length: bool | None = False) -> Any:
-    if check_length and int(lengths.sum()) != values.shape[0]:
-        raise RuntimeError(
-            f"masked_select_jagged_1d: lengths add up to {int(lengths.sum())}, expected {values.shape[0]}: one for "
-            "each item."
-        )
+    if check_length:
+        # An assertion that can be traced, and that accelerators need not be waited for.
+        message = f"masked_select_jagged_1d: lengths do not add up to {values.shape[0]}: one for each item."
+        torch._assert_async(lengths.sum() == values.shape[0], message)
     return torch.ops.flambeau_rec._masked_select_jagged_1d(values, lengths, mask)
 
 

@@ -127,8 +127,8 @@ def _heads(
     firsts = torch.arange(heads, device=offsets.device)[:, None] * items
     # What is between two heads is in no sequence of either.
     every = (firsts + offsets).flatten() if heads else offsets[:1]
-    made = _basic(*(one.flatten(0, 1) for one in (q, k, v)), every, max_seq_len)
-    return made.unflatten(0, (heads, items))
+    made = _basic(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), every, max_seq_len)
+    return made.reshape(heads, items, v.shape[2])
 
 
 def _dense(

@@ -396,7 +396,8 @@ def _keep_differ(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _differ_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    left, right, inside = _pairs(*ctx.saved_tensors, ctx.items, grad.shape[0])
+    offsets_a, offsets_b = ctx.saved_tensors
+    left, right, inside = _pairs(offsets_a, offsets_b, ctx.items, grad.shape[0])
     flow, nowhere = torch.where(inside, grad, 0), grad.new_zeros(ctx.items)
     last = max(ctx.items - 1, 0)
     return nowhere.index_add(0, left.clamp(max=last), flow) - nowhere.index_add(0, right.clamp(max=last), flow), *(
