@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from flambeau.rec.fbgemm_gpu._training_layout import BY_ELEMENT, STATE_NAMES, Layout, places_by_rank
+from flambeau.rec.fbgemm_gpu._dense_training import DenseTableBatchedEmbeddingBagsCodegen
+from flambeau.rec.fbgemm_gpu._tables import BatchedTables
+from flambeau.rec.fbgemm_gpu._training_layout import BY_ELEMENT, STATE_NAMES
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import EmbOptimType, SparseType
 from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import (
     BoundsCheckMode,
@@ -24,25 +24,24 @@ from flambeau.rec.fbgemm_gpu.tbe.config.optimizer_config import (
     WeightDecayMode,
 )
 from flambeau.rec.ops import tbe
-from flambeau.rec.ops.cumsum import asynchronous_complete_cumsum
 
 __all__ = [
     "BoundsCheckMode",
     "ComputeDevice",
+    "DenseTableBatchedEmbeddingBagsCodegen",
     "EmbeddingLocation",
     "PoolingMode",
     "SplitTableBatchedEmbeddingBagsCodegen",
     "WeightDecayMode",
 ]
 
-logger = logging.getLogger("flambeau.rec.tbe")
 
 Spec = tuple[int, int, EmbeddingLocation, ComputeDevice]
 _FATAL = (BoundsCheckMode.FATAL, BoundsCheckMode.V2_FATAL)
 _WARNING = (BoundsCheckMode.WARNING, BoundsCheckMode.V2_WARNING)
 
 
-class SplitTableBatchedEmbeddingBagsCodegen(nn.Module):
+class SplitTableBatchedEmbeddingBagsCodegen(BatchedTables):
     """Tables of embeddings whose rows are pooled over bags, and trained in the backward pass.
 
     Args:
@@ -103,35 +102,26 @@ class SplitTableBatchedEmbeddingBagsCodegen(nn.Module):
         bounds_check_mode: BoundsCheckMode = BoundsCheckMode.WARNING,
         table_names: list[str] | None = None,
     ) -> None:
-        super().__init__()
         if optimizer not in BY_ELEMENT:
             known = ", ".join(one.name for one in BY_ELEMENT)
             raise ValueError(f"optimizer {optimizer.name} does not train tables; choose one of {known}.")
-        if weights_precision.as_dtype() not in (torch.float32, torch.float16, torch.bfloat16):
-            raise ValueError(f"weights_precision is {weights_precision}; tables are trained as fp32, fp16 or bf16.")
         for mode, name, options_of in (
             (WeightDecayMode.COUNTER, "counter_based_regularization", counter_based_regularization),
             (WeightDecayMode.COWCLIP, "cowclip_regularization", cowclip_regularization),
         ):
             if (weight_decay_mode == mode) != (options_of is not None):
                 raise ValueError(f"{name} goes with weight_decay_mode={mode.name}; give both, or neither.")
-        shapes = [(rows, dim) for rows, dim, _, _ in embedding_specs]
-        tables = list(range(len(shapes))) if feature_table_map is None else feature_table_map
-        if any(table < 0 or table >= len(shapes) for table in tables):
-            raise ValueError(f"feature_table_map is {tables}, expected tables 0 to {len(shapes) - 1}.")
-        nobag = pooling_mode == PoolingMode.NONE
-        if nobag and len({dim for _, dim in shapes}) > 1:
-            widths = [dim for _, dim in shapes]
-            raise ValueError(f"without pooling all tables are equally wide; they have {widths} columns.")
-        self.embedding_specs, self.feature_table_map = embedding_specs, tables
-        self.optimizer, self.pooling_mode = optimizer, pooling_mode
-        self.weights_precision, self.output_dtype = weights_precision, output_dtype.as_int()
-        self.bounds_check_mode_int = int(bounds_check_mode)
-        self.table_names = table_names or [f"table {at}" for at in range(len(shapes))]
+        super().__init__(
+            [(rows, dim) for rows, dim, _, _ in embedding_specs],
+            feature_table_map,
+            weights_precision,
+            output_dtype,
+            pooling_mode,
+            bounds_check_mode,
+            table_names,
+        )
+        self.embedding_specs, self.optimizer = embedding_specs, optimizer
         self.current_device = torch.device("cpu" if device is None else device)
-        self.dims = tuple(dim for _, dim in shapes)
-        self.total_D = sum(shapes[table][1] for table in tables)
-        self._layout = Layout(shapes, tables, nobag=nobag)
         self.weights_host = nn.Parameter(self._layout.new(weights_precision.as_dtype(), self.current_device))
         for at, by_element in enumerate(BY_ELEMENT[optimizer], 1):
             state = self._layout.new(torch.float32, self.current_device, by_element=by_element)
@@ -186,26 +176,11 @@ class SplitTableBatchedEmbeddingBagsCodegen(nn.Module):
         Raises:
             RuntimeError: sizes that do not fit together, or an index outside of its table where that is fatal.
         """
-        features = len(self.feature_table_map)
-        outputs, shape, starts = self._shape(indices, offsets, batch_size_per_feature_per_rank, features)
-        if per_sample_weights is not None and per_sample_weights.numel() != indices.numel():
-            raise RuntimeError(
-                f"per_sample_weights has {per_sample_weights.numel()} entries for {indices.numel()} indices."
-            )
-        indices, offsets = self._within_bounds(indices.contiguous(), offsets.to(torch.int64), starts)
+        lookup, shape = self._lookup(
+            self.weights_host, indices, offsets, per_sample_weights, batch_size_per_feature_per_rank
+        )
         if self.training or torch.is_grad_enabled():
             self._iteration += 1
-        lookup = tbe.Lookup(
-            self.weights_host,
-            self._layout.tensor,
-            indices,
-            offsets,
-            starts,
-            self._layout.total_width,
-            int(self.pooling_mode),
-            None if per_sample_weights is None else per_sample_weights.float(),
-            outputs,
-        )
         output = tbe.lookup_and_train(
             lookup,
             shape,
@@ -217,65 +192,6 @@ class SplitTableBatchedEmbeddingBagsCodegen(nn.Module):
             max_gradient=self._limit,
         )
         return output.to(SparseType.from_int(self.output_dtype).as_dtype())
-
-    def _shape(
-        self, indices: Tensor, offsets: Tensor, sizes: Sequence[Sequence[int]] | None, features: int
-    ) -> tuple[Tensor | None, tuple[int, ...], Tensor]:
-        """Where bags go, the output's shape, and which bags are a feature's."""
-        shape: tuple[int, ...]
-        if sizes is not None:
-            if len(sizes) != features:
-                raise RuntimeError(f"batch_size_per_feature_per_rank has {len(sizes)} features, expected {features}.")
-            starts = asynchronous_complete_cumsum(torch.tensor([sum(ranks) for ranks in sizes]))
-            widths = [self.dims[table] for table in self.feature_table_map]
-            places, size = places_by_rank(sizes, widths)
-            expected, shape = int(starts[-1]), (size,)
-        else:
-            batch = (offsets.numel() - 1) // features if features else 0
-            starts, places, expected = torch.arange(features + 1) * batch, None, batch * features
-            shape = (batch, self._layout.total_width)
-        if offsets.numel() != expected + 1:
-            raise RuntimeError(
-                f"offsets has {offsets.numel()} entries for {features} features; expected one more than a multiple of "
-                "their number."
-            )
-        if self.pooling_mode == PoolingMode.NONE:
-            return None, (indices.numel(), self._layout.total_width), starts
-        return places, shape, starts
-
-    def _within_bounds(self, indices: Tensor, offsets: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
-        mode = BoundsCheckMode(self.bounds_check_mode_int)
-        falls = bool((offsets.diff() < 0).any()) if offsets.numel() > 1 else False
-        if not falls and int(offsets[-1]) == indices.numel() and int(offsets[0]) == 0:
-            ends = offsets[starts]
-        elif mode in _FATAL or mode == BoundsCheckMode.NONE:
-            how = ", and fall" if falls else ""
-            raise RuntimeError(
-                f"offsets run from {int(offsets[0])} to {int(offsets[-1])}{how}; expected 0 to {indices.numel()}, "
-                "rising."
-            )
-        else:
-            if mode in _WARNING:
-                logger.warning("offsets do not fit %d indices; they were moved to where they do", indices.numel())
-            offsets = offsets.clamp(0, indices.numel()).cummax(0).values
-            offsets[0], offsets[-1] = 0, indices.numel()
-            ends = offsets[starts]
-        if mode in _FATAL or mode == BoundsCheckMode.NONE:
-            return indices, offsets  # the look-up itself finds stray indices, and says where
-        rows = torch.repeat_interleave(self._layout.tensor[1], ends.diff())
-        stray = (indices < 0) | (indices >= rows)
-        if bool(stray.any()):
-            if mode in _WARNING:
-                at = int(stray.nonzero()[0])
-                feature = int(torch.searchsorted(ends, at, right=True)) - 1
-                logger.warning(
-                    "%d of %d indices lie outside of their tables, and became 0; the first is %d at %d, for feature %d "
-                    "of %s with %d rows",
-                    int(stray.sum()), indices.numel(), int(indices[at]), at, feature,
-                    self.table_names[self.feature_table_map[feature]], int(rows[at]),
-                )  # fmt: skip
-            indices = indices.masked_fill(stray, 0)
-        return indices, offsets
 
     def _states(self) -> tbe.OptimizerStates:
         by_element = BY_ELEMENT[self.optimizer]
