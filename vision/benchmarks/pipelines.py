@@ -1,6 +1,9 @@
-"""Training pipelines beside torchvision's, from a JPEG file in memory to what a model takes, pictures per second.
+"""Training pipelines beside torchvision's, from a JPEG file on disk to what a model takes, pictures per second.
 
     python vision/benchmarks/pipelines.py [--pictures 32] [--rounds 5] [--threads 1 2]
+
+PIL pictures are opened as each library's data sets open them, tensors are read and decoded. "encoded" is a
+`tv_tensors.EncodedImage` beside the peer's decoded `tv_tensors.Image`: only what the crop holds is decoded.
 
 Product and peer go through the same pictures with the same seeds, in turn, picture by picture; times are CPU time on
 one thread, wall time on more; of each picture the best of all rounds counts. A line below 1 is marked. The peer is
@@ -13,8 +16,10 @@ import argparse
 import importlib
 import io
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -22,7 +27,10 @@ import torch
 from torch import Tensor
 
 NUMBERS = {"mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}
-KINDS = ("PIL", "tensor", "tv_tensor")
+KINDS = ("PIL", "tensor", "tv_tensor", "encoded")
+
+
+Work = Callable[[Path], object]
 
 
 def photographs(count: int) -> list[bytes]:
@@ -43,22 +51,25 @@ def photographs(count: int) -> list[bytes]:
     return files
 
 
-def opener(library: ModuleType, kind: str) -> Callable[[bytes], Any]:
+def opener(library: ModuleType, kind: str) -> Callable[[Path], Any]:
     """From a file to a picture of a kind."""
     if kind == "PIL":
-        from PIL import Image
-
-        return lambda file: Image.open(io.BytesIO(file)).convert("RGB")
+        folder = importlib.import_module(f"{library.__name__}.datasets.folder")
+        if hasattr(folder, "opened"):  # what data sets call that have a transform
+            return lambda path: folder.opened(path, folder.default_loader, transformed=True)
+        return folder.default_loader  # type: ignore[no-any-return]
     codecs = importlib.import_module(f"{library.__name__}.io")
     types = importlib.import_module(f"{library.__name__}.tv_tensors")
+    if kind == "encoded" and hasattr(types, "EncodedImage"):
+        return types.EncodedImage.read  # type: ignore[no-any-return]
 
-    def decode(file: bytes) -> Tensor:
-        return codecs.decode_jpeg(torch.frombuffer(bytearray(file), dtype=torch.uint8))  # type: ignore[no-any-return]
+    def decode(path: Path) -> Tensor:
+        return codecs.decode_jpeg(codecs.read_file(str(path)))  # type: ignore[no-any-return]
 
-    return decode if kind == "tensor" else lambda file: types.Image(decode(file))
+    return decode if kind == "tensor" else lambda path: types.Image(decode(path))
 
 
-def classification(library: ModuleType, kind: str, *, augment: bool) -> Callable[[bytes], object]:
+def classification(library: ModuleType, kind: str, *, augment: bool) -> Work:
     """Decode, random resized crop, flip, TrivialAugment, float, normalize."""
     v2 = importlib.import_module(f"{library.__name__}.transforms.v2")
     steps = [v2.RandomResizedCrop(224, antialias=True), v2.RandomHorizontalFlip()]
@@ -66,27 +77,27 @@ def classification(library: ModuleType, kind: str, *, augment: bool) -> Callable
     steps += [v2.PILToTensor()] if kind == "PIL" else []
     steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize(**NUMBERS)]
     transform, open_picture = v2.Compose(steps), opener(library, kind)
-    return lambda file: transform(open_picture(file))
+    return lambda path: transform(open_picture(path))
 
 
-def first_generation(library: ModuleType, kind: str, *, augment: bool) -> Callable[[bytes], object]:
+def first_generation(library: ModuleType, kind: str, *, augment: bool) -> Work:
     """Decode, random resized crop, flip, TrivialAugment, tensor, normalize, with transforms of the first generation."""
     v1 = importlib.import_module(f"{library.__name__}.transforms")
     steps = [v1.RandomResizedCrop(224), v1.RandomHorizontalFlip()]
     steps += [v1.TrivialAugmentWide()] if augment else []
     steps += [v1.ToTensor() if kind == "PIL" else v1.ConvertImageDtype(torch.float32), v1.Normalize(**NUMBERS)]
     transform, open_picture = v1.Compose(steps), opener(library, kind)
-    return lambda file: transform(open_picture(file))
+    return lambda path: transform(open_picture(path))
 
 
-def evaluation(library: ModuleType, kind: str) -> Callable[[bytes], object]:
+def evaluation(library: ModuleType, kind: str) -> Work:
     """Decode, resize, centre crop, float, normalize."""
     presets = importlib.import_module(f"{library.__name__}.transforms._presets")
     transform, open_picture = presets.ImageClassification(crop_size=224), opener(library, kind)
-    return lambda file: transform(open_picture(file))
+    return lambda path: transform(open_picture(path))
 
 
-def detection(library: ModuleType, kind: str) -> Callable[[bytes], object]:
+def detection(library: ModuleType, kind: str) -> Work:
     """Decode, distort colours, zoom out, crop around boxes, flip, float, sanitize: the recipe of SSD."""
     v2 = importlib.import_module(f"{library.__name__}.transforms.v2")
     types = importlib.import_module(f"{library.__name__}.tv_tensors")
@@ -106,9 +117,9 @@ def detection(library: ModuleType, kind: str) -> Callable[[bytes], object]:
     corner = torch.rand(12, 2, generator=torch.Generator().manual_seed(0)) * 200
     boxes, labels = torch.cat([corner, corner + 20 + corner.flip(0) / 2], 1), torch.arange(12)
 
-    def run(file: bytes) -> object:
-        picture = open_picture(file)
-        size = (picture.height, picture.width) if kind == "PIL" else tuple(picture.shape[-2:])
+    def run(path: Path) -> object:
+        picture = open_picture(path)
+        size = tuple(v2.functional.get_size(picture))
         target = {
             "boxes": types.BoundingBoxes(boxes.clone(), format="XYXY", canvas_size=size),
             "labels": labels,
@@ -118,7 +129,7 @@ def detection(library: ModuleType, kind: str) -> Callable[[bytes], object]:
     return run
 
 
-def rates(works: list[Callable[[bytes], object]], files: list[bytes], rounds: int) -> list[float]:
+def rates(works: list[Work], files: list[Path], rounds: int) -> list[float]:
     """Pictures per second of each work."""
     clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
     best = [[float("inf")] * len(files) for _ in works]
@@ -144,20 +155,29 @@ def main() -> int:
         libraries.append(importlib.import_module("torchvision"))
     except ImportError:
         print("There is nothing to compare with; tools/peers.py installs it.")
-    files = photographs(given.pictures)
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / f"{index}.jpg" for index in range(given.pictures)]
+        for file, content in zip(files, photographs(given.pictures), strict=True):
+            file.write_bytes(content)
+        compare(libraries, files, given.threads, given.rounds)
+    return 0
+
+
+def compare(libraries: list[ModuleType], files: list[Path], numbers_of_threads: list[int], rounds: int) -> None:
+    """Print the rows."""
     print(f"torch {torch.__version__}; pictures per second")
     print(f"{'':<58} {'threads':>7} {'ours':>9} {'peer':>9} {'ratio':>7}")
-    for threads in given.threads:
+    for threads in numbers_of_threads:
         torch.set_num_threads(threads)
         for kind in KINDS:
-            pipelines: dict[str, Callable[[ModuleType], Callable[[bytes], object]]] = {
+            pipelines: dict[str, Callable[[ModuleType], Work]] = {
                 "classification": lambda library, kind=kind: classification(library, kind, augment=True),
                 "classification without TrivialAugment": lambda library, kind=kind: classification(
                     library, kind, augment=False
                 ),
                 "evaluation preset": lambda library, kind=kind: evaluation(library, kind),
             }
-            if kind != "tv_tensor":  # they are of the second generation
+            if kind in ("PIL", "tensor"):  # the others are of the second generation
                 for name, augment in (("first generation", True), ("first generation without TrivialAugment", False)):
                     pipelines[name] = lambda library, kind=kind, augment=augment: first_generation(
                         library, kind, augment=augment
@@ -165,13 +185,12 @@ def main() -> int:
             if kind != "tensor":  # boxes need a picture with a type beside them
                 pipelines["detection"] = lambda library, kind=kind: detection(library, kind)
             for name, make in pipelines.items():
-                if name == "evaluation preset" and kind == "tv_tensor":
+                if name == "evaluation preset" and kind in ("tv_tensor", "encoded"):
                     continue  # presets take tensors
-                speeds = rates([make(library) for library in libraries], files, given.rounds)
+                speeds = rates([make(library) for library in libraries], files, rounds)
                 cells = f"{speeds[1]:>9.1f} {speeds[0] / speeds[1]:>7.2f}" if len(speeds) > 1 else f"{'-':>9} {'-':>7}"
                 mark = "  BEHIND" if len(speeds) > 1 and speeds[0] < speeds[1] else ""
                 print(f"{f'{name}, {kind}':<58} {threads:>7} {speeds[0]:>9.1f} {cells}{mark}")
-    return 0
 
 
 if __name__ == "__main__":

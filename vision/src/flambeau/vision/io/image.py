@@ -13,10 +13,9 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import overload
+from typing import NamedTuple, overload
 
 import torch
 from torch import Tensor
@@ -332,8 +331,7 @@ def _decode(
     return [upright(image, value) for image, value in zip(images, turned, strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class ImageHead:
+class ImageHead(NamedTuple):
     """What the head of an image file says.
 
     Attributes:
@@ -371,22 +369,19 @@ def measure_image(data: Tensor, mode: ImageReadMode | str, apply_exif_orientatio
     return ImageHead(format, read, channels, height, width, value)
 
 
-def decode_measured(
-    data: Tensor,
-    head: ImageHead,
-    region: Region | None,
-    min_size: int | None,
-) -> Tensor:
+def decode_measured(data: Tensor, head: ImageHead, region: Region, min_size: int | None) -> Tensor:
     """Decode what `measure_image` was asked about before.
 
     Args:
         data: the file.
         head: what it said.
-        region: of the image as stored, None for all.
+        region: of the upright image.
         min_size: see `decode_jpeg`.
     """
-    data = _checked_bytes(data)
-    return upright(codec().decode([data], head.format, head.mode, MAX_PIXELS, min_size, [region])[0], head.orientation)
+    stored = as_stored(region, head.orientation, (head.height, head.width)) if head.orientation != 1 else region
+    wanted = None if stored[2:] == (head.height, head.width) else stored
+    pixels = codec().decode([_checked_bytes(data)], head.format, head.mode, MAX_PIXELS, min_size, [wanted])[0]
+    return upright(pixels, head.orientation)
 
 
 def _format_of(data: Tensor, expected: Format | None) -> Format:

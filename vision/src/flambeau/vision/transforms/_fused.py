@@ -21,6 +21,7 @@ from flambeau.vision.transforms.v2.functional._pil import is_pil
 from flambeau.vision.tv_tensors import EncodedImage
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from PIL import Image
 
 # Modes of Pillow whose bands are the channels of a tensor, and whose bytes are levels.
@@ -145,20 +146,30 @@ def normalized(
     """
     channels = image.shape[-3]
     shift, scale = _of_channels(tuple(mean), channels), _of_channels(tuple(std), channels)
-    flat = image.reshape(-1, *image.shape[-3:])
+    flat = _batch_of(image)
     cubic = mode is InterpolationMode.BICUBIC
     out = resize_normalize(flat, size, part, shift, scale, cubic=cubic, antialias=antialias, flip=flip)
-    return out.reshape(*image.shape[:-2], *part[2:])
+    return out[0] if image.ndim == 3 else out.reshape(*image.shape[:-2], *part[2:])
+
+
+def _batch_of(image: Tensor) -> Tensor:
+    return image[None] if image.ndim == 3 else image.reshape(-1, *image.shape[-3:])
+
+
+def _of_channels(numbers: tuple[float, ...], channels: int) -> Tensor:
+    """One number for all channels, or one for each, as a tensor for each; not to be written to."""
+    return torch.from_numpy(_array_of_channels(numbers, channels))
 
 
 @functools.lru_cache(maxsize=64)
-def _of_channels(numbers: tuple[float, ...], channels: int) -> Tensor:
-    """One number for all channels, or one for each, as a tensor for each; not to be written to."""
-    return torch.tensor(numbers, dtype=torch.float32, device="cpu").expand(channels).contiguous()
+def _array_of_channels(numbers: tuple[float, ...], channels: int) -> NDArray[Any]:
+    # No tensor: one that was made where tensors are fake, or may not be differentiated, would be found elsewhere.
+    import numpy as np
+
+    return np.full(channels, numbers, np.float32)
 
 
 def resized(image: Tensor, size: tuple[int, int], *, mode: InterpolationMode, antialias: bool, flip: bool) -> Tensor:
     """Resize [..., C, H, W] to `size` and mirror it."""
-    flat = image.reshape(-1, *image.shape[-3:])
-    out = resize(flat, size, cubic=mode is InterpolationMode.BICUBIC, antialias=antialias, flip=flip)
-    return out.reshape(*image.shape[:-2], *size)
+    out = resize(_batch_of(image), size, cubic=mode is InterpolationMode.BICUBIC, antialias=antialias, flip=flip)
+    return out[0] if image.ndim == 3 else out.reshape(*image.shape[:-2], *size)

@@ -169,7 +169,6 @@ class EncodedImage(TVTensor):
                 but not than this.
         """
         from flambeau.vision.io import image
-        from flambeau.vision.io._exif import as_stored
 
         region = self.region if place is None else self._region_of(place)
         min_size = None
@@ -179,6 +178,4 @@ class EncodedImage(TVTensor):
             min_size = -(-min(height, width) // by)
         mode = image.ImageReadMode[self.read_mode]
         head = image.ImageHead(self.format, mode, self.channels, *self.stored_size, self.orientation)  # type: ignore[arg-type]
-        whole = region[2:] == head.upright_size
-        stored = None if whole else as_stored(region, head.orientation, self.stored_size)
-        return image.decode_measured(plain(self), head, stored, min_size)
+        return image.decode_measured(plain(self), head, region, min_size)

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from flambeau.vision import tv_tensors
-from flambeau.vision.transforms import _fused, _random
+from flambeau.vision.transforms import _fused, _random, _random_parameters
 from flambeau.vision.transforms._interpolation import InterpolationMode, interpolation_mode
 from flambeau.vision.transforms.v2._crop import CenterCrop, RandomResizedCrop
 from flambeau.vision.transforms.v2._geometry import RandomHorizontalFlip
@@ -120,10 +120,13 @@ def applied(plan: Sequence[Any], inputs: tuple[Any, ...]) -> Any:
 
 def _together(run: Run, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     several = len(inputs) > 1
+    alone = not several and inputs and type(inputs[0]) in _PICTURES
+    if alone and (treat := _treatment(run, _file_or_levels(inputs[0]))) is not None:
+        return (treat(),)
     flat, structure = flatten(first(inputs))
     index = _only_picture(flat)
-    if index is not None and type(flat[index]) is tv_tensors.EncodedImage and not _fused.takes_file(flat[index]):
-        flat[index] = flat[index].decode()
+    if index is not None and flat[index] is not (picture := _file_or_levels(flat[index])):
+        flat[index] = picture
         whole = pytree.tree_unflatten(flat, structure)
         inputs = whole if several else (whole,)
     if index is not None and len(flat) > 1 and not _leaves_alone(run, flat, index):
@@ -137,6 +140,17 @@ def _together(run: Run, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     flat[index] = treat()
     outputs = pytree.tree_unflatten(flat, structure)
     return outputs if several else (outputs,)
+
+
+# A sample that is one of these is its only picture; so is a PIL image, of whatever class.
+_PICTURES = (Tensor, tv_tensors.Image, tv_tensors.EncodedImage)
+
+
+def _file_or_levels(picture: Any) -> Any:
+    """A picture, decoded if it is a file that the kernel may not take."""
+    if type(picture) is tv_tensors.EncodedImage and not _fused.takes_file(picture):
+        return picture.decode()
+    return picture
 
 
 def _only_picture(flat: list[Any]) -> int | None:
@@ -189,8 +203,8 @@ def _treated(run: Run, picture: Any, size: tuple[int, int], mode: InterpolationM
     part: tuple[int, int, int, int] = (0, 0, *size)
     place = None
     if isinstance(run.cut, RandomResizedCrop):
-        drawn = _drawn(run.cut, lambda: run.cut.make_params([picture]))  # type: ignore[union-attr]
-        place = (drawn["top"], drawn["left"], drawn["height"], drawn["width"])
+        cut = run.cut
+        place = _drawn(cut, lambda: _random_parameters.crop_of_area(*size, cut.scale, cut.ratio))
         size = (run.cut.size[0], run.cut.size[1])
         part = (0, 0, *size)
     elif run.center is not None:
