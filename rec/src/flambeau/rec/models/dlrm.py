@@ -268,7 +268,7 @@ class DLRM(nn.Module):
             compile_mode: of `torch.compile`.
         """
         for module in (self.dense_arch, self.inter_arch, self.over_arch):
-            module.forward = torch.compile(module.forward, mode=compile_mode)  # type: ignore[method-assign]
+            module.forward = torch.compile(module.forward, mode=compile_mode)
 
     def forward(self, dense_features: Tensor, sparse_features: KeyedJaggedTensor) -> Tensor:
         """Predict.

@@ -129,7 +129,7 @@ class TwoTowerRetrieval(nn.Module):
         self.candidate_feature_names: list[str] = tables[1].feature_names
         self.query_proj = MLP(dims[0], layer_sizes, device=device, dtype=dtype)
         self.candidate_proj = MLP(dims[0], layer_sizes, device=device, dtype=dtype)
-        self.register_load_state_dict_pre_hook(_without_task)
+        self.register_load_state_dict_pre_hook(_without_task)  # type: ignore[no-untyped-call]
 
     def forward(self, query_kjt: KeyedJaggedTensor) -> Tensor:
         """Find and score.

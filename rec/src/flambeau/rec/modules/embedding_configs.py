@@ -173,7 +173,7 @@ def pooling_type_to_str(pooling_type: PoolingType) -> str:
     """
     if pooling_type not in (PoolingType.SUM, PoolingType.MEAN):
         raise ValueError(f"pooling_type is {pooling_type!r}, expected PoolingType.SUM or PoolingType.MEAN.")
-    return pooling_type.value.lower()
+    return "sum" if pooling_type == PoolingType.SUM else "mean"
 
 
 class QuantConfig(NamedTuple):

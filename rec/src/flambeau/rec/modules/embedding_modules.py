@@ -187,7 +187,8 @@ class EmbeddingBagCollection(EmbeddingBagCollectionInterface):
             empty = torch.empty(features.stride(), 0, device=features.device())
             return KeyedTensor(keys=[], values=empty, length_per_key=[])
         values = pooled_lookup(
-            [bag.weight for bag in self.embedding_bags.values()], features.values(), features.offsets(), weights,
+            [bag.weight for bag in self.embedding_bags.values()],  # type: ignore[misc]
+            features.values(), features.offsets(), weights,
             self._reads, starts, sizes, self._means, self._names, flat,
         )  # fmt: skip
         if inverse is not None:
@@ -233,7 +234,7 @@ def _fill(tables: Sequence[BaseEmbeddingConfig], modules: nn.ModuleDict, device:
     with torch.no_grad():
         for table in tables:
             assert table.init_fn is not None
-            table.init_fn(modules[table.name].weight)
+            table.init_fn(modules[table.name].weight)  # type: ignore[arg-type]
 
 
 class EmbeddingCollectionInterface(abc.ABC, nn.Module):

@@ -111,7 +111,7 @@ class EmbeddingFusedOptimizer(FusedOptimizer):
         """Have the learning rate of the group hold."""
         self._apply_lr()
 
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Have the learning rate of the group hold; the backward pass did the rest."""
         self._apply_lr()
 
@@ -212,7 +212,7 @@ class _FusedTables(FusedOptimizerModule, nn.Module):
             with torch.no_grad():
                 for table in tables:
                     assert table.init_fn is not None
-                    table.init_fn(holder[table.name].weight)
+                    table.init_fn(holder[table.name].weight)  # type: ignore[arg-type]
 
     def _link(self) -> None:
         """Make the parameters views of the groups' memory."""
@@ -225,9 +225,9 @@ class _FusedTables(FusedOptimizerModule, nn.Module):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         for group in self._groups:
-            group.kernel._apply(fn, recurse)
+            group.kernel._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self._link()
-        return super()._apply(lambda tensor: tensor, recurse)
+        return super()._apply(lambda tensor: tensor, recurse)  # type: ignore[no-untyped-call]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         made = self.__class__.__new__(self.__class__)
@@ -237,7 +237,7 @@ class _FusedTables(FusedOptimizerModule, nn.Module):
         return made
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._link()
 
     def train(self, mode: bool = True) -> Any:

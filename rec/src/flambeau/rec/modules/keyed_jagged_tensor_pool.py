@@ -81,7 +81,7 @@ class KeyedJaggedTensorPool(ObjectPool[KeyedJaggedTensor]):
             setattr(self._lookup, f"_{name}", getattr(self, name))
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, _ in self._lookup.states_to_register():
             setattr(self._lookup, f"_{name}", getattr(self, name))
         return self

@@ -89,7 +89,7 @@ class BaseManagedCollisionEmbeddingCollection(nn.Module):
         self._allow_in_place_embed_weight_update = allow_in_place_embed_weight_update
         self._embedding_module = embedding_module
         bags = isinstance(embedding_module, EmbeddingBagCollection)
-        tables = embedding_module.embedding_bag_configs() if bags else embedding_module.embedding_configs()  # type: ignore[operator, union-attr]
+        tables = embedding_module.embedding_bag_configs() if bags else embedding_module.embedding_configs()  # type: ignore[operator]
         if list(tables) != list(managed_collision_collection.embedding_configs()):
             looked_up = [table.name for table in tables]
             mapped = [table.name for table in managed_collision_collection.embedding_configs()]

@@ -91,7 +91,7 @@ class ManagedCollisionModule(nn.Module):
         segments[: len(output_segments)] = torch.tensor(output_segments, dtype=torch.int64)
         self.register_buffer("_output_segments_tensor", segments.to(self._device))
         self.register_buffer("_current_iter_tensor", torch.zeros(1, dtype=torch.int64, device=self._device))
-        self.register_load_state_dict_post_hook(_validate)
+        self.register_load_state_dict_post_hook(_validate)  # type: ignore[no-untyped-call]
 
     @property
     def device(self) -> torch.device:
@@ -346,7 +346,7 @@ class MCHManagedCollisionModule(ManagedCollisionModule):
     def open_slots(self) -> Tensor:
         """(1,): rows that are nobody's yet."""
         beyond = torch.searchsorted(self._mch_sorted_raw_ids, self._delimiter)  # type: ignore[arg-type]
-        return self._mch_slots - beyond  # type: ignore[operator, no-any-return]
+        return self._mch_slots - beyond  # type: ignore[operator]
 
     def rebuild_with_output_id_range(
         self, output_id_range: tuple[int, int], output_segments: list[int], device: torch.device | None = None
@@ -465,7 +465,7 @@ class ManagedCollisionCollection(nn.Module):
         return KeyedJaggedTensor(
             keys=self._keys,
             values=torch.cat([part.values() for part in parts]),
-            weights=torch.cat(weights) if weights and weights[0] is not None else None,  # type: ignore[arg-type]
+            weights=torch.cat(weights) if weights and weights[0] is not None else None,
             lengths=torch.cat([part.lengths().view(-1) for part in parts]),
             stride=None if variable else features.stride(),
             stride_per_key_per_rank=[strides[places[key]] for key in self._keys] if variable else None,
@@ -480,7 +480,7 @@ class ManagedCollisionCollection(nn.Module):
             remapped_ids: their rows, as `forward` gives them.
         """
         found = [
-            module.lookup_runtime_meta(ids.values(), rows.values())
+            module.lookup_runtime_meta(ids.values(), rows.values())  # type: ignore[operator]
             for (_, module), ids, rows in zip(
                 self._modules_by_table(), self._by_table(features), self._by_table(remapped_ids), strict=True
             )
@@ -500,7 +500,7 @@ class ManagedCollisionCollection(nn.Module):
         """
         return torch.cat(
             [
-                module.lookup_custom_runtime_meta(rows.values())
+                module.lookup_custom_runtime_meta(rows.values())  # type: ignore[operator]
                 for (_, module), rows in zip(self._modules_by_table(), self._by_table(remapped_ids), strict=True)
             ]
         )

@@ -61,7 +61,7 @@ class GradientClippingOptimizer(OptimizerWrapper):
         """The norm of all gradients before the last step limited them, where it is kept."""
         return self._last_total_grad_norm
 
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Limit gradients, then make a step."""
         if self._clipping == GradientClipping.NORM:
             norm = self.clip_grad_norm_()

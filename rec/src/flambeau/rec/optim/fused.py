@@ -14,7 +14,7 @@ class FusedOptimizer(KeyedOptimizer, abc.ABC):
     """What the backward pass has done already: its steps change nothing but settings."""
 
     @abc.abstractmethod
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Have changed settings, such as the learning rate, hold from the next backward pass on."""
 
     @abc.abstractmethod
@@ -28,7 +28,7 @@ class EmptyFusedOptimizer(FusedOptimizer):
     def __init__(self) -> None:
         super().__init__({}, {}, {})
 
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Nothing to do."""
 
     def zero_grad(self, set_to_none: bool = False) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed._shard.sharded_tensor import ShardedTensor
+from torch.distributed._shard.sharded_tensor.api import ShardedTensor
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
@@ -195,7 +195,7 @@ def _taken_over(mine: Any, new: Any, where: str) -> Any:
             shard.tensor.detach().copy_(other.tensor)
         return mine
     if isinstance(mine, DTensor):
-        mine.detach().to_local().copy_(new.detach().to_local())
+        mine.to_local().detach().copy_(new.to_local().detach())
         return mine
     if isinstance(mine, Tensor):
         mine.detach().copy_(new)
@@ -241,7 +241,7 @@ class CombinedOptimizer(KeyedOptimizer):
         for optimizer in self._each():
             optimizer.zero_grad(set_to_none=set_to_none)
 
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Let each one make a step."""
         for optimizer in self._each():
             optimizer.step(closure=closure)
@@ -341,7 +341,7 @@ class KeyedOptimizerWrapper(KeyedOptimizer):
         """
         self._optimizer.zero_grad()
 
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Make a step."""
         self._optimizer.step(closure=closure)
 
@@ -395,7 +395,7 @@ class OptimizerWrapper(KeyedOptimizer):
         """That of the other one."""
         return self._optimizer.state_dict()
 
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Make a step."""
         self._optimizer.step(closure=closure)
 

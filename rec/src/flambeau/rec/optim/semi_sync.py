@@ -28,6 +28,7 @@ SEMI_SYNC_GLOBAL_STATE_KEY = "semi_sync_global_"
 SEMI_SYNC_LOCAL_STATE_KEY = "semi_sync_local_"
 SEMISYNC_GLOBAL_STEP_COUNTER_KEY = "__semisync_global_step_counter__"
 SEMISYNC_LOCAL_STEP_COUNTER_KEY = "__semisync_local_step_counter__"
+_REMEMBERED_KEY = "__semisync_global_param__"
 
 
 class SemisyncOptimizer(KeyedOptimizer):
@@ -101,6 +102,9 @@ class SemisyncOptimizer(KeyedOptimizer):
         for prefix, optimizer in self._parts():
             for param, kept in optimizer.state.items():
                 found.setdefault(param, {}).update({f"{prefix}{name}": value for name, value in kept.items()})
+        for param, before in zip(self._worker_model_params, self._remembered or (), strict=False):
+            if param in self._global_optimizer.state:
+                found[param][_REMEMBERED_KEY] = before
         for param in self._global_optimizer.state:
             found[param][SEMISYNC_GLOBAL_STEP_COUNTER_KEY] = self._global_step_counter
             found[param][SEMISYNC_LOCAL_STEP_COUNTER_KEY] = self._local_step_counter
@@ -110,7 +114,7 @@ class SemisyncOptimizer(KeyedOptimizer):
         return (SEMI_SYNC_LOCAL_STATE_KEY, self._optimizer), (SEMI_SYNC_GLOBAL_STATE_KEY, self._global_optimizer)
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Make a local step, and the global one if it is time."""
         if self._remembered is None and not self._steps_by_itself():
             self._remembered = [self._copy(param) for param in self._worker_model_params]
@@ -175,7 +179,10 @@ class SemisyncOptimizer(KeyedOptimizer):
         merged = {name: dict(kept) for name, kept in given.items()}
         if any(key.startswith(SEMI_SYNC_GLOBAL_STATE_KEY) for kept in given.values() for key in kept):
             self._ready_for_global_state()
+        names = {param: name for name, param in self._optimizer.params.items()}
+        remembered = [merged.get(names.get(one, ""), {}).get(_REMEMBERED_KEY) for one in self._worker_model_params]
         for kept in merged.values():
+            kept.pop(_REMEMBERED_KEY, None)
             self._global_step_counter.copy_(kept.pop(SEMISYNC_GLOBAL_STEP_COUNTER_KEY, self._global_step_counter))
             self._local_step_counter.copy_(kept.pop(SEMISYNC_LOCAL_STEP_COUNTER_KEY, self._local_step_counter))
         groups = list(state_dict.get("param_groups", []))
@@ -188,7 +195,9 @@ class SemisyncOptimizer(KeyedOptimizer):
             mine, groups = groups[:count], groups[count:]
             only = {name: kept for name, kept in states.items() if kept}
             optimizer.load_state_dict({"state": only, "param_groups": mine})
-        self._remembered = None if self._remembered is None else [self._copy(one) for one in self._worker_model_params]
+        # Where the state does not say: what parameters are at the next step.
+        known = [self._copy(one) for one in remembered if one is not None]
+        self._remembered = known if len(known) == len(remembered) else None
         self.post_load_state_dict()
 
     def _ready_for_global_state(self) -> None:

@@ -178,7 +178,7 @@ class WarmupOptimizer(OptimizerWrapper):
         self._iteration, self._stage = (0, 0) if place is None else place["warmup"].tolist()
         super().load_state_dict({**state_dict, "state": states})
 
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Make a step, then set the learning rate of the next one."""
         super().step(closure)
         self._iteration += 1
