@@ -24,6 +24,7 @@ __all__ = [
     "kt_regroup_arguments",
     "permute_multi_embedding",
     "permute_multi_embedding_function",
+    "regroup",
     "regroup_keyed_tensor",
 ]
 
@@ -63,7 +64,7 @@ def permute_multi_embedding(
     Args:
         pooled_embs: N tensors (B, columns_n) of one dtype.
         permutes: (features, 6) int32 or int64, a row for each feature of the results: input, output, column in the
-            input, column in the output, width, and how it is chained with its repetitions, which is not read.
+            input, column in the output, width, and how it is chained with its repetitions, see `kt_regroup_arguments`.
         in_shapes: (N,) widths of the inputs; not read.
         out_shapes: (M,) widths of the results; not read.
         out_lengths: the same as numbers.
@@ -185,6 +186,36 @@ def _arguments(embs: Tensor, keys: Names, lengths: Numbers, groups: Names) -> tu
     return permutes.view(-1, 6), in_shapes, out_shapes, list(widths_out)
 
 
+def regroup(pooled_embs: Sequence[Tensor], keys: Names, lengths: Numbers, groups: Names) -> list[Tensor]:
+    """`regroup_keyed_tensor` that remembers what it made of the same names before.
+
+    Args:
+        pooled_embs: as for `regroup_keyed_tensor`, like all others.
+        keys: alike.
+        lengths: alike.
+        groups: alike.
+    """
+    device = pooled_embs[0].device
+    if torch.compiler.is_compiling() or not is_real(pooled_embs[0]):
+        return _regroup(pooled_embs, keys, lengths, groups)
+    names = (_frozen(keys), _frozen(lengths), _frozen(groups), device)
+    made = _MADE.get(names)
+    if made is None:
+        if len(_MADE) >= _MOST_MADE:
+            _MADE.clear()
+        made = _MADE[names] = _arguments(pooled_embs[0], keys, lengths, groups)
+    return permute_multi_embedding(pooled_embs, *made)
+
+
+_MADE: dict[Any, tuple[Tensor, Tensor, Tensor, list[int]]] = {}
+_MOST_MADE = 256
+
+
+def is_real(tensor: Tensor) -> bool:
+    """Whether what is made for a tensor may be kept: not while it is traced."""
+    return type(tensor) in (Tensor, torch.nn.Parameter) and torch._C._len_torch_dispatch_stack() == 0
+
+
 def _regroup(pooled_embs: Sequence[Tensor], keys: Names, lengths: Numbers, groups: Names) -> list[Tensor]:
     require(len(pooled_embs) > 0, "regroup_keyed_tensor: pooled_embs is empty, expected at least one tensor.")
     permutes, in_shapes, out_shapes, out_lengths = _arguments(pooled_embs[0], keys, lengths, groups)
@@ -194,7 +225,12 @@ def _regroup(pooled_embs: Sequence[Tensor], keys: Names, lengths: Numbers, group
 # --- the permutation -----------------------------------------------------------------------------------------------
 
 
-def _check(pooled_embs: Sequence[Tensor], permutes: Tensor) -> None:
+def check_regrouping(pooled_embs: Sequence[Tensor], permutes: Tensor) -> None:
+    """Refuse matrices that do not go together.
+
+    Raises:
+        RuntimeError: shapes or dtypes that do not fit.
+    """
     op = "permute_multi_embedding"
     require(len(pooled_embs) > 0, f"{op}: pooled_embs is empty, expected at least one tensor.")
     first = pooled_embs[0]
@@ -219,7 +255,7 @@ def _fake(
     out_lengths: Sequence[int],
     reverse: bool = False,
 ) -> list[Tensor]:
-    _check(pooled_embs, permutes)
+    check_regrouping(pooled_embs, permutes)
     return [pooled_embs[0].new_empty((pooled_embs[0].shape[0], width)) for width in out_lengths]
 
 
@@ -232,7 +268,7 @@ def reference(
     reverse: bool = False,
 ) -> list[Tensor]:
     """The operator in plain torch."""
-    _check(pooled_embs, permutes)
+    check_regrouping(pooled_embs, permutes)
     outputs = [one.zero_() for one in _fake(pooled_embs, permutes, in_shapes, out_shapes, out_lengths)]
     for at, (one, other, column, target, width, _) in enumerate(permutes.tolist()):
         source, to, begin, column = (other, one, target, column) if reverse else (one, other, column, target)
@@ -256,7 +292,7 @@ def _native(
     out_lengths: Sequence[int],
     reverse: bool = False,
 ) -> list[Tensor]:
-    _check(pooled_embs, permutes)
+    check_regrouping(pooled_embs, permutes)
     first = pooled_embs[0]
     kind = _DTYPES.get(first.dtype)
     if kind is None or (reverse and not first.is_floating_point()):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from flambeau.rec.ops.keyed import regroup
 from flambeau.rec.sparse._construction import JaggedTensorMeta
 from flambeau.rec.sparse._errors import SparseError
 from flambeau.rec.streamable import Pipelineable
@@ -105,6 +106,9 @@ class KeyedTensor(Pipelineable, metaclass=JaggedTensorMeta):
         Raises:
             KeyError: a feature that none has.
         """
+        if groups and _are_matrices(keyed_tensors):
+            values, keys = [one._values for one in keyed_tensors], [one._keys for one in keyed_tensors]
+            return regroup(values, keys, [one._length_per_key for one in keyed_tensors], groups)
         places = {key: one for one in keyed_tensors for key in one._keys}
         dim = keyed_tensors[0]._key_dim if keyed_tensors else 1
         return [torch.cat([places[key][key] for key in group], dim) for group in groups]
@@ -155,6 +159,18 @@ class KeyedTensor(Pipelineable, metaclass=JaggedTensorMeta):
     def __repr__(self) -> str:
         widths = dict(zip(self._keys, self._length_per_key, strict=True))
         return f"KeyedTensor({widths}, {tuple(self._values.shape)} {self._values.dtype})"
+
+
+def _are_matrices(keyed_tensors: list[KeyedTensor]) -> bool:
+    """Whether one kernel can regroup them: matrices of one dtype and batch, features side by side, not traced by fx."""
+    values = [one._values for one in keyed_tensors]
+    if not values or not all(isinstance(one, Tensor) for one in values):
+        return False
+    first = values[0]
+    return all(one._key_dim == 1 for one in keyed_tensors) and all(
+        one.dim() == 2 and one.dtype == first.dtype and one.device == first.device and one.shape[0] == first.shape[0]
+        for one in values
+    )
 
 
 def permute_multi_embedding(keyed_tensors: list[KeyedTensor], groups: list[list[str]]) -> list[Tensor]:
