@@ -153,6 +153,8 @@ def _vectors(v: Tensor, a: Tensor, offsets: Tensor) -> Tensor:
 def _vectors_backward(grad: Tensor, v: Tensor, a: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
     rows, heads, width = _heads(f"{_VECTORS}_backward", v, a, offsets)
     longest = v.shape[1]
+    if not rows:
+        return torch.zeros_like(v), torch.zeros_like(a)
     items = _by_head(a, offsets, longest, rows, heads, width)
     to_v = torch.bmm(items, _wide(grad).unsqueeze(2)).squeeze(2).to(v.dtype)
     there = torch.ones(len(a), dtype=torch.int32, device=a.device)

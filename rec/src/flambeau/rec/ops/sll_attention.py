@@ -1,18 +1,23 @@
 """Attention within sequences, composed of products and softmax of jagged tensors.
 
-Nothing is padded: what is kept for the gradient is as large as the sequences' own matrices.
+Nothing is padded, and a sequence's matrix of weights is not kept for the gradient.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
-from flambeau.rec.ops._jagged_layout import check_whole
+from flambeau.rec.ops._jagged_layout import check_floating, check_whole
+from flambeau.rec.ops._library import LIBRARY
 from flambeau.rec.ops.cumsum import asynchronous_complete_cumsum
 from flambeau.rec.ops.jagged_elementwise import jagged_dense_elementwise_add_jagged_output
 from flambeau.rec.ops.sll_conversion import sll_jagged_dense_elementwise_mul_jagged_out
+from flambeau.rec.ops.sll_matmul import first_items
 from flambeau.rec.ops.sll_softmax import sll_jagged2_softmax
 
 __all__ = [
@@ -99,19 +104,109 @@ def sll_jagged_dense_flash_attention(
     )
 
 
+_BASIC = "sll_jagged_flash_attention_basic"
+_EVERYTHING = 2**62
+
+
+def _check(q: Tensor, k: Tensor, v: Tensor, offsets: Tensor) -> None:
+    check_whole(_BASIC, "offsets", offsets)
+    check_floating(_BASIC, q, k, v)
+    if not q.dim() == k.dim() == v.dim() == 2 or q.shape != k.shape or q.shape[0] != v.shape[0]:
+        shapes = ", ".join(str(tuple(one.shape)) for one in (q, k, v))
+        raise RuntimeError(f"{_BASIC}: q, k and v have shapes {shapes}, expected (items, D) twice and (items, E).")
+
+
+def _shares(q: Tensor, k: Tensor, offsets: Tensor, max_seq_len: int) -> tuple[Tensor, Tensor]:
+    """Offsets of the sequences' matrices, and the softmax of their scores."""
+    totals = asynchronous_complete_cumsum(offsets.diff().long().square())
+    scores = torch.ops.flambeau_rec._sll_outer(q, k, offsets, offsets, totals)
+    return totals, sll_jagged2_softmax(scores, offsets, totals, max_seq_len, False)
+
+
+def _weights(shares: Tensor, offsets: Tensor, totals: Tensor, max_seq_len: int, use_mask: bool) -> Tensor:
+    """Shares as they are multiplied with values; what is linear in the former is so in their gradients as well."""
+    weights = shares / max_seq_len
+    if not use_mask:
+        return weights
+    later = torch.ones(max_seq_len, max_seq_len, dtype=torch.bool, device=shares.device).triu()
+    return sll_jagged_dense_elementwise_mul_jagged_out(weights, later, offsets.diff(), totals, max_seq_len)
+
+
 def _basic(
     q: Tensor, k: Tensor, v: Tensor, offsets: Tensor, max_seq_len: int, use_mask: bool = False, allow_tf32: bool = True
 ) -> Tensor:
-    check_whole("sll_jagged_flash_attention_basic", "offsets", offsets)
-    lengths = offsets.diff()
-    totals = asynchronous_complete_cumsum(lengths.long().square())
-    ops = torch.ops.flambeau_rec
-    scores = ops._sll_outer(q, k, offsets, offsets, totals)
-    weights = sll_jagged2_softmax(scores, offsets, totals, max_seq_len, False) / max_seq_len
-    if use_mask:
-        later = torch.ones(max_seq_len, max_seq_len, dtype=torch.bool, device=q.device).triu()
-        weights = sll_jagged_dense_elementwise_mul_jagged_out(weights, later, lengths, totals, max_seq_len)
-    return ops._sll_matrix_times_items(weights, v, totals, offsets, offsets, max_seq_len, v.shape[0], False)  # type: ignore[no-any-return]
+    _check(q, k, v, offsets)
+    totals, shares = _shares(q, k, offsets, max_seq_len)
+    weights = _weights(shares, offsets, totals, max_seq_len, use_mask)
+    times = torch.ops.flambeau_rec._sll_matrix_times_items
+    return times(weights, v, totals, offsets, offsets, max_seq_len, v.shape[0], False)  # type: ignore[no-any-return]
+
+
+def _basic_backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, offsets: Tensor, max_seq_len: int, use_mask: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Weights are found once more: keeping them would take the square of a sequence's length."""
+    ops, items = torch.ops.flambeau_rec, v.shape[0]
+    times = ops._sll_matrix_times_items
+    totals, shares = _shares(q, k, offsets, max_seq_len)
+    weights = _weights(shares, offsets, totals, max_seq_len, use_mask)
+    to_v = times(weights, grad, totals, offsets, offsets, max_seq_len, items, True)
+    left, right = (first_items(one, offsets, max_seq_len) for one in (grad, v))
+    flow = _weights(ops._sll_outer(left, right, offsets, offsets, totals), offsets, totals, max_seq_len, use_mask)
+    flow = ops._sll_jagged2_softmax_backward(flow, shares, offsets, totals, False)
+    to_q = times(flow, k, totals, offsets, offsets, _EVERYTHING, items, False)
+    return to_q, times(flow, q, totals, offsets, offsets, _EVERYTHING, items, True), to_v
+
+
+def _fake(
+    q: Tensor, k: Tensor, v: Tensor, offsets: Tensor, max_seq_len: int, use_mask: bool = False, allow_tf32: bool = True
+) -> Tensor:
+    _check(q, k, v, offsets)
+    return v.new_empty(v.shape)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[:4])
+    ctx.options = inputs[4:6]
+
+
+def _gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    made = torch.ops.flambeau_rec._sll_jagged_flash_attention_basic_backward(grad, *ctx.saved_tensors, *ctx.options)
+    return *made, None, None, None, None
+
+
+def _keep_second(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.save_for_backward(*inputs[:5])
+    ctx.options = inputs[5:7]
+
+
+def _second(ctx: Any, *flows: Tensor) -> tuple[Tensor | None, ...]:
+    """What the parts say, whose gradients have gradients."""
+    *learned, offsets = ctx.saved_tensors
+    with torch.enable_grad():
+        grad, q, k, v = (one.detach().requires_grad_() for one in learned)
+        first = torch.autograd.grad(_basic(q, k, v, offsets, *ctx.options), (q, k, v), grad, create_graph=True)
+        return *torch.autograd.grad(first, (grad, q, k, v), flows), None, None, None
+
+
+register_op(
+    "_sll_jagged_flash_attention_basic_backward(Tensor grad, Tensor q_weights, Tensor k_weights, Tensor v_weights, "
+    "Tensor offsets, int max_seq_len, bool use_mask) -> (Tensor, Tensor, Tensor)",
+    library=LIBRARY,
+    fake=lambda grad, q, k, v, *_: (q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)),
+    python=_basic_backward,
+    setup_context=_keep_second,
+    backward=_second,
+)
+register_op(
+    f"{_BASIC}(Tensor q_weights, Tensor k_weights, Tensor v_weights, Tensor offsets, int max_seq_len, "
+    "bool use_mask=False, bool allow_tf32=True) -> Tensor",
+    library=LIBRARY,
+    fake=_fake,
+    python=_basic,
+    setup_context=_keep,
+    backward=_gradient,
+)
 
 
 def _heads(
@@ -127,7 +222,9 @@ def _heads(
     firsts = torch.arange(heads, device=offsets.device)[:, None] * items
     # What is between two heads is in no sequence of either.
     every = (firsts + offsets).flatten() if heads else offsets[:1]
-    made = _basic(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), every, max_seq_len)
+    made = torch.ops.flambeau_rec.sll_jagged_flash_attention_basic(
+        q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), every, max_seq_len
+    )
     return made.reshape(heads, items, v.shape[2])
 
 
@@ -142,11 +239,6 @@ def _dense(
 
 
 _QKV = "Tensor q_weights, Tensor k_weights, Tensor v_weights"
-register_composite(
-    f"sll_jagged_flash_attention_basic({_QKV}, Tensor offsets, int max_seq_len, bool use_mask=False, "
-    "bool allow_tf32=True) -> Tensor",
-    _basic,
-)
 register_composite(
     f"sll_multi_head_jagged_flash_attention({_QKV}, Tensor offsets, int max_seq_len, bool allow_tf32=True) -> Tensor",
     _heads,

@@ -260,7 +260,7 @@ def _times_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     ops, to_a, to_y = torch.ops.flambeau_rec, None, None
     if ctx.needs_input_grad[0]:
         # Items that take no part have no share, on either side.
-        flow, items = (_first(one, of, ctx.longest) for one, of in ((grad, z_offsets), (y, y_offsets)))
+        flow, items = (first_items(one, of, ctx.longest) for one, of in ((grad, z_offsets), (y, y_offsets)))
         sides = (items, flow, y_offsets, z_offsets) if ctx.transpose else (flow, items, z_offsets, y_offsets)
         to_a = ops._sll_outer(*sides, a_offsets, a.shape[0])
     if ctx.needs_input_grad[1]:
@@ -270,7 +270,7 @@ def _times_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     return to_a, to_y, *(None,) * 6
 
 
-def _first(items: Tensor, offsets: Tensor, longest: int) -> Tensor:
+def first_items(items: Tensor, offsets: Tensor, longest: int) -> Tensor:
     """The items, those beyond the longest length 0."""
     row, place = locate(offsets, items.shape[0])
     return torch.where(within(row, place, offsets.shape[0] - 1, longest)[:, None], items, 0)
