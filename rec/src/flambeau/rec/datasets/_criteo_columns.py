@@ -33,11 +33,11 @@ DEFAULT_COLUMN_NAMES = [DEFAULT_LABEL_NAME, *DEFAULT_INT_NAMES, *DEFAULT_CAT_NAM
 
 
 def _whole(value: str | int) -> int:
-    return safe_cast(value, int, 0)
+    return safe_cast(value, int, 0)  # type: ignore[return-value]
 
 
 def _text(value: str | int) -> str:
-    return safe_cast(value, str, "")
+    return safe_cast(value, str, "")  # type: ignore[return-value]
 
 
 COLUMN_TYPE_CASTERS: list[Callable[[str | int], int | str]] = [

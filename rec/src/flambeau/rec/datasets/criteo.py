@@ -144,6 +144,10 @@ class InMemoryBinaryCriteoIterDataPipe(IterableDataset[Batch]):
         ValueError: the files do not fit together, there are not 26 hashes, or no such stage.
     """
 
+    dense_arrs: list[NDArray[Any]]
+    sparse_arrs: list[NDArray[Any]]
+    labels_arrs: list[NDArray[Any]]
+
     def __init__(
         self,
         stage: str,
@@ -192,9 +196,7 @@ class InMemoryBinaryCriteoIterDataPipe(IterableDataset[Batch]):
             [np.load(path, mmap_mode=mode) for path in paths]
             for paths in (self.dense_paths, self.sparse_paths, self.labels_paths)
         ]
-        self.dense_arrs: list[NDArray[Any]] = arrays[0]
-        self.sparse_arrs: list[NDArray[Any]] = arrays[1]
-        self.labels_arrs: list[NDArray[Any]] = arrays[2]
+        self.dense_arrs, self.sparse_arrs, self.labels_arrs = arrays
         sizes = [[len(rows) for rows in files] for files in arrays]
         if not sizes[0] == sizes[1] == sizes[2]:
             raise OptionError(

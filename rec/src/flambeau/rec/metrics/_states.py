@@ -306,7 +306,8 @@ class Metric(nn.Module, ABC):
         mine = {name: prefix + name for name in self._defaults if prefix + name in state_dict}
         self._set_states({name: _copied(state_dict[key]) for name, key in mine.items()})
         if mine:
-            self._computed = None
+            # A state that was loaded is that of earlier updates.
+            self._computed, self._update_count = None, max(self._update_count, 1)
         rest = {key: value for key, value in state_dict.items() if key not in mine.values()}
         super()._load_from_state_dict(rest, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
