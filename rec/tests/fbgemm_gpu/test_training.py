@@ -122,3 +122,43 @@ def test_what_does_not_fit_is_refused_where_that_is_fatal(call, message):
 def test_options_that_do_not_fit_together_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         tables((7, 2), (5, 3), **options)
+
+
+def test_hyper_parameters_change_from_the_next_step_on():
+    made = tables((4, 4), learning_rate=1.0)
+    made.update_hyper_parameters({"lr": 0.25, "eps": 1e-3})
+    before = made.split_embedding_weights()[0][1].clone()
+
+    made(torch.tensor([1]), torch.tensor([0, 1])).sum().backward()
+
+    assert made.get_learning_rate() == 0.25
+    torch.testing.assert_close(made.split_embedding_weights()[0][1], before - 0.25)
+    with pytest.raises(ValueError, match="params_dict has speed; what can be changed are lr, beta1"):
+        made.update_hyper_parameters({"lr": 3.0, "speed": 1.0})
+    assert made.get_learning_rate() == 0.25
+    assert made.get_optimizer_buffer("iter").tolist() == [1]
+
+
+def test_pruned_rows_and_what_the_optimizer_kept_of_them_start_anew():
+    made = tables((4, 4), (3, 8), optimizer=EmbOptimType.EXACT_ROWWISE_ADAGRAD)
+    made(torch.tensor([0, 1, 2, 0, 1]), torch.tensor([0, 3, 5])).sum().backward()
+
+    made.reset_embedding_weight_momentum(
+        torch.tensor([1, 2, 0]), torch.tensor([0, 2, 3]), torch.tensor([0, 1]), torch.tensor([0, 1])
+    )
+
+    first, second = made.split_embedding_weights()
+    assert first.any(1).tolist() == [True, False, False, True]
+    assert second.any(1).tolist() == [False, True, True]
+    assert [one["sum"].ne(0).tolist() for one in made.get_optimizer_state()] == [
+        [True, False, False, False],
+        [False, True, False],
+    ]
+    with pytest.raises(RuntimeError, match="pruned_indices of table 1 are not all below its 3 rows"):
+        made.reset_embedding_weight_momentum(
+            torch.tensor([3]), torch.tensor([0, 1]), torch.tensor([0]), torch.tensor([1])
+        )
+    with pytest.raises(RuntimeError, match="do not fit together"):
+        made.reset_embedding_weight_momentum(
+            torch.tensor([0]), torch.tensor([0, 2]), torch.tensor([0]), torch.tensor([1])
+        )

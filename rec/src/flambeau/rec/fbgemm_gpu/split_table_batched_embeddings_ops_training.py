@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import enum
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from flambeau.rec.fbgemm_gpu._dense_training import DenseTableBatchedEmbeddingBagsCodegen
+from flambeau.rec.fbgemm_gpu._split_state import Spec, construct_split_state, get_available_compute_device
 from flambeau.rec.fbgemm_gpu._tables import BatchedTables
 from flambeau.rec.fbgemm_gpu._training_layout import BY_ELEMENT, STATE_NAMES
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import EmbOptimType, SparseType
@@ -32,11 +35,24 @@ __all__ = [
     "EmbeddingLocation",
     "PoolingMode",
     "SplitTableBatchedEmbeddingBagsCodegen",
+    "UVMCacheStatsIndex",
     "WeightDecayMode",
+    "construct_split_state",
+    "get_available_compute_device",
 ]
 
 
-Spec = tuple[int, int, EmbeddingLocation, ComputeDevice]
+class UVMCacheStatsIndex(enum.IntEnum):
+    """Places in what `get_uvm_cache_stats` gives."""
+
+    num_calls = 0
+    num_requested_indices = 1
+    num_unique_indices = 2
+    num_unique_misses = 3
+    num_conflict_unique_misses = 4
+    num_conflict_misses = 5
+
+
 _FATAL = (BoundsCheckMode.FATAL, BoundsCheckMode.V2_FATAL)
 _WARNING = (BoundsCheckMode.WARNING, BoundsCheckMode.V2_WARNING)
 
@@ -238,6 +254,88 @@ class SplitTableBatchedEmbeddingBagsCodegen(BatchedTables):
     def get_learning_rate(self) -> float:
         """The learning rate of the next step."""
         return self._learning_rate
+
+    def update_hyper_parameters(self, params_dict: dict[str, float]) -> None:
+        """Use other numbers from the next step on.
+
+        Args:
+            params_dict: of "lr", "eps", "beta1", "beta2", "weight_decay" and "lower_bound", those that change.
+
+        Raises:
+            ValueError: another name; nothing is changed then.
+        """
+        known = {"eps", "beta1", "beta2", "weight_decay", "lower_bound"}
+        if unknown := sorted(params_dict.keys() - known - {"lr"}):
+            raise ValueError(
+                f"params_dict has {', '.join(unknown)}; what can be changed are lr, {', '.join(sorted(known))}."
+            )
+        for name, value in params_dict.items():
+            if name == "lr":
+                self.set_learning_rate(value)
+            else:
+                self._options[name] = value
+
+    def reset_embedding_weight_momentum(
+        self,
+        pruned_indices: Tensor,
+        pruned_indices_offsets: Tensor,
+        logical_table_ids: Tensor,
+        buffer_ids: Tensor,
+    ) -> None:
+        """Make rows, and what the optimizer keeps of them, zero: what was pruned starts anew.
+
+        Args:
+            pruned_indices: (rows,) rows of tables, table after table.
+            pruned_indices_offsets: (tables + 1,) where those of each table begin, and the last's end.
+            logical_table_ids: (tables,) numbers of the tables before any were split.
+            buffer_ids: (tables,) which of the tables here each one is.
+
+        Raises:
+            RuntimeError: sizes that do not fit together, or a row or table that there is not.
+        """
+        ends, tables = pruned_indices_offsets.tolist(), buffer_ids.tolist()
+        if not len(tables) == len(ends) - 1 == logical_table_ids.numel() or ends[-1] != pruned_indices.numel():
+            raise RuntimeError(
+                f"{len(tables)} buffer_ids, {logical_table_ids.numel()} logical_table_ids, {len(ends)} offsets up to "
+                f"{ends[-1] if ends else 0} and {pruned_indices.numel()} pruned_indices do not fit together."
+            )
+        weights, states = self.split_embedding_weights(), self.split_optimizer_states()
+        chosen = list(zip(tables, pruned_indices.split([b - a for a, b in pairwise(ends)]), strict=True))
+        for table, rows in chosen:
+            if not 0 <= table < len(weights):
+                raise RuntimeError(f"buffer_ids has {table}, expected 0 to {len(weights) - 1}.")
+            if rows.numel() and not 0 <= int(rows.min()) <= int(rows.max()) < len(weights[table]):
+                raise RuntimeError(
+                    f"pruned_indices of {self.table_names[table]} are not all below its {len(weights[table])} rows."
+                )
+        for table, rows in chosen:
+            for tensor in (weights[table], *states[table]):
+                tensor[rows.long()] = 0
+
+    def get_optimizer_buffer(self, state: str) -> Tensor:
+        """What the optimizer keeps of all tables together.
+
+        Args:
+            state: "iter", how many steps were taken.
+
+        Raises:
+            ValueError: there is no such buffer.
+        """
+        if state != "iter":
+            raise ValueError(f"there is no optimizer buffer {state!r}; there is 'iter'.")
+        return torch.tensor([self._iteration])
+
+    def should_log(self) -> bool:
+        """Whether statistics of this step are wanted; without a cache there are none."""
+        return False
+
+    def get_cache_miss_counter(self) -> Tensor:
+        """Misses of the cache, and of its sets: (2,), zero without a cache."""
+        return torch.zeros(2, dtype=torch.int64)
+
+    def get_table_wise_cache_miss(self) -> Tensor:
+        """Misses of the cache for each table: empty without a cache."""
+        return torch.zeros(0, dtype=torch.int64)
 
     def set_optimizer_step(self, step: int) -> None:
         """Count steps from here."""
