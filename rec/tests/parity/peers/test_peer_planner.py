@@ -754,6 +754,9 @@ def loaded(library: Any, context: str) -> Any:
         def plan_context_hash(self) -> Any:
             return known
 
+        def get_plan_id(self) -> str:
+            return "kept"
+
     try:
         return made, planned(planner(plan_loader=Loader()).plan(model, sharders))
     except types.PlannerError as error:
@@ -798,6 +801,107 @@ def validated(library: Any, what: str) -> Any:
 
 for what in ("kernels", "dense", "unknown", "missing", "missing elsewhere", "ranks"):
     add(f"plans/validated/{what}", validated, what=what)
+
+
+# --- plans by hand
+
+
+def by_hand(
+    library: Any,
+    device: str,
+    hosts: int,
+    ways: dict[str, Any],
+    kind: str = "bag",
+    tables: str = "equal",
+    trained: bool = False,
+) -> Any:
+    plans = part(library, "distributed.sharding_plan")
+    module = subjects.tables_of(library, tables, kind)
+    if trained:
+        for parameter in module.parameters():
+            parameter._in_backward_optimizers = [torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)]
+    sharder = subjects.sharders_of(library)[0 if kind == "bag" else 1]
+    given = {name: getattr(plans, way)(**options) for name, (way, options) in ways.items()}
+    plan = plans.construct_module_sharding_plan(module, given, sharder, 8 // hosts, 8, device)
+    return planned(part(library, "distributed.types").ShardingPlan({"": plan}))
+
+
+def sizes_of(library: Any, rows: int, columns: int, **options: Any) -> Any:
+    plans = part(library, "distributed.sharding_plan")
+    return plans.calculate_shard_sizes_and_offsets(torch.empty(rows, columns, device="meta"), **options)
+
+
+WAYS: dict[str, Any] = {
+    "whole": ("table_wise", {"rank": 3}),
+    "whole by kernel": ("table_wise", {"rank": 3, "compute_kernel": "fused_uvm"}),
+    "whole elsewhere": ("table_wise", {"rank": 0, "device": "cpu"}),
+    "rows": ("row_wise", {}),
+    "columns": ("column_wise", {"ranks": [0, 1, 5, 1]}),
+    "unequal columns": ("column_wise", {"ranks": [2, 3], "size_per_rank": [16, 48]}),
+    "three columns": ("column_wise", {"ranks": [0, 1, 2]}),
+    "rows of a host": ("table_row_wise", {"host_index": 1}),
+    "grid": ("grid_shard", {"host_indexes": [0, 1]}),
+    "copies": ("data_parallel", {}),
+}
+for name, way in WAYS.items():
+    for hosts in (1, 2):
+        if name in {"rows of a host", "grid"} and hosts == 1:
+            continue
+        add(f"by hand/cuda/{hosts}/{name}", by_hand, device="cuda", hosts=hosts, ways={"t0": way, "t1": WAYS["copies"]})
+    if name in {"whole", "columns", "copies"}:
+        add(f"by hand/cpu/{name}", by_hand, device="cpu", hosts=1, ways={"t0": way, "t1": WAYS["whole"]})
+for name in ("whole", "rows", "columns", "copies"):
+    ways = {"t0": WAYS[name], "t1": WAYS["whole"]}
+    add(f"by hand/sequence/{name}", by_hand, device="cuda", hosts=2, ways=ways, kind="sequence")
+for name in ("whole", "rows", "columns", "copies"):
+    ways = {"t0": WAYS[name], "t1": WAYS["copies"]}
+    add(f"by hand/trained/{name}", by_hand, device="cuda", hosts=1, ways=ways, trained=True)
+ways = {"t0": WAYS["grid"], "t1": WAYS["grid"]}
+add("by hand/grid of wide tables", by_hand, device="cuda", hosts=2, ways=ways, tables="wide")
+add("by hand/one is lacking", by_hand, device="cuda", hosts=1, ways={"t0": WAYS["rows"]})
+for kind in (
+    "data_parallel",
+    "table_wise",
+    "row_wise",
+    "column_wise",
+    "table_row_wise",
+    "table_column_wise",
+    "grid_shard",
+):
+    for rows, columns in ((5000, 64), (17, 260), (3, 192), (1000, 512)):
+        for least in (None, 16, 48):
+            add(
+                f"by hand/sizes/{kind}/{rows}x{columns}/{least}",
+                sizes_of,
+                rows=rows,
+                columns=columns,
+                world_size=8,
+                local_world_size=4,
+                sharding_type=kind,
+                col_wise_shard_dim=least,
+            )
+for memory in ([1, 2, 3, 4], [5, 5, 5, 5]):
+    add(
+        f"by hand/sizes/by memory/{memory}",
+        sizes_of,
+        rows=1003,
+        columns=8,
+        world_size=4,
+        local_world_size=4,
+        sharding_type="row_wise",
+        device_memory_sizes=memory,
+    )
+for buckets in (4, 10, 100):
+    add(
+        f"by hand/sizes/by buckets/{buckets}",
+        sizes_of,
+        rows=1000,
+        columns=8,
+        world_size=4,
+        local_world_size=4,
+        sharding_type="row_wise",
+        num_buckets=buckets,
+    )
 
 
 @pytest.mark.parametrize("cell", SUITE.cells, ids=str)

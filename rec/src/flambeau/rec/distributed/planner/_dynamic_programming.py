@@ -48,6 +48,8 @@ class DynamicProgrammingProposer(Proposer):
         for options in self._tables:
             # From the least memory on: the first proposal fits if any does.
             options.sort(key=lambda option: (self._parts[id(option)].hbm, option.total_perf))
+        # Small tables first: their memory adds up in few bins.
+        self._tables.sort(key=lambda options: self._parts[id(options[0])].hbm)
         if self._tables:
             self._take([0] * len(self._tables))
 
@@ -95,7 +97,7 @@ class DynamicProgrammingProposer(Proposer):
         least = np.full(bins, np.inf)
         exact = np.full(bins, np.inf)
         least[0] = exact[0] = 0.0
-        options_of: list[npt.NDArray[np.int32]] = []
+        options_of: list[npt.NDArray[np.int16]] = []
         bins_before: list[npt.NDArray[np.int32]] = []
         for options in self._tables:
             least, exact, chosen, before = self._join(options, least, exact, float(total), width)
@@ -116,26 +118,37 @@ class DynamicProgrammingProposer(Proposer):
         exact: npt.NDArray[np.float64],
         total: float,
         width: float,
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-        """The fastest for each bin with one table more, of equally fast ones that from the first bin and option."""
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.int16], npt.NDArray[np.int32]]:
+        """The fastest for each bin with one table more; of equally fast ones that from the first bin, then option.
+
+        Args:
+            options: of the table.
+            least: (bins,), milliseconds of the fastest options of the tables before, infinite where there are none.
+            exact: (bins,), their memory.
+            total: memory of all devices.
+            width: of a bin.
+
+        Returns:
+            (bins,) each: `least` and `exact` with this table, its option, and the bin of the tables before.
+        """
         bins = len(least)
         reached = np.flatnonzero(np.isfinite(least))
-        perfs = np.array([option.total_perf for option in options])
-        sizes = np.array([float(self._parts[id(option)].hbm) for option in options])
-        # (bins so far, options), in the order in which they would be tried one by one.
-        times = (least[reached, None] + perfs).ravel()
-        memory = (exact[reached, None] + sizes).ravel()
-        tried = np.flatnonzero(memory <= total)
-        times, memory = times[tried], memory[tried]
-        target = np.minimum((memory / width).astype(np.int64), bins - 1)
-        order = np.lexsort((times, target))
-        first = np.ones(len(order), dtype=bool)
-        first[1:] = target[order[1:]] != target[order[:-1]]
-        winners = order[first]
-        places = target[winners]
         new_least, new_exact = np.full(bins, np.inf), np.full(bins, np.inf)
-        chosen, before = np.zeros(bins, dtype=np.int32), np.zeros(bins, dtype=np.int32)
-        new_least[places], new_exact[places] = times[winners], memory[winners]
-        chosen[places] = tried[winners] % len(options)
-        before[places] = reached[tried[winners] // len(options)]
+        chosen, before = np.zeros(bins, dtype=np.int16), np.full(bins, bins, dtype=np.int32)
+        for number, option in enumerate(options):
+            memory = exact[reached] + float(self._parts[id(option)].hbm)
+            fitting = memory <= total
+            source, memory = reached[fitting], memory[fitting]
+            times = least[source] + option.total_perf
+            target = np.minimum((memory / width).astype(np.int64), bins - 1)
+            # Memory ascends with the bins before, so those with the same target are neighbours.
+            rank = np.lexsort((source, times, target))
+            first = np.ones(len(rank), dtype=bool)
+            first[1:] = target[rank[1:]] != target[rank[:-1]]
+            best = rank[first]
+            source, memory, times, target = source[best], memory[best], times[best], target[best]
+            better = (times < new_least[target]) | ((times == new_least[target]) & (source < before[target]))
+            target, source = target[better], source[better]
+            new_least[target], new_exact[target] = times[better], memory[better]
+            chosen[target], before[target] = number, source
         return new_least, new_exact, chosen, before

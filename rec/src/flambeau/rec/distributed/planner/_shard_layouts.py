@@ -104,12 +104,9 @@ def runs_of_shards(
 
 def _rows(rows: int, columns: int, shards: int, buckets: int | None = None) -> tuple[ShardRun, ...]:
     """Equally many on each, but the last that has any; those behind it have none."""
-    if buckets is None:
-        block = -(-rows // shards)
-    else:
-        if rows % buckets:
-            raise OptionError(f"num_buckets is {buckets}, but must divide the {rows} rows of the table.")
-        block = -(-buckets // shards) * (rows // buckets)
+    if buckets is not None:
+        return _buckets(rows, columns, shards, buckets)
+    block = -(-rows // shards)
     full = min(rows // block, shards) if block else 0
     runs = [ShardRun(full, block, columns, 0, block)]
     left = shards - full
@@ -117,6 +114,20 @@ def _rows(rows: int, columns: int, shards: int, buckets: int | None = None) -> t
         runs.append(ShardRun(1, rest, columns, full * block))
         left -= 1
     runs.append(ShardRun(left, 0, columns, rows))
+    return tuple(run for run in runs if run.count)
+
+
+def _buckets(rows: int, columns: int, shards: int, buckets: int) -> tuple[ShardRun, ...]:
+    """Equally many buckets of rows on each; where they do not come out even, the first have one more."""
+    if rows % buckets:
+        raise OptionError(f"num_buckets is {buckets}, but must divide the {rows} rows of the table.")
+    size = rows // buckets
+    least, more = divmod(buckets, shards)
+    large, small = (least + 1) * size, least * size
+    runs = (
+        ShardRun(more, large, columns, 0, large),
+        ShardRun(shards - more, small, columns, more * large, small),
+    )
     return tuple(run for run in runs if run.count)
 
 

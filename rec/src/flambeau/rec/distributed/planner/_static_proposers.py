@@ -195,7 +195,7 @@ class GridSearchProposer(Proposer):
             return
         self._parts = ProposalParts.of_all(search_space)
         for options in tables:
-            options.sort(key=lambda option: option.total_perf)
+            options.sort(key=slowness)
         self._combinations = itertools.product(*tables)
         self._advance()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flambeau.rec.distributed.planner._dynamic_programming import DynamicProgrammingProposer
+from flambeau.rec.distributed.planner._offload_scaleup import EmbeddingOffloadScaleupProposer
 from flambeau.rec.distributed.planner._static_proposers import (
     MAX_PROPOSALS,
     GreedyProposer,
@@ -14,6 +15,7 @@ from flambeau.rec.distributed.planner.types import Proposer, ShardingOption
 __all__ = [
     "MAX_PROPOSALS",
     "DynamicProgrammingProposer",
+    "EmbeddingOffloadScaleupProposer",
     "GreedyProposer",
     "GridSearchProposer",
     "UniformProposer",
