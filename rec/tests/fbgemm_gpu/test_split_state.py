@@ -11,7 +11,10 @@ from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_training import 
     construct_split_state,
 )
 
-DEVICE, MANAGED, CACHED, HOST = EmbeddingLocation
+DEVICE, MANAGED, CACHED, HOST = [
+    EmbeddingLocation[name] for name in ("DEVICE", "MANAGED", "MANAGED_CACHING", "HOST")
+]
+INT8 = SparseType.INT8
 SPECS = [(4, 4, DEVICE, ComputeDevice.CUDA), (3, 8, MANAGED, ComputeDevice.CUDA), (2, 8, CACHED, ComputeDevice.CUDA)]
 
 
@@ -22,7 +25,7 @@ SPECS = [(4, 4, DEVICE, ComputeDevice.CUDA), (3, 8, MANAGED, ComputeDevice.CUDA)
         ({"rowwise": False, "cacheable": False}, [DEVICE, MANAGED, MANAGED], [0, 0, 24], (16, 0, 40)),
         ({"rowwise": True, "cacheable": True}, [DEVICE] * 3, [0, 4, 7], (9, 0, 0)),
         ({"rowwise": True, "cacheable": True, "placement": HOST}, [HOST] * 3, [0, 4, 7], (0, 9, 0)),
-        ({"rowwise": False, "cacheable": True, "precision": SparseType.INT8}, [DEVICE, MANAGED, CACHED], [0, 0, 48], (48, 0, 80)),
+        ({"rowwise": False, "cacheable": True, "precision": INT8}, [DEVICE, MANAGED, CACHED], [0, 0, 48], (48, 0, 80)),
     ],
     ids=["cached", "uncached", "by row", "by row on the host", "int8"],
 )  # fmt: skip
