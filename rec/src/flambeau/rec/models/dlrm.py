@@ -181,10 +181,10 @@ class InteractionProjectionArch(nn.Module):
         """
         if self.F <= 0:
             return dense_features
-        batch, dim = dense_features.shape
+        dim = dense_features.shape[1]
         together = torch.cat((dense_features.unsqueeze(1), sparse_features), dim=1).flatten(1)
-        one = self.interaction_branch1(together).reshape(batch, -1, dim)
-        other = self.interaction_branch2(together).reshape(batch, dim, -1)
+        one = self.interaction_branch1(together).unflatten(1, (-1, dim))
+        other = self.interaction_branch2(together).unflatten(1, (dim, -1))
         return torch.cat((dense_features, torch.bmm(one, other).flatten(1)), dim=1)
 
 

@@ -49,7 +49,7 @@ class InteractionTransformerArch(nn.Module):
             return dense_features
         together = torch.cat((dense_features.unsqueeze(1), sparse_features), dim=1)
         met: Tensor = self.interarch_TE(together)
-        return met.reshape(len(dense_features), -1)
+        return met.flatten(1)
 
 
 class DLRM_Transformer(DLRM):
