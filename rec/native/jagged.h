@@ -94,7 +94,16 @@ inline bool for_floating(fb::DType dtype, const Body& body) noexcept {
     }
 }
 
-// The same for int32 and int64 as well.
+// Says no to operands of two dtypes, or of one that is not floating.
+inline bool check_floating(fb::Call& call, const char* op, const fb::Tensor& x, const fb::Tensor& y) noexcept {
+    const bool known = for_floating(x.dtype, [](auto) noexcept {});
+    if (known && x.dtype == y.dtype) return true;
+    call.fail("%s: operands are %s and %s, expected one floating dtype; convert them.", op, fb::name(x.dtype),
+              fb::name(y.dtype));
+    return false;
+}
+
+// The same as `for_floating` for int32 and int64 as well.
 template <typename Body>
 inline bool for_numbers(fb::DType dtype, const Body& body) noexcept {
     if (for_floating(dtype, body)) return true;

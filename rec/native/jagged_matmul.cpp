@@ -5,14 +5,6 @@
 namespace rec {
 namespace {
 
-bool check_floating(fb::Call& call, const char* op, const fb::Tensor& x, const fb::Tensor& y) noexcept {
-    const bool known = for_floating(x.dtype, [](auto) noexcept {});
-    if (known && x.dtype == y.dtype) return true;
-    call.fail("%s: operands are %s and %s, expected one floating dtype; convert them.", op, fb::name(x.dtype),
-              fb::name(y.dtype));
-    return false;
-}
-
 // (B, M, N): for each row b the sum over its first max_L items of x[i] outer y[i].
 void jagged_jagged(fb::Call& call, const fb::Tensor& x_values, const fb::Tensor& y_values, const fb::Tensor& given,
                    int64_t max_l) noexcept {

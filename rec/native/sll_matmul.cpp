@@ -34,14 +34,6 @@ bool find(fb::Call& call, const char* op, const fb::Tensor& left, int64_t left_i
     return true;
 }
 
-bool check_floating(fb::Call& call, const char* op, const fb::Tensor& x, const fb::Tensor& y) noexcept {
-    const bool known = for_floating(x.dtype, [](auto) noexcept {});
-    if (known && x.dtype == y.dtype) return true;
-    call.fail("%s: operands are %s and %s, expected one floating dtype; convert them.", op, fb::name(x.dtype),
-              fb::name(y.dtype));
-    return false;
-}
-
 // (numbers,): matrix b is x_b y_b^T.
 void outer(fb::Call& call, const fb::Tensor& given_x, const fb::Tensor& given_y, const fb::Tensor& x_offsets,
            const fb::Tensor& y_offsets, const fb::Tensor& z_offsets, const fb::OptionalInt& wanted) noexcept {

@@ -8,10 +8,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["check_floating", "check_offsets", "check_whole", "locate", "within"]
+__all__ = [
+    "FLOATING",
+    "NUMBERS",
+    "WHOLE",
+    "check_floating",
+    "check_offsets",
+    "check_whole",
+    "locate",
+    "widened",
+    "within",
+]
 
 WHOLE = (torch.int32, torch.int64)
 FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+NUMBERS = (*FLOATING, *WHOLE)
 
 
 def check_whole(op: str, what: str, tensor: Tensor) -> None:
@@ -46,6 +57,11 @@ def check_offsets(op: str, what: str, offsets: Tensor, total: int) -> None:
             f"{op}: {what} has {int(wide[at])} at {at}, expected {int(before[at])} to {total}: offsets do not "
             "decrease, and end within the values."
         )
+
+
+def widened(tensor: Tensor) -> Tensor:
+    """What is computed with: half precision in float32."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
 def locate(offsets: Tensor, total: int) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
-from flambeau.rec.ops._jagged_layout import check_offsets, check_whole, locate, within
+from flambeau.rec.ops._jagged_layout import NUMBERS, check_offsets, check_whole, locate, within
 from flambeau.rec.ops._library import LIBRARY
 from flambeau.rec.ops.jagged_conversion import dense_to_jagged, jagged_to_padded_dense, one_to_dense, one_to_jagged
 
@@ -105,8 +105,6 @@ def jagged_dense_elementwise_mul(x_values: Tensor, x_offsets: list[Tensor], y: T
 
 # --- one jagged dimension -------------------------------------------------------------------------
 
-_NUMBERS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.int64)
-
 
 def _check(op: str, x: Tensor, offsets: Tensor, y: Tensor) -> None:
     """The same sentences as native/jagged_elementwise.cpp."""
@@ -121,7 +119,7 @@ def _check(op: str, x: Tensor, offsets: Tensor, y: Tensor) -> None:
         raise RuntimeError(
             f"{op}: x_values is {x.dtype} and y {y.dtype}, expected one dtype; convert one of them."
         )  # fmt: skip
-    if x.dtype not in _NUMBERS:
+    if x.dtype not in NUMBERS:
         raise RuntimeError(
             f"{op}: x_values is {x.dtype}, expected a floating dtype, int32 or int64; convert it."
         )  # fmt: skip

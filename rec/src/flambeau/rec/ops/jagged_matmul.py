@@ -13,7 +13,7 @@ from torch import Tensor
 
 from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
-from flambeau.rec.ops._jagged_layout import check_floating, check_whole
+from flambeau.rec.ops._jagged_layout import check_floating, check_whole, widened
 from flambeau.rec.ops._library import LIBRARY
 from flambeau.rec.ops.jagged_conversion import one_to_dense, one_to_jagged
 
@@ -121,33 +121,29 @@ def _heads(op: str, v: Tensor, a: Tensor, offsets: Tensor) -> tuple[int, int, in
 # --- reference ------------------------------------------------------------------------------------
 
 
-def _wide(tensor: Tensor) -> Tensor:
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
-
-
 def _jagged_jagged(x: Tensor, y: Tensor, offsets: Tensor, max_L: int) -> Tensor:
     _check_jagged(x, y, offsets)
     longest = max(max_L, 0)
-    left, right = one_to_dense(_wide(x), offsets, longest), one_to_dense(_wide(y), offsets, longest)
+    left, right = one_to_dense(widened(x), offsets, longest), one_to_dense(widened(y), offsets, longest)
     return torch.bmm(left.transpose(1, 2), right).to(x.dtype)
 
 
 def _jagged_dense(x: Tensor, offsets: Tensor, y: Tensor, max_L: int) -> Tensor:
     _check_dense(x, offsets, y)
-    product = torch.bmm(one_to_dense(_wide(x), offsets, max(max_L, 0)), _wide(y))
+    product = torch.bmm(one_to_dense(widened(x), offsets, max(max_L, 0)), widened(y))
     return one_to_jagged(product, offsets, x.shape[0]).to(x.dtype)
 
 
 def _by_head(a: Tensor, offsets: Tensor, longest: int, rows: int, heads: int, width: int) -> Tensor:
     """(rows * heads, longest, width)."""
-    padded = one_to_dense(_wide(a), offsets, longest).reshape(rows, longest, heads, width)
+    padded = one_to_dense(widened(a), offsets, longest).reshape(rows, longest, heads, width)
     return padded.transpose(1, 2).reshape(rows * heads, longest, width)
 
 
 def _vectors(v: Tensor, a: Tensor, offsets: Tensor) -> Tensor:
     rows, heads, width = _heads(_VECTORS, v, a, offsets)
     items = _by_head(a, offsets, v.shape[1], rows, heads, width)
-    return torch.bmm(_wide(v).unsqueeze(1), items).squeeze(1).to(a.dtype)
+    return torch.bmm(widened(v).unsqueeze(1), items).squeeze(1).to(a.dtype)
 
 
 def _vectors_backward(grad: Tensor, v: Tensor, a: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
@@ -156,10 +152,10 @@ def _vectors_backward(grad: Tensor, v: Tensor, a: Tensor, offsets: Tensor) -> tu
     if not rows:
         return torch.zeros_like(v), torch.zeros_like(a)
     items = _by_head(a, offsets, longest, rows, heads, width)
-    to_v = torch.bmm(items, _wide(grad).unsqueeze(2)).squeeze(2).to(v.dtype)
+    to_v = torch.bmm(items, widened(grad).unsqueeze(2)).squeeze(2).to(v.dtype)
     there = torch.ones(len(a), dtype=torch.int32, device=a.device)
     to_v = to_v * one_to_dense(there, offsets, longest).repeat_interleave(heads, 0)
-    flow = (_wide(v).unsqueeze(2) * _wide(grad).unsqueeze(1)).reshape(rows, heads, longest, width)
+    flow = (widened(v).unsqueeze(2) * widened(grad).unsqueeze(1)).reshape(rows, heads, longest, width)
     return to_v, one_to_jagged(flow.transpose(1, 2).reshape(rows, longest, heads * width), offsets, len(a)).to(a.dtype)
 
 

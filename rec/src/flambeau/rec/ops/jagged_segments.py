@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from flambeau.rec.ops._composite import register_composite
-from flambeau.rec.ops._jagged_layout import FLOATING, check_whole
+from flambeau.rec.ops._jagged_layout import NUMBERS, check_whole
 from flambeau.rec.ops.cumsum import asynchronous_complete_cumsum
 from flambeau.rec.ops.jagged_conversion import one_to_dense, one_to_jagged
 
@@ -61,9 +61,6 @@ def pack_segments_v2(
     return torch.ops.flambeau_rec.pack_segments_v2(t_in, lengths, max_length, pad_minf, return_presence_mask)  # type: ignore[no-any-return]
 
 
-_NUMBERS = (*FLOATING, torch.int32, torch.int64)
-
-
 def _check(op: str, lengths: Tensor, max_length: Any) -> None:
     check_whole(op, "lengths", lengths)
     if isinstance(max_length, int) and max_length < 1:
@@ -72,7 +69,7 @@ def _check(op: str, lengths: Tensor, max_length: Any) -> None:
 
 def _pack(op: str, t_in: Tensor, lengths: Tensor, max_length: int, padding: float = 0.0) -> Tensor:
     _check(op, lengths, max_length)
-    if t_in.dtype not in _NUMBERS:
+    if t_in.dtype not in NUMBERS:
         raise RuntimeError(f"{op}: t_in is {t_in.dtype}, expected a floating dtype, int32 or int64; convert it.")
     if padding and not t_in.is_floating_point():
         raise RuntimeError(f"{op}: pad_minf is True, but t_in is {t_in.dtype}, which has no infinity; convert t_in.")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
-from flambeau.rec.ops._jagged_layout import FLOATING, WHOLE, check_whole
+from flambeau.rec.ops._jagged_layout import NUMBERS, check_whole
 from flambeau.rec.ops._library import LIBRARY
 
 __all__ = ["jagged_1d_to_truncated_values", "jagged_index_select", "jagged_slice", "masked_select_jagged_1d"]
@@ -157,7 +157,7 @@ def _index_add(values: Tensor, indices: Tensor, inputs: Tensor, outputs: Tensor,
         raise RuntimeError(
             f"{_ADD}: num_dense_input_rows is {given}, but values has {values.shape[0]} items."
         )  # fmt: skip
-    if values.dtype not in (*FLOATING, *WHOLE):
+    if values.dtype not in NUMBERS:
         raise RuntimeError(f"{_ADD}: values is {values.dtype}, expected a floating dtype, int32 or int64; convert it.")
     targets = _sources(_ADD, indices, inputs, outputs)
     wide = values.float() if values.dtype in (torch.float16, torch.bfloat16) else values

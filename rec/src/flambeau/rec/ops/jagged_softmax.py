@@ -12,7 +12,7 @@ from torch import Tensor
 
 from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
-from flambeau.rec.ops._jagged_layout import FLOATING, check_offsets, check_whole, locate, within
+from flambeau.rec.ops._jagged_layout import FLOATING, check_offsets, check_whole, locate, widened, within
 from flambeau.rec.ops._library import LIBRARY
 from flambeau.rec.ops.jagged_conversion import one_to_dense, one_to_jagged
 
@@ -60,13 +60,9 @@ def _rows(op: str, values: Tensor, offsets: Tensor, max_L: int) -> tuple[Tensor,
     return torch.where(inside, row, rows)[:, None], inside[:, None]
 
 
-def _wide(tensor: Tensor) -> Tensor:
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
-
-
 def _softmax(values: Tensor, offsets: Tensor, max_L: int) -> Tensor:
     row, inside = _rows("jagged_softmax", values, offsets, max_L)
-    wide, row = _wide(values), row.expand(values.shape)
+    wide, row = widened(values), row.expand(values.shape)
     sums = wide.new_zeros(offsets.shape[0], values.shape[1])
     best = sums.new_full(sums.shape, float("-inf")).scatter_reduce(0, row, wide, "amax")
     powers = (wide - best.gather(0, row)).exp()
@@ -76,7 +72,7 @@ def _softmax(values: Tensor, offsets: Tensor, max_L: int) -> Tensor:
 
 def _softmax_backward(grad: Tensor, output: Tensor, offsets: Tensor, max_L: int) -> Tensor:
     row, inside = _rows("jagged_softmax_backward", output, offsets, max_L)
-    flow, shares, row = _wide(grad), _wide(output), row.expand(output.shape)
+    flow, shares, row = widened(grad), widened(output), row.expand(output.shape)
     sums = flow.new_zeros(offsets.shape[0], output.shape[1]).scatter_add(0, row, flow * shares)
     return torch.where(inside, shares * (flow - sums.gather(0, row)), 0).to(output.dtype)
 

@@ -225,7 +225,7 @@ def _heads(
     made = torch.ops.flambeau_rec.sll_jagged_flash_attention_basic(
         q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), every, max_seq_len
     )
-    return made.reshape(heads, items, v.shape[2])
+    return made.reshape(heads, items, v.shape[2])  # type: ignore[no-any-return]
 
 
 def _dense(

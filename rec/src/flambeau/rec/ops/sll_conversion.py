@@ -12,7 +12,7 @@ from torch import Tensor
 
 from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
-from flambeau.rec.ops._jagged_layout import FLOATING, check_offsets, check_whole, locate
+from flambeau.rec.ops._jagged_layout import NUMBERS, check_offsets, check_whole, locate
 from flambeau.rec.ops._library import LIBRARY
 from flambeau.rec.ops.jagged_elementwise import jagged_dense_elementwise_add_jagged_output
 
@@ -134,11 +134,9 @@ def sll_jagged_self_substraction_jagged_out(
 
 # --- squares --------------------------------------------------------------------------------------
 
-_NUMBERS = (*FLOATING, torch.int32, torch.int64)
-
 
 def _check_numbers(op: str, values: Tensor) -> None:
-    if values.dim() != 1 or values.dtype not in _NUMBERS:
+    if values.dim() != 1 or values.dtype not in NUMBERS:
         raise RuntimeError(
             f"{op}: values has shape {tuple(values.shape)} and dtype {values.dtype}, expected (numbers,) of a floating "
             "dtype, int32 or int64."

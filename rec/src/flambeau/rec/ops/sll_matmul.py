@@ -13,7 +13,7 @@ from torch import Tensor
 
 from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
-from flambeau.rec.ops._jagged_layout import check_floating, check_offsets, check_whole, locate, within
+from flambeau.rec.ops._jagged_layout import check_floating, check_offsets, check_whole, locate, widened, within
 from flambeau.rec.ops._library import LIBRARY
 from flambeau.rec.ops.jagged_conversion import one_to_dense, one_to_jagged
 
@@ -180,10 +180,6 @@ def _cells(
 # --- reference ------------------------------------------------------------------------------------
 
 
-def _wide(tensor: Tensor) -> Tensor:
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
-
-
 def _outer(
     x: Tensor, y: Tensor, x_offsets: Tensor, y_offsets: Tensor, z_offsets: Tensor, numbers: int | None = None
 ) -> Tensor:
@@ -192,7 +188,7 @@ def _outer(
     sequence, row, column, size = _cells(
         _OUTER, x_offsets, y_offsets, z_offsets, (x.shape[0], y.shape[0], total)
     )  # fmt: skip
-    left, right = one_to_dense(_wide(x), x_offsets, size[1]), one_to_dense(_wide(y), y_offsets, size[2])
+    left, right = one_to_dense(widened(x), x_offsets, size[1]), one_to_dense(widened(y), y_offsets, size[2])
     product = torch.bmm(left, right.transpose(1, 2))
     there = sequence < size[0]
     made = product.new_zeros(total)
@@ -209,11 +205,11 @@ def _times(
     totals = (y.shape[0], items) if transpose else (items, y.shape[0])
     sequence, row, column, size = _cells(_TIMES, *sides, a_offsets, (*totals, a.shape[0]))
     there = (sequence < size[0]) & (row < longest) & (column < longest)
-    matrices = _wide(a).new_zeros(size)
-    matrices[sequence[there], row[there], column[there]] = _wide(a)[there]
+    matrices = widened(a).new_zeros(size)
+    matrices[sequence[there], row[there], column[there]] = widened(a)[there]
     if transpose:
         matrices = matrices.transpose(1, 2)
-    product = torch.bmm(matrices, one_to_dense(_wide(y), y_offsets, matrices.shape[2]))
+    product = torch.bmm(matrices, one_to_dense(widened(y), y_offsets, matrices.shape[2]))
     return one_to_jagged(product, z_offsets, items).to(y.dtype)
 
 

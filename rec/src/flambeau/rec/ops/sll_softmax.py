@@ -12,7 +12,7 @@ from torch import Tensor
 
 from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
-from flambeau.rec.ops._jagged_layout import FLOATING, check_offsets, check_whole, locate
+from flambeau.rec.ops._jagged_layout import FLOATING, check_offsets, check_whole, locate, widened
 from flambeau.rec.ops._library import LIBRARY
 
 __all__ = ["sll_jagged2_softmax", "sll_jagged_softmax"]
@@ -91,13 +91,9 @@ def _lines(op: str, x: Tensor, offsets: Tensor, totals: Tensor, transpose: bool)
     return torch.where(inside, line, count), count + 1
 
 
-def _wide(tensor: Tensor) -> Tensor:
-    return tensor if tensor.dtype == torch.float64 else tensor.float()
-
-
 def _softmax(x: Tensor, offsets: Tensor, totals: Tensor, max_seq_len: int, transpose: bool) -> Tensor:
     line, count = _lines("sll_jagged2_softmax", x, offsets, totals, transpose)
-    wide = _wide(x)
+    wide = widened(x)
     best = wide.new_full((count,), float("-inf")).scatter_reduce(0, line, wide, "amax")
     powers = (wide - best[line]).exp()
     shares = powers / wide.new_zeros(count).scatter_add(0, line, powers)[line]
@@ -106,7 +102,7 @@ def _softmax(x: Tensor, offsets: Tensor, totals: Tensor, max_seq_len: int, trans
 
 def _softmax_backward(grad: Tensor, output: Tensor, offsets: Tensor, totals: Tensor, transpose: bool) -> Tensor:
     line, count = _lines("sll_jagged2_softmax_backward", output, offsets, totals, transpose)
-    flow, shares = _wide(grad), _wide(output)
+    flow, shares = widened(grad), widened(output)
     sums = flow.new_zeros(count).scatter_add(0, line, flow * shares)
     return (shares * (flow - sums[line])).to(output.dtype)
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from flambeau.rec.ops.jagged_conversion import one_to_dense
 from flambeau.rec.sparse._errors import SparseError
 from flambeau.rec.sparse._rows import Rows
 
@@ -140,16 +141,10 @@ class JaggedTensor(Rows):
         return None if self._weights is None else self._padded(self._weights, desired_length, padding_value)
 
     def _padded(self, items: Tensor, length: int | None, padding: float) -> Tensor:
-        lengths = self.lengths()
         if length is None:
+            lengths = self.lengths()
             length = int(lengths.max()) if lengths.numel() else 0
-        result = items.new_full((lengths.numel(), length, *items.shape[1:]), padding)
-        within = torch.arange(items.size(0), device=items.device)
-        within = within - self.offsets()[:-1].repeat_interleave(lengths, output_size=items.size(0))
-        inside = torch.arange(length, device=items.device) < lengths.unsqueeze(-1)
-        return result.masked_scatter(
-            inside.view(*inside.shape, *[1] * (items.dim() - 1)).expand_as(result), items[within < length]
-        )
+        return one_to_dense(items, self.offsets(), length, padding)
 
     def to(self, device: torch.device, non_blocking: bool = False) -> JaggedTensor:
         """The same rows on another device."""
