@@ -274,7 +274,8 @@ class EmbeddingOffloadScaleupProposer(Proposer):
             weights = torch.where(full, torch.zeros_like(priority), priority)
             left = budget - (most - before)[full].sum()
             share = weights / weights.sum() * left if weights.sum() > 0 else torch.zeros_like(weights)
-            filled = ~full & (before + share >= most)
+            # What a table just fills keeps its cache.
+            filled = ~full & (before + share > most)
             if not filled.any():
                 break
             full |= filled
