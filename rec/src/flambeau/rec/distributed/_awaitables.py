@@ -71,7 +71,7 @@ class GenericMeta(type):
     """The metaclass of generic classes, which is `type` since Python 3.7."""
 
 
-class _LazyAwaitableMeta(GenericMeta, abc.ABCMeta, fx.ProxyableClassMeta):
+class _LazyAwaitableMeta(GenericMeta, abc.ABCMeta, fx.ProxyableClassMeta):  # type: ignore[misc, name-defined]
     """Abstract classes whose construction is a node of an fx graph where an argument is a proxy."""
 
 

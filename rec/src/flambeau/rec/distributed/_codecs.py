@@ -87,5 +87,5 @@ class NoOpQuantizedCommCodec(Generic[QuantizationContext]):
 class QuantizedCommCodecs:
     """Codecs of an exchange: of what is sent forward, and of its gradient."""
 
-    forward: QuantizedCommCodec = field(default_factory=NoOpQuantizedCommCodec)
-    backward: QuantizedCommCodec = field(default_factory=NoOpQuantizedCommCodec)
+    forward: QuantizedCommCodec = field(default_factory=NoOpQuantizedCommCodec)  # type: ignore[type-arg]
+    backward: QuantizedCommCodec = field(default_factory=NoOpQuantizedCommCodec)  # type: ignore[type-arg]

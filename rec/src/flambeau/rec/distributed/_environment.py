@@ -29,10 +29,10 @@ class ShardingEnv:
         self.world_size = world_size
         self.rank = rank
         self.process_group: dist.ProcessGroup | None = pg
-        self.output_dtensor = output_dtensor
         self.device_mesh: DeviceMesh | None = (
             DeviceMesh.from_group(pg, _device_type(pg)) if output_dtensor and pg is not None else None
         )
+        self.output_dtensor = output_dtensor
 
     @classmethod
     def from_process_group(cls, pg: dist.ProcessGroup) -> ShardingEnv:

@@ -35,8 +35,8 @@ class Exchange(abc.ABC):
     def __init__(self, pg: dist.ProcessGroup, codecs: QuantizedCommCodecs | None) -> None:
         self.pg = pg
         self.world_size, self.rank = dist.get_world_size(pg), dist.get_rank(pg)
-        self._forward: QuantizedCommCodec | None = None if codecs is None else codecs.forward
-        self._backward: QuantizedCommCodec | None = None if codecs is None else codecs.backward
+        self._forward: QuantizedCommCodec | None = None if codecs is None else codecs.forward  # type: ignore[type-arg]
+        self._backward: QuantizedCommCodec | None = None if codecs is None else codecs.backward  # type: ignore[type-arg]
 
     @abc.abstractmethod
     def send(self, embeddings: Tensor) -> Finish:
@@ -47,7 +47,11 @@ class Exchange(abc.ABC):
         """Start to send the gradient of the result; what is returned waits, and gives that of the embeddings."""
 
     def _all_to_all(
-        self, flat: Tensor, sent: Sequence[int], received: Sequence[int], codec: QuantizedCommCodec | None
+        self,
+        flat: Tensor,
+        sent: Sequence[int],
+        received: Sequence[int],
+        codec: QuantizedCommCodec | None,  # type: ignore[type-arg]
     ) -> Finish:
         coded, dtype = Coded(codec), flat.dtype
         pending = exchange(
@@ -55,7 +59,7 @@ class Exchange(abc.ABC):
         )
         return lambda: coded.decode(pending.wait(), received).to(dtype)
 
-    def _sum(self, flat: Tensor, sizes: Sequence[int], codec: QuantizedCommCodec | None) -> Finish:
+    def _sum(self, flat: Tensor, sizes: Sequence[int], codec: QuantizedCommCodec | None) -> Finish:  # type: ignore[type-arg]
         """Start to add up, on each process, the pieces that all of them have for it."""
         mine = sizes[self.rank]
         if codec is None and len(set(sizes)) == 1 and dist.get_backend(self.pg) == "nccl":
@@ -66,7 +70,7 @@ class Exchange(abc.ABC):
         arrive = self._all_to_all(flat, sizes, [mine] * self.world_size, codec)
         return lambda: arrive().view(self.world_size, mine).sum(0)
 
-    def _gather(self, flat: Tensor, sizes: Sequence[int], codec: QuantizedCommCodec | None) -> Finish:
+    def _gather(self, flat: Tensor, sizes: Sequence[int], codec: QuantizedCommCodec | None) -> Finish:  # type: ignore[type-arg]
         """Start to collect, on all processes, the pieces of each."""
         coded, dtype = Coded(codec), flat.dtype
         sent = coded.encode(flat, [flat.numel()]).contiguous()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import TYPE_CHECKING, Any
 
-from torch.distributed._shard.sharding_spec import EnumerableShardingSpec, ShardingSpec
+from torch.distributed._shard.sharding_spec.api import EnumerableShardingSpec, ShardingSpec
 
 from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import BoundsCheckMode
 from flambeau.rec.types import DataType
@@ -283,7 +283,10 @@ class ShardingPlan:
 
 
 def tabulated(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
-    """A table of text, its headers underlined."""
+    """A table of text, its headers underlined; nothing of no rows."""
+    if not rows:
+        # Upstream: an empty table leaves its lines empty.
+        return "\n"
     lines = [list(map(str, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(headers, *lines, strict=True)]
     ruled = [list(headers), ["-" * width for width in widths], *lines]

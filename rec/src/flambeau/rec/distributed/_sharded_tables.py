@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed._shard.sharded_tensor import ShardedTensor
+from torch.distributed._shard.sharded_tensor import ShardedTensor  # type: ignore[attr-defined]
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -144,8 +144,8 @@ class ShardedTables(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMo
         self._input_keys: list[str] | None = None
         self._output_dists = [sharding.create_output_dist(self._device) for sharding in self._embedding_shardings]
         self._register_tables()
-        self._register_state_dict_hook(self._whole_tables)
-        self._register_load_state_dict_pre_hook(self._parts_of_tables)
+        self._register_state_dict_hook(self._whole_tables)  # type: ignore[no-untyped-call]
+        self._register_load_state_dict_pre_hook(self._parts_of_tables)  # type: ignore[no-untyped-call]
         self._take_over(source)
 
     def _sharding_of(self, kind: str, infos: list[EmbeddingShardingInfo]) -> EmbeddingSharding[Any, Any, Any, Any]:
@@ -158,10 +158,10 @@ class ShardedTables(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMo
 
     # ----- parameters -------------------------------------------------------------------------------------------------
 
-    def _kernels(self) -> Iterator[nn.Module]:
+    def _kernels(self) -> Iterator[Any]:
         for lookup in self._lookups:
             lookup = lookup.module if isinstance(lookup, DistributedDataParallel) else lookup
-            yield from lookup._emb_modules
+            yield from lookup._emb_modules  # type: ignore[misc]
 
     def _register_tables(self) -> None:
         params: dict[str, nn.Parameter] = {}
@@ -222,7 +222,7 @@ class ShardedTables(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMo
         for at, (kind, lookup) in enumerate(zip(self._sharding_types, self._lookups, strict=True)):
             if kind != "data_parallel" or isinstance(lookup, DistributedDataParallel) or self._pg is None:
                 continue
-            dense = [one for one in lookup._emb_modules if one.config.compute_kernel == EmbeddingComputeKernel.DENSE]
+            dense = [one for one in lookup._emb_modules if one.config.compute_kernel == EmbeddingComputeKernel.DENSE]  # type: ignore[union-attr]
             if not dense:
                 continue
             self._lookups[at] = DistributedDataParallel(
@@ -238,7 +238,7 @@ class ShardedTables(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMo
     @property
     def fused_optimizer(self) -> KeyedOptimizer:
         """What kernels train their tables by."""
-        optimizers = [
+        optimizers: list[KeyedOptimizer | tuple[str, KeyedOptimizer]] = [
             (self._tables_name, kernel.fused_optimizer)
             for kernel in self._kernels()
             if isinstance(kernel, FusedOptimizerModule)

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-def _tables(tables: nn.Module) -> dict[str, nn.Parameter]:
+def _tables(tables: Any) -> dict[str, nn.Parameter]:
     """The weight of each table in a dictionary of modules, by the table's name."""
     return {name.partition(".")[0]: weight for name, weight in tables.named_parameters()}
 

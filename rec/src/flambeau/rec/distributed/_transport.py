@@ -87,7 +87,7 @@ class Coded:
         codec: or None, to send numbers as they are.
     """
 
-    def __init__(self, codec: QuantizedCommCodec | None) -> None:
+    def __init__(self, codec: QuantizedCommCodec | None) -> None:  # type: ignore[type-arg]
         self._codec = codec
         self._context = None if codec is None else codec.create_context()
         self._row = max(int(getattr(self._context, "row_dim", 0) or 0), 0)

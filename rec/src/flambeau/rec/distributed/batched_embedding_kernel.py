@@ -157,7 +157,7 @@ class EmbeddingFusedOptimizer(FusedOptimizer):
         """Take over the learning rate; there are no gradients to forget."""
         self._take_over()
 
-    def step(self, closure: Any = None) -> None:
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Take over the learning rate; the backward pass has trained already."""
         self._take_over()
 
@@ -309,7 +309,7 @@ class _Batched(BaseEmbedding):
         return self._emb_module
 
     def _flat(self) -> nn.Parameter:
-        return next(param for param in self._emb_module.parameters() if param.requires_grad or param.dim() == 1)
+        return next(param for param in self._emb_module.parameters() if param.requires_grad or param.dim() == 1)  # type: ignore[no-any-return]
 
     def forward(self, features: KeyedJaggedTensor) -> Tensor:
         """Look up.
@@ -353,7 +353,7 @@ class _Batched(BaseEmbedding):
         for name, parts in seen.items():
             start = parts[0].storage_offset() - flat.storage_offset()
             rows, columns = sum(part.shape[0] for part in parts), parts[0].shape[1]
-            yield name, TableBatchedEmbeddingSlice(flat, start, start + rows * columns, rows, columns)
+            yield name, TableBatchedEmbeddingSlice(flat, start, start + rows * columns, rows, columns)  # type: ignore[arg-type]
 
     def flush(self) -> None:
         """Write caches back to the tables."""

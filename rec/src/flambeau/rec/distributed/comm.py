@@ -45,7 +45,7 @@ def _number(*names: str) -> int | None:
 
 
 def get_local_size(world_size: int | None = None) -> int:
-    """Processes of a host: the environment's LOCAL_WORLD_SIZE, or else as many as there are accelerators.
+    """Processes of a host: the environment's LOCAL_WORLD_SIZE, or else as many as there are accelerators, or 8.
 
     Args:
         world_size: all processes; found from the default group where not given.
@@ -53,11 +53,11 @@ def get_local_size(world_size: int | None = None) -> int:
     if world_size is None:
         world_size = dist.get_world_size()
     local = _number("LOCAL_WORLD_SIZE", "MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
-    if local is None or world_size % local:
-        # Upstream: a number that does not fit the world is passed over, as when a part of the processes form a world.
+    if local is None:
         local = torch.cuda.device_count() or 8
         logger.warning("LOCAL_WORLD_SIZE does not say how many processes a host has; taken to be %d", local)
-    return local
+    # A number that does not fit is passed over, as when a part of the processes form a world.
+    return local if world_size % local == 0 else world_size
 
 
 def get_local_rank(world_size: int | None = None, rank: int | None = None) -> int:
@@ -178,7 +178,7 @@ def intra_and_cross_node_pg_2D(  # noqa: N802, RUF100 - upstream's name
             rows = [ranks[begin : begin + size] for begin in range(0, len(ranks), size)]
             groups = _groups(rows, _backend(device, None))
             if dist.get_rank() in ranks:
-                found = groups
+                found = groups  # type: ignore[assignment]
         _INTRA_PG_2D, _CROSS_PG_2D = found
         _MADE_FOR["2D"] = made_for
     return _INTRA_PG_2D, _CROSS_PG_2D

@@ -278,7 +278,7 @@ class Request(Awaitable[W], Generic[W]):
 
     def _wait_impl(self) -> W:
         assert self.wait_function is not None
-        result: W = self.wait_function.apply(self.pg, self, self.dummy_tensor)  # type: ignore[no-untyped-call]
+        result: W = self.wait_function.apply(self.pg, self, self.dummy_tensor)
         self.arrive = None
         return result
 
@@ -429,7 +429,7 @@ def _started(
 ) -> Awaitable[Tensor]:
     pg = _group(group)
     request: Request[Tensor] = Request(pg, embeddings.device)
-    request.dummy_tensor = starts.apply(pg, request, info, embeddings, None)  # type: ignore[no-untyped-call]
+    request.dummy_tensor = starts.apply(pg, request, info, embeddings, None)
     return NoWait(request.wait()) if get_use_sync_collectives() else request
 
 

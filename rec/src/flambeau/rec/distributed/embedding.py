@@ -347,9 +347,7 @@ class ShardedEmbeddingCollection(ShardedTables):
         """What the stages of one batch share."""
         return EmbeddingCollectionContext()
 
-    def input_dist(  # type: ignore[override]
-        self, ctx: EmbeddingCollectionContext, features: KeyedJaggedTensor
-    ) -> Awaitable[Awaitable[KJTList]]:
+    def input_dist(self, ctx: EmbeddingCollectionContext, features: KeyedJaggedTensor) -> Awaitable[Awaitable[KJTList]]:
         """Start to send features.
 
         Args:
@@ -472,7 +470,7 @@ class ShardedEmbeddingCollection(ShardedTables):
 
     # ----- rows that are overwritten ----------------------------------------------------------------------------------
 
-    def write_dist(  # type: ignore[override]
+    def write_dist(
         self, ctx: EmbeddingCollectionContext, embeddings: KeyedJaggedTensor
     ) -> Awaitable[Awaitable[KJTList]]:
         """Start to send rows to the processes that hold them.
@@ -484,7 +482,7 @@ class ShardedEmbeddingCollection(ShardedTables):
         if not hasattr(self, "_write_dists"):
             self._write_dists = [sharding.create_write_dist() for sharding in self._embedding_shardings]
             self._updates = [
-                sharding.create_update(lookup)
+                sharding.create_update(lookup)  # type: ignore[arg-type]
                 for sharding, lookup in zip(self._embedding_shardings, self._lookups, strict=True)
             ]
         self._init_input_dists(embeddings.keys())

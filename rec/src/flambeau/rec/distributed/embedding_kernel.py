@@ -9,7 +9,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed._shard.metadata import ShardMetadata
-from torch.distributed._shard.sharded_tensor import Shard, ShardedTensor, ShardedTensorMetadata
+from torch.distributed._shard.sharded_tensor import Shard, ShardedTensor, ShardedTensorMetadata  # type: ignore[attr-defined]
 from torch.distributed.tensor import DTensor
 
 from flambeau.rec.distributed.embedding_types import DTensorMetadata, GroupedEmbeddingConfig, ShardedEmbeddingTable
@@ -110,7 +110,7 @@ def get_state_dict(
     parts: dict[str, list[tuple[ShardedEmbeddingTable, Tensor]]] = {}
     for table, param in zip(embedding_tables, params, strict=True):
         tensor = param.weight if isinstance(param, nn.Module) else param
-        parts.setdefault(f"{prefix}{table.name}.weight", []).append((table, tensor))
+        parts.setdefault(f"{prefix}{table.name}.weight", []).append((table, tensor))  # type: ignore[arg-type]
     for name, mine in parts.items():
         table = mine[0][0]
         if table.global_metadata is None or pg is None:

@@ -56,7 +56,7 @@ class CommOpGradientScaling(Function):
         return input_tensor
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         """The gradient times the factor."""
         return grad_output * ctx.factor, None
 
@@ -100,7 +100,7 @@ class _Grouped(BaseEmbeddingLookup[KeyedJaggedTensor, Tensor]):
         self.grouped_configs = grouped_configs
         self._pg, self._device = pg, device
         self._feature_splits = [config.num_features() for config in grouped_configs]
-        self._emb_modules: nn.ModuleList = nn.ModuleList(self._kernel(config) for config in grouped_configs)
+        self._emb_modules: Any = nn.ModuleList(self._kernel(config) for config in grouped_configs)
         self._tracker: Callable[..., None] | None = None
 
     def _kernel(self, config: GroupedEmbeddingConfig) -> nn.Module:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.remote_device import _remote_device
 
 from flambeau.rec.distributed._bounds import within_bounds
 from flambeau.rec.distributed._redistribution import redistributed
@@ -136,7 +137,7 @@ def replace_placement_with_meta_device(sharding_infos: list[EmbeddingShardingInf
         for shard in getattr(info.param_sharding.sharding_spec, "shards", []):
             placement = shard.placement
             if placement is not None:
-                shard.placement = torch.distributed._remote_device(f"rank:{placement.rank()}/meta")
+                shard.placement = _remote_device(f"rank:{placement.rank()}/meta")
 
 
 # ----- results --------------------------------------------------------------------------------------------------------
@@ -438,7 +439,7 @@ class ShardedEmbeddingBagCollection(ShardedTables):
         """What the stages of one batch share."""
         return EmbeddingBagCollectionContext()
 
-    def input_dist(  # type: ignore[override]
+    def input_dist(
         self, ctx: EmbeddingBagCollectionContext, features: KeyedJaggedTensor
     ) -> Awaitable[Awaitable[KJTList]]:
         """Start to send features.
@@ -529,7 +530,7 @@ class ShardedEmbeddingBagCollection(ShardedTables):
     ) -> LazyAwaitable[KeyedTensor]:
         for awaitable, factor in zip(awaitables, ctx.factors, strict=True):
             if factor is not None:
-                awaitable.callbacks.append(lambda pooled, factor=factor: pooled * factor.to(pooled.dtype))
+                awaitable.callbacks.append(lambda pooled, factor=factor: pooled * factor.to(pooled.dtype))  # type: ignore[misc]
         if self.post_odist_tracker_fn is not None:
             self.post_odist_tracker_fn()
         if not ctx.variable_batch_per_feature:
@@ -577,8 +578,8 @@ class ShardedEmbeddingBagCollection(ShardedTables):
         # Hooks of the new one are bound to it.
         self._state_dict_hooks.clear()
         self._load_state_dict_pre_hooks.clear()
-        self._register_state_dict_hook(self._whole_tables)
-        self._register_load_state_dict_pre_hook(self._parts_of_tables)
+        self._register_state_dict_hook(self._whole_tables)  # type: ignore[no-untyped-call]
+        self._register_load_state_dict_pre_hook(self._parts_of_tables)  # type: ignore[no-untyped-call]
 
     def embedding_bag_configs(self) -> list[EmbeddingBagConfig]:
         """The tables."""
@@ -621,11 +622,11 @@ class _Source(EmbeddingBagCollectionInterface):
 
 
 def _features(features: Any) -> KeyedJaggedTensor:
+    # Awaitables of features, too, as pipelines hand on.
+    features = LazyAwaitable._wait_async(features)
     if isinstance(features, KeyedJaggedTensor):
         return features
-    from flambeau.rec.sparse.tensor_dict import maybe_td_to_kjt
-
-    return maybe_td_to_kjt(features, None)
+    raise OptionError(f"features is a {type(features).__name__}, expected a KeyedJaggedTensor.")
 
 
 class ShardedEmbeddingBag(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerModule):
@@ -675,13 +676,13 @@ class ShardedEmbeddingBag(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptim
         self._include_last_offset = module.include_last_offset
         self._mode = module.mode
         self.register_parameter("weight", self._inner.embedding_bags[self._name].weight)
-        self._register_state_dict_hook(self._whole)
-        self._register_load_state_dict_pre_hook(self._part)
+        self._register_state_dict_hook(self._whole)  # type: ignore[no-untyped-call]
+        self._register_load_state_dict_pre_hook(self._part)  # type: ignore[no-untyped-call]
 
     _name = "table"
 
     @property
-    def _inner(self) -> ShardedEmbeddingBagCollection:
+    def _inner(self) -> Any:
         return self._collection[0]
 
     def _whole(self, module: nn.Module, destination: dict[str, Any], prefix: str, _: Any) -> None:
@@ -698,7 +699,7 @@ class ShardedEmbeddingBag(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptim
         """What the stages of one batch share."""
         return self._inner.create_context()
 
-    def input_dist(  # type: ignore[override]
+    def input_dist(
         self, ctx: Any, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
     ) -> Awaitable[Awaitable[KJTList]]:
         """Start to send ids.
@@ -726,11 +727,11 @@ class ShardedEmbeddingBag(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptim
             None if weights is None else weights.reshape(-1),
             offsets=offsets,
         )
-        return self._inner.input_dist(ctx, features)
+        return self._inner.input_dist(ctx, features)  # type: ignore[no-any-return]
 
     def compute(self, ctx: Any, dist_input: KJTList) -> list[Tensor]:
         """Look up what all processes asked this one for."""
-        return self._inner.compute(ctx, dist_input)
+        return self._inner.compute(ctx, dist_input)  # type: ignore[no-any-return]
 
     def output_dist(self, ctx: Any, output: list[Tensor]) -> LazyAwaitable[Tensor]:
         """Start to send pooled rows back."""
@@ -739,7 +740,7 @@ class ShardedEmbeddingBag(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptim
     @property
     def fused_optimizer(self) -> KeyedOptimizer:
         """What the kernel trains the table by."""
-        return self._inner.fused_optimizer
+        return self._inner.fused_optimizer  # type: ignore[no-any-return]
 
     @property
     def unsharded_module_type(self) -> type[nn.Module]:

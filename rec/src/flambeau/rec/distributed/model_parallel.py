@@ -133,7 +133,7 @@ class DefaultDataParallelWrapper(DataParallelWrapper):
             from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 
             hook = default_hooks.fp16_compress_hook if self._precision == "fp16" else default_hooks.bf16_compress_hook
-            dmp._dmp_wrapped_module.register_comm_hook(None, hook)  # type: ignore[operator]
+            dmp._dmp_wrapped_module.register_comm_hook(None, hook)
 
 
 def _sharded_names(module: nn.Module, prefix: str = "") -> Iterator[str]:
@@ -247,7 +247,7 @@ class DistributedModelParallel(nn.Module, FusedOptimizerModule):
                     f"the plan speaks of {path!r}, a {type(module).__name__}, which no sharder knows; sharders know "
                     f"{known}."
                 )
-            sharded: nn.Module = self._sharder_map[type(module)].shard(module, plan, self._env, self.device, path)
+            sharded: nn.Module = self._sharder_map[type(module)].shard(module, plan, self._env, self.device, path)  # type: ignore[arg-type]
             return sharded
         for name, child in module.named_children():
             made = self._sharded(child, append_prefix(path, name))
@@ -266,7 +266,7 @@ class DistributedModelParallel(nn.Module, FusedOptimizerModule):
             self._data_parallel_wrapper.wrap(self, self._env, self.device)
             for module in get_module(self).modules():
                 if isinstance(module, ShardedModule) and hasattr(module, "init_data_parallel"):
-                    module.init_data_parallel()
+                    module.init_data_parallel()  # type: ignore[operator]
         self._ddp_wrapped = True
 
     # ----- what it holds ----------------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ class DistributedModelParallel(nn.Module, FusedOptimizerModule):
         self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """The state of the model, tables as wholes of which this process has parts."""
-        found: dict[str, Any] = get_module(self).state_dict(destination=destination, prefix=prefix, keep_vars=keep_vars)
+        found: dict[str, Any] = get_module(self).state_dict(destination=destination, prefix=prefix, keep_vars=keep_vars)  # type: ignore[arg-type]
         return found
 
     def load_state_dict(  # type: ignore[override]
@@ -349,7 +349,7 @@ class DistributedModelParallel(nn.Module, FusedOptimizerModule):
             Names that are missing, and names that are not known.
         """
         given = {name[len(prefix) :]: value for name, value in state_dict.items() if name.startswith(prefix)}
-        return get_module(self).load_state_dict(given, strict=strict)
+        return get_module(self).load_state_dict(given, strict=strict)  # type: ignore[no-any-return]
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
@@ -411,7 +411,7 @@ class DistributedModelParallel(nn.Module, FusedOptimizerModule):
             if not isinstance(module, ShardedModule):
                 raise OptionError(f"{path!r} is a {type(module).__name__}, whose tables are not spread.")
             sharder = self._sharder_map[module.unsharded_module_type]
-            sharder.reshard(module, plan, self._env, self.device)
+            sharder.reshard(module, plan, self._env, self.device)  # type: ignore[union-attr]
             self._plan.plan[path] = module.module_sharding_plan  # type: ignore[assignment]
             total += cost
         self._optim = self._joined_optimizers()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor, nn
 from torch.distributed._shard.metadata import ShardMetadata
-from torch.distributed._shard.sharding_spec import EnumerableShardingSpec
+from torch.distributed._shard.sharding_spec.api import EnumerableShardingSpec
 
 from flambeau.rec.distributed.types import (
     EmbeddingEvent,
@@ -86,13 +86,12 @@ def add_prefix_to_state_dict(state_dict: dict[str, Any], prefix: str) -> None:
 
 
 def get_class_name(obj: object) -> str:
-    """Where an object's class is found: module and name; the name alone of a built-in one."""
-    kind = type(obj)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    """The name of an object's class."""
+    return type(obj).__name__
 
 
 def get_unsharded_module_names(model: nn.Module) -> list[str]:
-    """Paths of the topmost modules in which nothing is sharded."""
+    """Paths of the topmost modules beside sharded ones in which nothing is sharded; none where nothing is at all."""
     found: list[str] = []
 
     def visit(module: nn.Module, path: str) -> bool:
@@ -108,8 +107,7 @@ def get_unsharded_module_names(model: nn.Module) -> list[str]:
             found.extend(unsharded)
         return sharded
 
-    if not visit(model, ""):
-        return [""]
+    visit(model, "")
     return found
 
 
@@ -149,7 +147,7 @@ def weights_bytes_in_emb_kernel(emb: nn.Module) -> int:
         weights.element_size() * weights.numel()
         for module in emb.modules()
         if hasattr(module, "split_embedding_weights") and not hasattr(module, "emb_module")
-        for weights in module.split_embedding_weights()
+        for weights in module.split_embedding_weights()  # type: ignore[operator]
     )
 
 
@@ -203,10 +201,7 @@ def merge_fused_params(
     fused_params: dict[str, Any] | None = None, param_fused_params: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Options of kernels, and those of one table, which go before them."""
-    own = dict(param_fused_params or {})
-    if own.get("optimizer", 0) is None:
-        del own["optimizer"]
-    return (fused_params or {}) | own
+    return (fused_params or {}) | (param_fused_params or {})
 
 
 def add_params_from_parameter_sharding(
@@ -378,7 +373,7 @@ def modify_input_for_feature_processor(
         feature_processors: of each feature, or one for all.
         is_collection: whether it is one for all.
     """
-    from flambeau.rec.ops.segments import offsets_range  # only here, for its operator
+    from flambeau.rec.ops.ranges import offsets_range
 
     if is_collection:
         pre_process = getattr(feature_processors, "pre_process_pipeline_input", None)

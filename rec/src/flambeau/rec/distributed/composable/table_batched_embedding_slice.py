@@ -37,7 +37,7 @@ class TableBatchedEmbeddingSlice(nn.Parameter):
         part = data.detach()[start_offset:end_offset].view(num_embeddings, embedding_dim)
         return part.as_subclass(cls).requires_grad_(data.requires_grad)  # type: ignore[return-value]
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> nn.Parameter:  # type: ignore[override]
+    def __deepcopy__(self, memo: dict[int, Any]) -> nn.Parameter:
         if id(self) not in memo:
             # A copy has memory of its own, as that of any parameter has.
             memo[id(self)] = nn.Parameter(self.detach().clone(), self.requires_grad)
@@ -45,7 +45,7 @@ class TableBatchedEmbeddingSlice(nn.Parameter):
         return copied
 
     @property
-    def grad(self) -> Tensor | None:  # type: ignore[override]
+    def grad(self) -> Tensor | None:
         """The part of the flat parameter's gradient; None where that has none."""
         whole = self._original_tensor.grad
         if whole is None:
@@ -64,6 +64,6 @@ class TableBatchedEmbeddingSlice(nn.Parameter):
         whole[self._start_offset : self._end_offset].copy_(grad.reshape(-1))
 
     @property
-    def grad_fn(self) -> None:
+    def grad_fn(self) -> None:  # type: ignore[override]
         """None, as of every parameter."""
         return None

@@ -174,8 +174,8 @@ class _Buckets(BaseSparseFeaturesDist[KeyedJaggedTensor]):
 
     def use_bounds(self, bounds: list[list[int]]) -> None:
         """Sort by where the rows of each process begin, of each feature, where these are no blocks of one size."""
-        device = self._feature_block_sizes_tensor.device  # type: ignore[union-attr]
-        self._bounds = [torch.tensor(of_feature, device=device) for of_feature in bounds]
+        device = self._feature_block_sizes_tensor.device
+        self._bounds = [torch.tensor(of_feature, device=device) for of_feature in bounds]  # type: ignore[arg-type]
 
     def _sizes(self, features: KeyedJaggedTensor) -> tuple[Tensor, list[Tensor] | None]:
         sizes = convert_tensor(self._feature_block_sizes_tensor, features)  # type: ignore[arg-type]

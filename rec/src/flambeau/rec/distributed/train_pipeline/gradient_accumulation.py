@@ -124,7 +124,7 @@ class GradientAccumulationWrapper:
         self._last = bool(is_last_batch)
         wrapped = getattr(self._model, "_dmp_wrapped_module", self._model)
         quiet = isinstance(wrapped, DistributedDataParallel) and not self.ends
-        with wrapped.no_sync() if quiet else nullcontext():
+        with wrapped.no_sync() if quiet else nullcontext():  # type: ignore[operator]
             result = self._pipeline.progress(dataloader_iter)
         self._step += 1
         return result

@@ -248,7 +248,7 @@ class TrainPipelineSparseDist(TrainPipeline[In, Out]):
         context = self._context_type()
         if isinstance(model, ShardedModule):
             return
-        helper = NodeArgsHelper(model, context, self._pipeline_postproc, None, self._data_dist_stream)  # type: ignore[arg-type]
+        helper = NodeArgsHelper(model, context, self._pipeline_postproc, None, self._data_dist_stream)
         graph = Tracer(leaf_modules=_unsharded_leaves(model)).trace(model)
         modules = dict(model.named_modules())
         for node in graph.nodes:
@@ -279,7 +279,7 @@ class TrainPipelineSparseDist(TrainPipeline[In, Out]):
         for part in dist.modules():
             if isinstance(part, KJTAllToAll) and not isinstance(part.forward, _SizesLater):
                 self._originals.append((part, part.forward))
-                part.forward = _SizesLater(part)  # type: ignore[method-assign, assignment]
+                part.forward = _SizesLater(part)  # type: ignore[method-assign]
 
     def detach(self) -> nn.Module:
         """Give the model back as it was; batches that were taken ahead stay, and are computed after `attach`."""
@@ -399,7 +399,7 @@ class TrainPipelineSparseDist(TrainPipeline[In, Out]):
             return
         with self._streaming(self._data_dist_stream):
             if self._data_dist_stream is not None:
-                self._data_dist_stream.wait_stream(self._memcpy_stream)
+                self._data_dist_stream.wait_stream(self._memcpy_stream)  # type: ignore[arg-type]
                 _recorded(batch, self._data_dist_stream)
             with use_context_for_postprocs(self._pipelined_postprocs, context):
                 for postproc in self._pipelined_postprocs:

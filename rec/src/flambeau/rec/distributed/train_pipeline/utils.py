@@ -90,7 +90,7 @@ class DataLoadingThread(Thread):
         """Take and copy until there are no batches, or until `stop`."""
         try:
             for batch in self._iterator:
-                context = torch.cuda.stream(self._stream) if self._device.type == "cuda" else contextlib.nullcontext()
+                context = torch.cuda.stream(self._stream) if self._device.type == "cuda" else contextlib.nullcontext()  # type: ignore[arg-type]
                 with context:
                     self._put(("batch", batch.to(self._device, non_blocking=self._non_blocking)))
                 if self._stopped.is_set():
