@@ -34,6 +34,7 @@ class TableBatchedEmbeddingSlice(nn.Parameter):
     def __new__(
         cls, data: Tensor, start_offset: int, end_offset: int, num_embeddings: int, embedding_dim: int
     ) -> TableBatchedEmbeddingSlice:
+        """A view of the part."""
         part = data.detach()[start_offset:end_offset].view(num_embeddings, embedding_dim)
         return part.as_subclass(cls).requires_grad_(data.requires_grad)  # type: ignore[return-value]
 
@@ -53,7 +54,7 @@ class TableBatchedEmbeddingSlice(nn.Parameter):
         return whole[self._start_offset : self._end_offset].view(self._num_embeddings, self._embedding_dim)
 
     @grad.setter
-    def grad(self, grad: Tensor | None) -> None:  # noqa: D102 - the property says what it is
+    def grad(self, grad: Tensor | None) -> None:
         whole = self._original_tensor.grad
         if grad is None:
             self._original_tensor.grad = None
