@@ -93,7 +93,7 @@ def train(library: Any, name: str, seconds: float) -> dict[str, Any]:
     clock = [1000.0]
     with mock.patch.object(time, "monotonic", lambda: clock[0]), mock.patch.object(time, "time", lambda: clock[0]):
         module = configured(library, name)
-        seen: dict[str, Any] = {"inputs": module.get_required_inputs(), "steps": []}
+        seen: dict[str, Any] = {"inputs": sorted(module.get_required_inputs() or ()), "steps": []}
         for step in range(5):
             clock[0] += seconds
             module.update(outputs(step))

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from flambeau.rec.metrics._computation import RecMetricComputation
 from flambeau.rec.metrics._errors import InputError
+from flambeau.rec.metrics.metrics_config import RecTaskInfo
 from flambeau.rec.metrics.rec_metric import RecMetric
 
 __all__ = [
@@ -148,10 +149,8 @@ class SampleMetric(RecMetric):
 
     _grouping_option: str
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if kwargs.get(self._grouping_option):
-            self._required_inputs.add(GROUPING_KEYS)
+    def _get_task_required_inputs(self, task_config: RecTaskInfo | list[RecTaskInfo]) -> set[str]:
+        return {GROUPING_KEYS} if self._options.get(self._grouping_option) else set()
 
 
 def _drop(parts: list[Tensor], count: int) -> None:

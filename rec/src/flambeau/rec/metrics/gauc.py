@@ -120,13 +120,34 @@ class GAUCMetricComputation(SummedComputation):
 
     STATES = ("auc_sum", "num_samples")
 
-    def contributions(
-        self, predictions: Tensor, labels: Tensor, weights: Tensor, num_candidates: Tensor | None = None, **kwargs: Any
-    ) -> dict[str, Tensor]:
-        """See `SummedComputation`."""
+    def update(
+        self,
+        *,
+        predictions: Tensor | None,
+        labels: Tensor,
+        weights: Tensor | None,
+        num_candidates: Tensor | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """See `RecMetricComputation.update`.
+
+        Args:
+            predictions: (tasks, examples), the sessions one after another.
+            labels: (tasks, examples).
+            weights: (tasks, examples).
+            num_candidates: (sessions,), examples of each session.
+            kwargs: not used.
+
+        Raises:
+            InputError: `num_candidates` is missing, or does not fit.
+        """
         if num_candidates is None:
             raise InputError("GAUC needs num_candidates, the number of examples of each session; pass it to update().")
-        return get_auc_states(labels, predictions, weights, num_candidates)
+        super().update(predictions=predictions, labels=labels, weights=weights, num_candidates=num_candidates, **kwargs)
+
+    def contributions(self, predictions: Tensor, labels: Tensor, weights: Tensor, **kwargs: Any) -> dict[str, Tensor]:
+        """See `SummedComputation`."""
+        return get_auc_states(labels, predictions, weights, kwargs["num_candidates"])
 
     def _compute(self) -> list[MetricComputationReport]:
         def means(prefix: MetricPrefix) -> Mapping[str, Tensor]:

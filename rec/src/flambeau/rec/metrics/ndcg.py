@@ -134,10 +134,6 @@ class NDCGComputation(SummedComputation):
 class NDCGMetric(RecMetric):
     """NDCG of sessions, averaged over them; see `NDCGComputation` for its options.
 
-    Args:
-        args: see `RecMetric`.
-        kwargs: see `RecMetric`; `session_key` and what else the computation takes.
-
     References:
         Järvelin and Kekäläinen 2002, "Cumulated gain-based evaluation of IR techniques".
     """
@@ -145,9 +141,8 @@ class NDCGMetric(RecMetric):
     _namespace = MetricNamespace.NDCG
     _computation_class = NDCGComputation
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._required_inputs.add(kwargs.get("session_key", SESSION_KEY))
+    def _get_task_required_inputs(self, task_config: RecTaskInfo | list[RecTaskInfo]) -> set[str]:
+        return {self._options.get("session_key", SESSION_KEY)}
 
     def _get_task_kwargs(self, task_config: RecTaskInfo | list[RecTaskInfo]) -> dict[str, Any]:
         tasks = task_config if isinstance(task_config, list) else [task_config]

@@ -112,6 +112,7 @@ class RecMetric(nn.Module, ABC):
         self._window_size = local_window
         self._fused_update_limit = fused_update_limit
         self._should_validate_update = should_validate_update
+        self._options = kwargs
         self._required_inputs: set[str] = set()
         self._update_buffers: list[dict[str, Any]] = []
         self._metrics_computations = nn.ModuleList()

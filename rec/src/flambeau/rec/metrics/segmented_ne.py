@@ -13,6 +13,7 @@ from flambeau.rec.errors import OptionError
 from flambeau.rec.metrics._computation import MetricComputationReport, RecMetricComputation
 from flambeau.rec.metrics._errors import InputError, RecMetricException
 from flambeau.rec.metrics._ratios import ETA, cross_entropy, entropy
+from flambeau.rec.metrics.metrics_config import RecTaskInfo
 from flambeau.rec.metrics.metrics_namespace import MetricName, MetricNameBase, MetricNamespace, MetricPrefix
 from flambeau.rec.metrics.rec_metric import RecMetric
 
@@ -297,20 +298,14 @@ class SegmentedNEMetricComputation(RecMetricComputation):
 
 
 class SegmentedNEMetric(RecMetric):
-    """Normalized entropy of groups; see `SegmentedNEMetricComputation` for what says which group an example is of.
-
-    Args:
-        args: see `RecMetric`.
-        kwargs: see `RecMetric`; `grouping_keys` and what else the computation takes.
-    """
+    """Normalized entropy of groups; see `SegmentedNEMetricComputation` for what says which group an example is of."""
 
     _namespace = MetricNamespace.SEGMENTED_NE
     _computation_class = SegmentedNEMetricComputation
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        keys = _configs(kwargs.get("grouping_keys", "grouping_keys"), 1, False)
-        self._required_inputs |= {key.name for key in keys}
+    def _get_task_required_inputs(self, task_config: RecTaskInfo | list[RecTaskInfo]) -> set[str]:
+        keys = _configs(self._options.get("grouping_keys", "grouping_keys"), 1, False)
+        return {key.name for key in keys}
 
 
 def _parts(sums: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
