@@ -12,7 +12,8 @@ namespace {
 
 // --- NCHW -----------------------------------------------------------------------------------------------------------
 
-constexpr int64_t block_size = 32;  // regions pooled from one plane before the next
+// Regions pooled from one plane before the next: a plane is fetched once, and their taps come in a stream.
+constexpr int64_t block_size = 512;
 constexpr int64_t lanes = 8;
 
 // line[x] = sum over taps of weight * map[row, x], for `width` columns from `first`. Four rows at a time.
