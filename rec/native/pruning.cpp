@@ -83,23 +83,23 @@ int64_t probe(const T* pairs, int64_t capacity, int64_t index) noexcept {
 }
 
 bool good_table(fb::Call& call, const char* op, const fb::Tensor& table, const fb::Tensor& starts) noexcept {
-    bool fits = table.dim == 2 && table.sizes[1] == 2 && is_index(table) && table.contiguous() && starts.sizes[0] > 0;
+    bool fits = table.dim == 2 && table.sizes[1] == 2 && is_index(table) && starts.sizes[0] > 0;
     for (int64_t i = 0; fits && i + 1 < starts.sizes[0]; ++i)
         fits = index_at(starts, i) >= 0 && index_at(starts, i) <= index_at(starts, i + 1) &&
                index_at(starts, i + 1) <= table.sizes[0];
     if (!fits)
-        call.fail("%s: hash_table has shape %s and dtype %s, expected (entries, 2) of int32 or int64 without gaps, with "
+        call.fail("%s: hash_table has shape %s and dtype %s, expected (entries, 2) of int32 or int64, with "
                   "entries for all of hash_table_offsets.",
                   op, fb::Shape(table).text, fb::name(table.dtype));
     return fits;
 }
 
 void pruned_hashmap_insert(fb::Call& call, const fb::Tensor& given, const fb::Tensor& dense, const fb::Tensor& bounds,
-                           const fb::Tensor& table, const fb::Tensor& tables) noexcept {
+                           const fb::Tensor& changed, const fb::Tensor& tables) noexcept {
     constexpr const char* op = "pruned_hashmap_insert";
     const fb::Tensor indices = call.contiguous(given), rows = call.contiguous(dense), offsets = call.contiguous(bounds);
-    const fb::Tensor starts = call.contiguous(tables);
-    if (!indices.defined() || !rows.defined() || !offsets.defined() || !starts.defined()) return;
+    const fb::Tensor starts = call.contiguous(tables), table = call.contiguous(changed);
+    if (!indices.defined() || !rows.defined() || !offsets.defined() || !starts.defined() || !table.defined()) return;
     int64_t batch = 0;
     if (!by_table(call, op, indices, offsets, starts, batch) || !index_vector(call, op, "dense_indices", rows) ||
         !good_table(call, op, table, starts))
@@ -127,6 +127,8 @@ void pruned_hashmap_insert(fb::Call& call, const fb::Tensor& given, const fb::Te
             }
         });
     });
+    if (table.data != changed.data && fb::torch.copy(changed.handle(), table.handle(), 0) != 0)
+        call.fail("%s: hash_table could not be written to.", op);
 }
 
 void pruned_hashmap_lookup(fb::Call& call, const fb::Tensor& given, const fb::Tensor& bounds, const fb::Tensor& table,

@@ -22,6 +22,19 @@ _MODULES = {
         "bucketize_sparse_features",
         "populate_bucketized_permute",
     ),
+    "cache": (
+        "direct_mapped_lru_cache_populate_byte",
+        "direct_mapped_lxu_cache_lookup",
+        "lfu_cache_populate",
+        "lfu_cache_populate_byte",
+        "lru_cache_populate",
+        "lru_cache_populate_byte",
+        "lxu_cache_flush",
+        "lxu_cache_locations_update",
+        "lxu_cache_locking_counter_decrement",
+        "lxu_cache_lookup",
+        "lxu_cache_slot",
+    ),
     "cache_indices": (
         "get_unique_indices",
         "get_unique_indices_with_inverse",
@@ -61,6 +74,7 @@ _MODULES = {
     "hashing": (
         "create_zch_buffer",
         "murmur_hash3",
+        "place_ids",
         "zero_collision_hash",
     ),
     "index_select": (
@@ -232,6 +246,7 @@ _MODULES = {
         "segment_sum_csr",
     ),
     "sll_attention": (
+        "_sll_jagged_flash_attention_basic_backward",
         "sll_jagged_dense_flash_attention",
         "sll_jagged_flash_attention_basic",
         "sll_multi_head_jagged_flash_attention",

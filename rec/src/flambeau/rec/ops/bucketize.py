@@ -253,7 +253,7 @@ def _bucketize(
     wanted: tuple[bool, bool, bool],
 ) -> Bucketed:
     serving = _bucketize_native if native else _bucketize_reference
-    result = serving.bucketize(
+    result: Bucketed | None = serving.bucketize(
         lengths.contiguous(), indices.contiguous(), None if weights is None else weights.contiguous(), sharding, *wanted
     )
     if result is None:

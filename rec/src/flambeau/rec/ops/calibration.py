@@ -234,7 +234,7 @@ def _generic(
     _check(op, examples, positives, (segments + 1) * count)
     predicted = _predictions(logit, positive_weight)
     segment = _segments(op, logit, values, lengths, segments)
-    bins = torch.searchsorted(boundaries.to(predicted.dtype), predicted) + segment * count
+    bins = torch.searchsorted(boundaries.to(predicted.dtype).contiguous(), predicted) + segment * count
     return _mix(logit, predicted, bins, examples, positives, least, weight)
 
 

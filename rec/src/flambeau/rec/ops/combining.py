@@ -174,7 +174,7 @@ def native(
         torch.empty(total if weighted else 0),
     )
     pointers, longs, flags = ctypes.c_void_p * features, ctypes.c_int64 * features, ctypes.c_int32 * features
-    arrays = (
+    arrays: tuple[Any, ...] = (
         pointers(*[one.data_ptr() for one in ids]),
         longs(*[one.shape[0] for one in ids]),
         flags(*[one.dtype == torch.int64 for one in ids]),

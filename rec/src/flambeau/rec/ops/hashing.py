@@ -132,7 +132,8 @@ def _rotated(value: Tensor, bits: int) -> Tensor:
     return (value << bits) | ((value >> (64 - bits)) & ((1 << bits) - 1))
 
 
-def _finished(key: Tensor) -> Tensor:
+def finished(key: Tensor) -> Tensor:
+    """The finalizer of MurmurHash3 for 64 bits: int64 of any shape, bits mixed."""
     key = key ^ ((key >> 33) & 0x7FFFFFFF)
     key = key * -0x00AE502812AA7333
     key = key ^ ((key >> 33) & 0x7FFFFFFF)
@@ -151,7 +152,7 @@ def _murmur(x: Tensor, y: int = 0, seed: int = 0) -> Tensor:
     h1, h2 = h1 ^ 16, h2 ^ 16
     h1 = h1 + h2
     h2 = h2 + h1
-    h1, h2 = _finished(h1), _finished(h2)
+    h1, h2 = finished(h1), finished(h2)
     h1 = h1 + h2
     return h1 ^ (h2 + h1)
 
@@ -198,29 +199,24 @@ def _place(
     native: bool,
     input: Tensor,
     identities: Tensor,
+    local_sizes: Tensor | None,
+    offsets: Tensor | None,
+    metadata: Tensor | None,
+    input_metadata: Tensor | None,
+    opt_in_rands: Tensor | None,
+    runtime_meta: Tensor | None,
     max_probe: int,
-    circular_probe: bool = False,
-    exp_hours: int = -1,
-    readonly: bool = False,
-    local_sizes: Tensor | None = None,
-    offsets: Tensor | None = None,
-    metadata: Tensor | None = None,
-    output_on_uvm: bool = False,
-    disable_fallback: bool = False,
-    modulo_identity: bool = False,
-    input_metadata: Tensor | None = None,
-    eviction_threshold: int = -1,
-    eviction_policy: int = 0,
-    opt_in_prob: int = -1,
-    num_reserved_slots: int = -1,
-    opt_in_rands: Tensor | None = None,
-    runtime_meta: Tensor | None = None,
-) -> tuple[Tensor, Tensor | None]:
+    exp_hours: int,
+    readonly: bool,
+    disable_fallback: bool,
+    eviction_threshold: int,
+    eviction_policy: int,
+    opt_in_prob: int,
+    num_reserved_slots: int,
+) -> tuple[Tensor, Tensor]:
+    """The operator without what is random and what is not read; without metadata the second result is empty."""
     _check(input, identities, max_probe, metadata)
     now = int(time.time() // 3600)
-    draws = opt_in_rands
-    if opt_in_prob >= 0 and draws is None:
-        draws = torch.randint(0, 100, input.shape, dtype=torch.int32)
 
     def numbers(tensor: Tensor | None, dtype: torch.dtype) -> Tensor | None:
         return None if tensor is None else tensor.to("cpu", dtype).reshape(-1).contiguous()
@@ -228,11 +224,12 @@ def _place(
     ids, table = input.cpu().contiguous(), identities.cpu().contiguous()
     ages = None if metadata is None else metadata.cpu().contiguous()
     sizes, begins = numbers(local_sizes, torch.int64), numbers(offsets, torch.int64)
-    left, draws = numbers(input_metadata, torch.int32), numbers(draws if opt_in_prob >= 0 else None, torch.int32)
+    left, draws = numbers(input_metadata, torch.int32), numbers(opt_in_rands, torch.int32)
     slots = table.numel()
     if sizes is not None or begins is not None:
-        last = (0 if begins is None else begins) + (slots if sizes is None else sizes)
-        good = bool((last <= slots).all()) and (begins is None or bool((begins >= 0).all()))
+        first = torch.zeros(()) if begins is None else begins
+        last = first + (slots if sizes is None else sizes)
+        good = bool((last <= slots).all() & (first >= 0).all())
         require(good, f"zero_collision_hash: offsets and local_sizes lead beyond the {slots} slots of identities.")
     output = torch.empty_like(ids)
     evicted = None if metadata is None else torch.empty(ids.shape, dtype=torch.int64)
@@ -267,10 +264,11 @@ def _place(
         for given, changed in ((identities, table), (metadata, ages)):
             if given is not None and changed is not None and changed is not given:
                 given.copy_(changed)
-    if evicted is not None:
-        evicted = evicted.to(input.device)
-        if runtime_meta is not None:
-            runtime_meta[evicted[evicted >= 0]] = 0
+    if evicted is None:
+        return output.to(input.device), torch.empty(0, dtype=torch.int64, device=input.device)
+    evicted = evicted.to(input.device)
+    if runtime_meta is not None:
+        runtime_meta[evicted[evicted >= 0]] = 0
     return output.to(input.device), evicted
 
 
@@ -343,10 +341,54 @@ def _place_in_turn(
         evicted.copy_(torch.tensor(gone, dtype=evicted.dtype).view_as(evicted))
 
 
-def _fake_place(input: Tensor, identities: Tensor, max_probe: int, *rest: Any) -> tuple[Tensor, Tensor | None]:
-    metadata = rest[5] if len(rest) > 5 else None
+def _fake_place(
+    input: Tensor,
+    identities: Tensor,
+    local_sizes: Tensor | None,
+    offsets: Tensor | None,
+    metadata: Tensor | None,
+    input_metadata: Tensor | None,
+    opt_in_rands: Tensor | None,
+    runtime_meta: Tensor | None,
+    max_probe: int,
+    *_: Any,
+) -> tuple[Tensor, Tensor]:
     _check(input, identities, max_probe, metadata)
-    return input.new_empty(input.shape), None if metadata is None else input.new_empty(input.shape, dtype=torch.int64)
+    evicted = 0 if metadata is None else input.shape[0]
+    return input.new_empty(input.shape), input.new_empty(evicted, dtype=torch.int64)
+
+
+def _zero_collision_hash(
+    input: Tensor,
+    identities: Tensor,
+    max_probe: int,
+    circular_probe: bool = False,
+    exp_hours: int = -1,
+    readonly: bool = False,
+    local_sizes: Tensor | None = None,
+    offsets: Tensor | None = None,
+    metadata: Tensor | None = None,
+    output_on_uvm: bool = False,
+    disable_fallback: bool = False,
+    modulo_identity: bool = False,
+    input_metadata: Tensor | None = None,
+    eviction_threshold: int = -1,
+    eviction_policy: int = 0,
+    opt_in_prob: int = -1,
+    num_reserved_slots: int = -1,
+    opt_in_rands: Tensor | None = None,
+    runtime_meta: Tensor | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    draws = None
+    if opt_in_prob >= 0:
+        draws = opt_in_rands
+        if draws is None:
+            draws = torch.randint(0, 100, input.shape, dtype=torch.int32, device=input.device)
+    slots, evicted = torch.ops.flambeau_rec.place_ids(
+        input, identities, local_sizes, offsets, metadata, input_metadata, draws, runtime_meta, max_probe, exp_hours,
+        readonly, disable_fallback, eviction_threshold, eviction_policy, opt_in_prob, num_reserved_slots,
+    )  # fmt: skip
+    return slots, None if metadata is None else evicted
 
 
 register_op(
@@ -360,15 +402,22 @@ register_composite(
     "-> (Tensor, Tensor?)",
     _create,
 )
-# Upstream's schema does not say what is written to, and that the second result may be missing.
 register_op(
+    "place_ids(Tensor input, Tensor(a!) identities, Tensor? local_sizes, Tensor? offsets, Tensor(b!)? metadata, "
+    "Tensor? input_metadata, Tensor? opt_in_rands, Tensor(c!)? runtime_meta, int max_probe, int exp_hours, bool "
+    "readonly, bool disable_fallback, int eviction_threshold, int eviction_policy, int opt_in_prob, int "
+    "num_reserved_slots) -> (Tensor, Tensor)",
+    library=LIBRARY,
+    symbol=lambda *args: _place(True, *args),
+    fake=_fake_place,
+    python=lambda *args: _place(False, *args),
+)
+# Upstream's schema does not say what is written to, and that the second result may be missing.
+register_composite(
     "zero_collision_hash(Tensor input, Tensor(a!) identities, int max_probe, bool circular_probe=False, int "
     "exp_hours=-1, bool readonly=False, Tensor? local_sizes=None, Tensor? offsets=None, Tensor(b!)? metadata=None, "
     "bool output_on_uvm=False, bool disable_fallback=False, bool _modulo_identity_DPRECATED=False, Tensor? "
     "input_metadata=None, int eviction_threshold=-1, int eviction_policy=0, int opt_in_prob=-1, int "
     "num_reserved_slots=-1, Tensor? opt_in_rands=None, Tensor(c!)? runtime_meta=None) -> (Tensor, Tensor?)",
-    library=LIBRARY,
-    symbol=lambda *args: _place(True, *args),
-    fake=_fake_place,
-    python=lambda *args: _place(False, *args),
+    _zero_collision_hash,
 )

@@ -184,7 +184,8 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    return index_add_rows(grad, *ctx.saved_tensors, ctx.rows), None, None, None, None
+    (indices,) = ctx.saved_tensors
+    return index_add_rows(grad, indices, ctx.rows), None, None, None, None
 
 
 def _fake_add(grad: Tensor, indices: Tensor, rows: int) -> Tensor:
@@ -269,7 +270,7 @@ def _setup_context_group(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]
     ctx.save_for_backward(*inputs[1])
 
 
-def _backward_group(ctx: Any, grads: Sequence[Tensor]) -> tuple[Any, ...]:
+def _backward_group(ctx: Any, grads: Sequence[Tensor | None]) -> tuple[Any, ...]:
     found = [
         None if grad is None else index_add_rows(grad, indices, rows)
         for grad, indices, rows in zip(grads, ctx.saved_tensors, ctx.rows, strict=True)

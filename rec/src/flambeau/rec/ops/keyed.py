@@ -357,6 +357,7 @@ def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> N
 
 def _backward(ctx: Any, grads: Sequence[Tensor]) -> tuple[Any, ...]:
     permutes, in_shapes, out_shapes = ctx.saved_tensors
+    back: list[Any]
     if grads:
         back = permute_multi_embedding_function(grads, permutes, out_shapes, in_shapes, ctx.widths, not ctx.reverse)
     else:

@@ -111,8 +111,8 @@ def _flat(
         f"{op}: stride is {stride}, expected one that divides the {lengths.shape[0]} lengths.",
     )
     matrix = lengths.reshape(-1, stride)
-    found, *rest = permute_2D_sparse_data(permute, matrix, values, weights, permuted_lengths_sum)
-    return found.reshape(-1), rest[0], rest[1]
+    found, items, heavy = permute_2D_sparse_data(permute, matrix, values, weights, permuted_lengths_sum)
+    return found.reshape(-1), items, heavy
 
 
 def _by_dim(

@@ -50,7 +50,7 @@ def pruned_hashmap_insert(
         indices: (L,) int32 or int64, not -1.
         dense_indices: (L,) their rows; -1 for those that were pruned, which are not put in.
         offsets: (T * B + 1,) where each bag begins, table-major.
-        hash_table: (entries, 2) int32 or int64, without gaps, -1 where it is free; changed in place.
+        hash_table: (entries, 2) int32 or int64, -1 where it is free; changed in place.
         hash_table_offsets: (T + 1,) which entries are a table's.
 
     Raises:
@@ -181,7 +181,7 @@ def _check_hash(op: str, hash_table: Tensor, starts: Tensor) -> None:
     require(
         fits and bool(((starts[:-1] >= 0) & (starts.diff() >= 0) & (starts[1:] <= len(hash_table))).all()),
         f"{op}: hash_table has shape {tuple(hash_table.shape)} and dtype {hash_table.dtype}, expected (entries, 2) of "
-        "int32 or int64 without gaps, with entries for all of hash_table_offsets.",
+        "int32 or int64, with entries for all of hash_table_offsets.",
     )
 
 
@@ -197,7 +197,6 @@ def _insert(indices: Tensor, dense: Tensor, offsets: Tensor, hash_table: Tensor,
         dense.shape == indices.shape,
         f"{op}: dense_indices has {len(dense)} entries, expected {len(indices)}: one for each index.",
     )
-    require(hash_table.is_contiguous(), f"{op}: hash_table has gaps; make it contiguous.")
     pairs, bounds = hash_table.tolist(), starts.tolist()
     full = None
     for index, row, owner, used in zip(indices.tolist(), dense.tolist(), table.tolist(), inside.tolist(), strict=True):

@@ -24,6 +24,7 @@ def get_unique_indices_v2(
         Indices (L,), those behind the last being 0; how many there are (1,) int32; with `compute_count` how often each
         occurs (L,) int32; with `compute_inverse_indices` places (L,) int32.
     """
+    found: tuple[Tensor | None, ...]
     if not compute_inverse_indices:
         found = get_unique_indices(linear_indices, max_indices, compute_count)
     else:
