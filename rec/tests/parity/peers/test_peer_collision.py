@@ -162,6 +162,71 @@ for _text in PROGRAMS:
     SUITE.add(Cell(f"modules/{_text}", "modules", lambda library, given, text=_text: evaluate(library, given, text)))
 
 
+HASHING = [
+    f"[{made}.eval()({{'f': jagged(library, {ids})}}), {made}.state_dict()]"
+    for made in (
+        "hashed()", "hashed(total_num_buckets=1)", "hashed(input_hash_size=1000)", "hashed(max_probe=2)",
+        "hashed(is_inference=True)", "hashed(zch_size=64, total_num_buckets=8)",
+        "hashed(persist_hash_zch_bucket=False)",
+        "hashed(write_runtime_meta_dim=2)", "hashed(track_id_freq=True)", "hashed(disable_fallback=True)",
+        "hashed().rebuild_with_output_id_range((4, 8))", "hashed(zch_size=4, start_bucket=1, end_bucket=2)",
+    )
+    for ids in (list(range(12)), [5, 5, 100, 999], [])
+] + [
+    f"(lambda m: [{program}])(hashed())"
+    for program in (
+        "m.input_size(), m.output_size(), m.buckets(), m.max_probe, m.disable_fallback, m.eviction_flag, m.is_sharded",
+        "m.device, m.get_reserved_slots_per_bucket(), m.get_indices_of_reserved_slots_per_bucket(), m.readable_suffix",
+        "m.open_slots(), m.evict(), m.preprocess({'f': jagged(library, [5])}), m.profile({'f': jagged(library, [5])})",
+        "m.reset_inference_mode(), m.reset_training_mode(), m.reset_intrainer_bulk_eval_mode(), m.state_dict()",
+        "m.input_mapper(torch.tensor([1, 2, 5, 7]))", "m.input_mapper(torch.tensor([1, 2]), torch.tensor([100]))",
+        "[name for name, _ in m.named_parameters()]",
+    )
+] + [
+    "hashed(zch_size=15)", "hashed(percent_reserved_slots=25.0).get_indices_of_reserved_slots_per_bucket()",
+    "hashed(percent_reserved_slots=25.0, opt_in_prob=50).get_indices_of_reserved_slots_per_bucket()",
+    "hashed(percent_reserved_slots=25.0).get_reserved_slots_per_bucket()",
+    "hashed(write_runtime_meta_dim=2).lookup_custom_runtime_meta(torch.tensor([5, 6]))",
+    "hashed(eviction_policy_name=evictions.HashZchEvictionPolicyName.SINGLE_TTL_EVICTION)",
+    "hashed(eviction_policy_name=evictions.HashZchEvictionPolicyName.SINGLE_TTL_EVICTION, "
+    "eviction_config=evictions.HashZchEvictionConfig(['f'], 5)).state_dict()",
+    "[(one.name, evictions.get_kernel_from_policy(one)) for one in evictions.HashZchEvictionPolicyName]",
+    "evictions.get_kernel_from_policy(None)", "evictions.HashZchEvictionConfig(['f'])",
+    "evictions.get_eviction_module(evictions.HashZchEvictionPolicyName.SINGLE_TTL_EVICTION, None)",
+    *(
+        f"(lambda s: [s.gen_score({feature}, torch.device('cpu')) - s.gen_threshold()])(evictions.get_eviction_scorer("
+        f"evictions.HashZchEvictionPolicyName.{policy}, evictions.HashZchEvictionConfig({config})))"
+        for policy, config, feature in (
+            ("SINGLE_TTL_EVICTION", "['f'], 5", "jagged(library, [1, 2])"),
+            ("SINGLE_TTL_EVICTION", "['f']", "jagged(library, [1, 2])"),
+            ("PER_FEATURE_TTL_EVICTION", "['f', 'g'], None, [5, 7]", "counted"),
+            ("PER_FEATURE_TTL_EVICTION", "['f', 'g']", "counted"),
+        )
+    ),
+]  # fmt: skip
+
+
+def hash_modules(library, given, text):
+    made = part_of(library, "modules.hash_mc_modules").HashZchManagedCollisionModule
+    sparse = part_of(library, "sparse.jagged_tensor").JaggedTensor
+
+    def hashed(**options):
+        return made(**{"zch_size": 16, "device": torch.device("cpu"), "total_num_buckets": 4, **options})
+
+    names = {
+        "torch": torch, "library": library, "jagged": jagged, "hashed": hashed,
+        "evictions": part_of(library, "modules.hash_mc_evictions"),
+        "counted": sparse(torch.tensor([1, 2, 3]), torch.tensor([2, 1]), torch.tensor([1, 0, 2, 0])),
+    }  # fmt: skip
+    return eval(text, names)
+
+
+for _text in HASHING:
+    SUITE.add(
+        Cell(f"hashing/{_text}", "hashing", lambda library, given, text=_text: hash_modules(library, given, text))
+    )
+
+
 @pytest.mark.parametrize("cell", SUITE.cells, ids=str)
 def test_both_libraries_do_the_same(cell):
     SUITE.check(cell)
