@@ -127,7 +127,7 @@ def default_loader(path: str | Path) -> Any:
     return accimage_loader(path) if get_image_backend() == "accimage" else pil_loader(path)
 
 
-def opened(path: str | Path, loader: Callable[[str], Any], *, transformed: bool) -> Any:
+def opened(path: str | Path, loader: Callable[..., Any], *, transformed: bool) -> Any:
     """Open a sample. A picture that goes to a transform next need not be decoded before that looks at it.
 
     Args:

@@ -62,7 +62,7 @@ def crop_of_area(height: int, width: int, scale: Sequence[float], ratio: Sequenc
 @functools.lru_cache(maxsize=64)
 def _logarithms(ratio: tuple[float, ...]) -> list[float]:
     """In single precision, as upstream's."""
-    return torch.log(torch.tensor(ratio, dtype=torch.float32)).tolist()  # type: ignore[no-any-return]
+    return torch.log(torch.tensor(ratio, dtype=torch.float32)).tolist()
 
 
 def _exponential(low: float, high: float) -> float:

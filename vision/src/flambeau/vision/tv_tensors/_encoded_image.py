@@ -96,7 +96,7 @@ class EncodedImage(TVTensor):
 
         tensor = data if isinstance(data, Tensor) else torch.frombuffer(bytearray(data), dtype=torch.uint8)
         head = measure_image(tensor, mode, apply_exif_orientation)
-        found = {
+        found: dict[str, Any] = {
             "format": head.format,
             "read_mode": head.mode.name,
             "channels": head.channels,

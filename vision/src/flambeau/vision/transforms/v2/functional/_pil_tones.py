@@ -101,7 +101,9 @@ def _blended(gray: int, factor: float) -> NDArray[np.uint8]:
     import numpy as np
 
     levels = np.arange(_LEVELS, dtype=np.float32)
-    return np.clip(np.float32(gray) + np.float32(factor) * (levels - np.float32(gray)), 0, 255).astype(np.uint8)
+    blended = np.float32(gray) + np.float32(factor) * (levels - np.float32(gray))
+    limited: NDArray[np.uint8] = np.clip(blended, 0, 255).astype(np.uint8)
+    return limited
 
 
 def _stretched(counts: NDArray[np.int64]) -> NDArray[Any]:
@@ -123,7 +125,8 @@ def _evened(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     if len(present) <= 1 or step == 0:
         return _ramp()
     before = np.cumsum(counts) - counts + step // 2
-    return np.minimum(before // step, 255)
+    limited: NDArray[np.int64] = np.minimum(before // step, 255)
+    return limited
 
 
 def _counts(levels: Tensor) -> NDArray[np.int64]:
