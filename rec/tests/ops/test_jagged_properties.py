@@ -192,6 +192,26 @@ def test_a_feature_learns_by_its_own_lengths():
     assert values.grad.tolist() == [3.0, 5.0, 0.0, 0.0, 0.0]
 
 
+class Smoothed(torch.nn.Module):
+    """Items to dense rows, through a layer, and back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, values, offsets):
+        dense = self.layer(jagged_to_padded_dense(values, [offsets], [6]))
+        return jagged_softmax(dense_to_jagged(dense, [offsets], values.shape[0])[0], offsets, 6)[0]
+
+
+def test_a_module_is_exported_for_any_number_of_rows_and_items():
+    module, sizes = Smoothed(), {"items": torch.export.Dim("items", max=1000), "ends": torch.export.Dim("ends", min=3)}
+    given_ = torch.randn(9, 4), torch.tensor([0, 2, 5, 9])
+    program = torch.export.export(module, given_, dynamic_shapes=({0: sizes["items"]}, {0: sizes["ends"]})).module()
+    for other in (given_, (torch.randn(5, 4), torch.tensor([0, 2, 2, 4, 5, 5, 5]))):
+        torch.testing.assert_close(program(*other), module(*other))
+
+
 X, OFFSETS = torch.randn(6, 3), torch.tensor([0, 2, 2, 5, 6])
 FAULTS = {
     "decreasing offsets": (
