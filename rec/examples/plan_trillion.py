@@ -5,7 +5,7 @@
     python plan_trillion.py                       # 128 and 1,024 GPUs
     python plan_trillion.py --gpus 256 --hbm-gib 141 --svg loads.svg
 
-Tables are on the meta device: nothing is allocated. Their sizes follow a power law, as ids of users, items and pages do:
+Tables are on the meta device: nothing is allocated. Their sizes follow a power law, as ids of users and items do:
 a few tables have billions of rows, most have thousands.
 """
 

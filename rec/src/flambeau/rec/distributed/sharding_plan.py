@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed._shard.metadata import ShardMetadata
-from torch.distributed._shard.sharding_spec import EnumerableShardingSpec
+from torch.distributed._shard.sharding_spec.api import EnumerableShardingSpec
 
 from flambeau.rec.distributed.comm import get_local_size
 from flambeau.rec.distributed.embedding_types import EmbeddingComputeKernel
@@ -152,7 +152,8 @@ def table_wise(rank: int, device: str | None = None, compute_kernel: str | None 
     Args:
         rank: of its process.
         device: its kind, where that is another than the others'.
-        compute_kernel: a value of `EmbeddingComputeKernel`; "dense" by default, "fused" for a table with an optimizer of its own.
+        compute_kernel: a value of `EmbeddingComputeKernel`; by default "dense", or "fused" for tables that have an
+            optimizer.
     """
 
     def generate(
@@ -176,7 +177,8 @@ def row_wise(
 
     Args:
         sizes_placement: rows of each device, and their kind or kinds.
-        compute_kernel: a value of `EmbeddingComputeKernel`; "dense" by default, "fused" for a table with an optimizer of its own.
+        compute_kernel: a value of `EmbeddingComputeKernel`; by default "dense", or "fused" for tables that have an
+            optimizer.
         num_buckets: rows are spread by buckets, of which there are so many.
     """
 
@@ -216,7 +218,8 @@ def column_wise(
     Args:
         ranks: of their processes; the first ones by default. May repeat.
         size_per_rank: columns of each.
-        compute_kernel: a value of `EmbeddingComputeKernel`; "dense" by default, "fused" for a table with an optimizer of its own.
+        compute_kernel: a value of `EmbeddingComputeKernel`; by default "dense", or "fused" for tables that have an
+            optimizer.
         device_types: their kinds, where they are others than the others'.
 
     Raises:

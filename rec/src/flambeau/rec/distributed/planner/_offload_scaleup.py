@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -306,4 +305,4 @@ def _cache(option: ShardingOption, factor: float) -> None:
 
 def _load_factor(option: ShardingOption) -> float:
     factor = option.cache_load_factor
-    return UVM_CACHING_RATIO if factor is None else cast("float", factor)
+    return UVM_CACHING_RATIO if factor is None else factor

@@ -67,7 +67,7 @@ class CostRun(NamedTuple):
         perf: time of each.
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # nobody looks for numbers in a run
     storage: Storage
     perf: Perf
 
@@ -145,6 +145,8 @@ class ShardingOption:
         self._run_perfs: Sequence[Perf] | None = None
         self._ranks: Sequence[int] | None = None
         self._cost_runs: tuple[CostRun, ...] | None = None
+        # Sums, with the runs that they are sums of.
+        self._totals: tuple[tuple[CostRun, ...], Storage, float] | None = None
 
     def describe_by(self, runs: tuple[ShardRun, ...]) -> ShardingOption:
         """Describe the shards by runs of equal ones, in place of what the constructor was given. Returns itself."""
@@ -242,19 +244,29 @@ class ShardingOption:
     def total_storage(self) -> Storage:
         """Memory of all shards."""
         runs = self.cost_runs()
-        return Storage(
-            sum(run.count * run.storage.hbm for run in runs),
-            sum(run.count * run.storage.ddr for run in runs),
-            sum(run.count * run.storage.ssd for run in runs),
-        )
+        if self._totals is not None and self._totals[0] is runs:
+            return self._totals[1]
+        return self._sum(runs)[1]
 
     @property
     def total_perf(self) -> float:
         """Milliseconds of all shards, one after another."""
+        runs = self.cost_runs()
+        if self._totals is not None and self._totals[0] is runs:
+            return self._totals[2]
+        return self._sum(runs)[2]
+
+    def _sum(self, runs: tuple[CostRun, ...]) -> tuple[tuple[CostRun, ...], Storage, float]:
+        storage = Storage(
+            sum(run.count * run.storage.hbm for run in runs),
+            sum(run.count * run.storage.ddr for run in runs),
+            sum(run.count * run.storage.ssd for run in runs),
+        )
         total = 0.0
-        for run in self.cost_runs():
+        for run in runs:
             total = repeated_sum(total, run.perf.total, run.count)
-        return total
+        self._totals = runs, storage, total
+        return self._totals
 
     def get_shards_assignment(self) -> list[int | None]:
         """The device of each shard, by rank."""

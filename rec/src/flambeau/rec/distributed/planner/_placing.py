@@ -8,6 +8,7 @@ counts as long as it says what is still true; what changes is entered anew.
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -320,7 +321,7 @@ def _added_up(before: Times, work: Sequence[Times]) -> Times:
 
 
 def _ends(runs: Sequence[CostRun]) -> list[int]:
-    return np.cumsum([run.count for run in runs]).tolist()
+    return list(itertools.accumulate(run.count for run in runs))
 
 
 def _at(runs: Sequence[CostRun], starts: Sequence[int]) -> list[CostRun]:

@@ -32,7 +32,7 @@ class ShardRun(NamedTuple):
         column_step: from one's first column to the next one's.
     """
 
-    count: int
+    count: int  # type: ignore[assignment]  # nobody looks for numbers in a run
     rows: int
     columns: int
     first_row: int = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torch import nn
-from torch.distributed._shard.sharding_spec import EnumerableShardingSpec
+from torch.distributed._shard.sharding_spec.api import EnumerableShardingSpec
 
 from flambeau.rec.distributed.embedding_types import EmbeddingComputeKernel
 from flambeau.rec.distributed.planner.types import (

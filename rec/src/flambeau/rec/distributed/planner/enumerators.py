@@ -23,6 +23,7 @@ from flambeau.rec.distributed.planner.types import (
 )
 from flambeau.rec.distributed.planner.utils import build_sharder_data_map, sharder_name
 from flambeau.rec.distributed.types import ModuleSharder, ShardingType
+from flambeau.rec.modules.embedding_modules import EmbeddingCollectionInterface
 
 __all__ = ["DEFAULT_PERF_ESTIMATOR", "POOLING_FACTOR", "EmbeddingEnumerator", "get_partition_by_type"]
 
@@ -127,8 +128,10 @@ class EmbeddingEnumerator(Enumerator):
                 prefix = f"{path}." if path else ""
                 waiting.extend((prefix + name, child) for name, child in part.named_children())
                 continue
+            sequences = any(isinstance(inner, EmbeddingCollectionInterface) for inner in part.modules())
             for name, parameter in sharder.shardable_parameters(part).items():
-                options += self._options_of(name, parameter, path, part, sharder)
+                is_pooled = not sequences or ShardingOption.module_pooled(part, name)
+                options += self._options_of(name, parameter, path, part, sharder, is_pooled)
         self.populate_estimates(options)
         self._last_stored_search_space = [option.placed(None) for option in options]
         return options
@@ -139,14 +142,19 @@ class EmbeddingEnumerator(Enumerator):
             estimator.estimate(sharding_options, self._sharder_data_map)
 
     def _options_of(
-        self, name: str, parameter: nn.Parameter, path: str, module: nn.Module, sharder: ModuleSharder[nn.Module]
+        self,
+        name: str,
+        parameter: nn.Parameter,
+        path: str,
+        module: nn.Module,
+        sharder: ModuleSharder[nn.Module],
+        is_pooled: bool,
     ) -> list[ShardingOption]:
         topology = self._topology
         constraint = (self._constraints or {}).get(name, _NOTHING_KNOWN)
         if constraint.device_group and constraint.device_group != topology.compute_device:
             return []
         rows, columns = parameter.shape
-        is_pooled = ShardingOption.module_pooled(module, name)
         dependency = _dependency(name, path, module)
         options = []
         for sharding_type in self._sharding_types(name, sharder.sharding_types(topology.compute_device)):
@@ -200,7 +208,7 @@ class EmbeddingEnumerator(Enumerator):
             return [kind for kind in offered if kind != ShardingType.GRID_SHARD.value]
         allowed = [kind for kind in offered if kind in wanted]
         if not allowed:
-            logger.warning("Table %s: none of the sharding types %s is among those offered, %s.", name, wanted, offered)
+            logger.debug("Table %s: none of the sharding types %s is among those offered, %s.", name, wanted, offered)
         return allowed
 
     def _compute_kernels(self, name: str, offered: Sequence[str]) -> list[str]:
@@ -208,7 +216,7 @@ class EmbeddingEnumerator(Enumerator):
         wanted = (self._constraints or {}).get(name, _NOTHING_KNOWN).compute_kernels
         allowed = [kernel for kernel in offered if (kernel in wanted if wanted else kernel not in _ON_REQUEST)]
         if not allowed:
-            logger.warning("Table %s: none of the kernels %s is among those offered, %s.", name, wanted, offered)
+            logger.debug("Table %s: none of the kernels %s is among those offered, %s.", name, wanted, offered)
         if EmbeddingComputeKernel.FUSED.value in allowed and EmbeddingComputeKernel.DENSE.value in allowed:
             allowed.remove(EmbeddingComputeKernel.DENSE.value)
         return allowed

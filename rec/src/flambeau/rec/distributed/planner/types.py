@@ -184,8 +184,7 @@ def _text(record: Any) -> str:
     if record is None:
         return ""
     fields = {
-        name: type(value).__name__ if type(value).__repr__ is object.__repr__ else value
-        for name, value in vars(record).items()
+        name: type(value).__name__ if " object at 0x" in repr(value) else value for name, value in vars(record).items()
     }
     return ", ".join(
         f"{name}={_text(value) if isinstance(value, CacheParams) else value}" for name, value in fields.items()

@@ -13,6 +13,7 @@ Bandwidths are in bytes a millisecond, times in milliseconds, whatever methods a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -232,13 +233,19 @@ def _for(kinds: Kinds, sharding_type: str | None) -> bool:
     return sharding_type == kinds if isinstance(kinds, str) else sharding_type in kinds
 
 
+@functools.lru_cache(maxsize=512)
+def _marked(kind: type, mark: str) -> tuple[str, ...]:
+    """Names of a class's methods that have a mark. Estimators ask for every shard."""
+    return tuple(name for name in dir(kind) if getattr(getattr(kind, name, None), mark, False))
+
+
 def _find(config: Any, mark: str, sharding_type: str | None, kinds_of: str) -> Callable[..., Any] | None:
     """A method of a configuration that has a mark and is for a sharding type; of several the first by name."""
-    for name in dir(type(config)):
-        method = getattr(type(config), name, None)
-        if getattr(method, mark, False) and _for(getattr(method, kinds_of, None), sharding_type):
-            found: Callable[..., Any] = getattr(config, name)
-            return found
+    kind: type = type(config)
+    for name in _marked(kind, mark):
+        method: Callable[..., Any] = getattr(config, name)
+        if _for(getattr(method, kinds_of, None), sharding_type):
+            return method
     return None
 
 
