@@ -16,6 +16,7 @@ from flambeau.rec.datasets.criteo import (
     criteo_terabyte,
 )
 from flambeau.rec.datasets.frames import frame_to_batch, jagged_features
+from flambeau.rec.datasets.indexed import CriteoKaggle, MovieLens20M
 from flambeau.rec.datasets.movielens import movielens_20m
 from flambeau.rec.datasets.random import RandomRecDataset
 from flambeau.rec.datasets.scripts import contiguous_preproc_criteo, npy_preproc_criteo, shuffle_preproc_criteo
@@ -200,3 +201,22 @@ class TestFiles(CriteoTest):
 def test_a_share_out_of_range_is_refused():
     with pytest.raises(OptionError, match=r"train_perc is 1\.5"):
         idx_split_train_val(criteo_terabyte([]), 1.5)
+
+
+def test_rows_by_index_are_those_of_the_pipe(tmp_path):
+    folder = tmp_path / "ml-20m"
+    folder.mkdir()
+    (folder / "ratings.csv").write_text("userId,movieId,rating,timestamp\n1,2,3.5,4\n5,6,,8")
+    (folder / "movies.csv").write_text("movieId,title,genres\n")
+    dataset = MovieLens20M(tmp_path, transform=dict)
+    assert [dataset[at] for at in range(len(dataset))] == list(movielens_20m(str(folder)))
+
+
+def test_a_file_that_is_not_there_is_named_with_its_way_out(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"train\.txt"):
+        CriteoKaggle(tmp_path)
+
+
+def test_a_split_that_there_is_not_is_refused(tmp_path):
+    with pytest.raises(OptionError, match="train, test"):
+        CriteoKaggle(tmp_path, split="val")
