@@ -78,9 +78,8 @@ def main() -> None:
     indices = torch.randint(0, options.rows, (total,), dtype=torch.int32)
     offsets = torch.arange(0, total + 1, options.bag, dtype=torch.int32)
     weights = torch.rand(total) if options.weighted else None
-    print(
-        f"{options.tables} x {options.rows} x {options.dim}, {bags} bags of {options.bag}, {torch.get_num_threads()} threads"
-    )
+    size = f"{options.tables} x {options.rows} x {options.dim}"
+    print(f"{size}, {bags} bags of {options.bag}, {torch.get_num_threads()} threads")
     plain = None
     for kind in options.kinds:
         ours = tables(kind, options)

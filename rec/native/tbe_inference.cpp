@@ -135,6 +135,15 @@ bool arguments_fit(fb::Call& call, const char* name, const Arguments& given) noe
         return call.fail("%s: weights have dtypes %s and %s, expected bytes (uint8).", name,
                          fb::name(given.dev_weights.dtype), fb::name(given.uvm_weights.dtype)),
                false;
+    const struct {
+        const char* name;
+        const fb::Tensor& tensor;
+    } whole[] = {{"dev_weights", given.dev_weights}, {"uvm_weights", given.uvm_weights},
+                 {"weights_placements", given.placements}, {"weights_offsets", given.weights_offsets},
+                 {"weights_tys", given.types}, {"D_offsets", given.columns}};
+    for (const auto& one : whole)
+        if (!one.tensor.contiguous())
+            return call.fail("%s: %s has gaps; give it `contiguous()`.", name, one.name), false;
     if (!index_vector(call, name, "indices", given.indices) || !index_vector(call, name, "offsets", given.offsets))
         return false;
     if (!index_vector(call, name, "D_offsets", given.columns) ||

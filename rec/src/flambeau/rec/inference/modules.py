@@ -129,7 +129,7 @@ def quantize_embeddings(
         **(additional_mapping or {}),
     }
     qconfig = _qconfig(dtype, output_dtype, per_table_weight_dtype)
-    wanted = (EmbeddingBagCollection, *(additional_qconfig_spec_keys or []))
+    wanted: list[type[nn.Module]] = [EmbeddingBagCollection, *(additional_qconfig_spec_keys or [])]
     if unknown := [kind.__name__ for kind in wanted if kind not in into]:
         raise KeyError(f"nothing is said about what {', '.join(unknown)} becomes; name it in additional_mapping.")
     model = module if inplace else copy.deepcopy(module)
@@ -384,4 +384,4 @@ class PredictModule(nn.Module):
         self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
         """The state dict of the model, without a prefix for the wrapping."""
-        return self._module.state_dict(destination=destination, prefix=prefix, keep_vars=keep_vars)  # type: ignore[arg-type,return-value]
+        return self._module.state_dict(destination=destination, prefix=prefix, keep_vars=keep_vars)  # type: ignore[arg-type]

@@ -70,12 +70,14 @@ def state_dict_to_device(state_dict: dict[str, Any], pg: dist.ProcessGroup, devi
 
 
 def _sharded_to(value: Any, pg: dist.ProcessGroup, device: torch.device) -> Any:
-    from torch.distributed._shard.sharded_tensor import Shard, ShardedTensor
+    from torch.distributed._shard.sharded_tensor.api import ShardedTensor
+    from torch.distributed._shard.sharded_tensor.shard import Shard
+    from torch.distributed.remote_device import _remote_device
 
     shards = []
     for shard in value.local_shards():
         metadata = shard.metadata
         place = f"rank:{dist.get_rank(pg)}/{device}"
         shards.append(Shard.from_tensor_and_offsets(shard.tensor.to(device), metadata.shard_offsets, dist.get_rank(pg)))
-        shards[-1].metadata.placement = dist._remote_device(place)
+        shards[-1].metadata.placement = _remote_device(place)
     return ShardedTensor._init_from_local_shards(shards, value.metadata().size, process_group=pg)

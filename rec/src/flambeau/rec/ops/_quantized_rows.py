@@ -80,7 +80,7 @@ def rounded(values: Tensor, most: int) -> Tensor:
 
 def as_bytes(values: Tensor) -> Tensor:
     """The bytes of (..., n) numbers, side by side."""
-    return values.contiguous().view(torch.uint8)
+    return values.clone(memory_format=torch.contiguous_format).view(torch.uint8)
 
 
 def as_numbers(values: Tensor, dtype: torch.dtype) -> Tensor:

@@ -78,7 +78,8 @@ def _encode(op: str, dtypes: tuple[torch.dtype, ...]) -> tuple[Callable[..., Ten
         check_floats(op, values, dtypes)
         low, high = row_range(values)
         spread = high - low
-        codes = rounded((values.float() - low) * (255.0 / (spread + 1e-8)), 255)
+        inverse = torch.full_like(spread, 255.0) / (spread + 1e-8)  # a number by a tensor would be two roundings
+        codes = rounded((values.float() - low) * inverse, 255)
         return torch.cat([codes, as_bytes(spread / 255.0), as_bytes(low)], -1)
 
     return fake, reference

@@ -209,7 +209,7 @@ def _encode_scaled(op: str, values: Tensor, forward: bool, block: int | None) ->
         width = block or -(-part.shape[-1] // 4) * 4
         low, high = row_range(part)
         most = torch.maximum(-low, high).clamp(min=0) if part.shape[-1] else low * 0
-        scale = largest / (1e-20 + most)
+        scale = torch.full_like(most, largest) / (1e-20 + most)  # a number by a tensor would be two roundings
         codes = torch.nn.functional.pad(
             encoded((part * scale).contiguous(), ebits, bias, largest), (0, width - part.shape[-1])
         )

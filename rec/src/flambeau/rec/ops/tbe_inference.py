@@ -157,7 +157,8 @@ def _rows_as_floats(rows: Tensor, weight_type: int, dim: int, exponent_bits: int
     if weight_type in _BITS:
         scale, bias = as_numbers(rows[:, :4], torch.float16).float().split(1, -1)
         codes = unpack(rows[:, 4:], _BITS[weight_type])[:, :dim].float()
-        return codes * scale + bias
+        values: Tensor = codes * scale + bias
+        return values
     if weight_type == FP8:
         return quantize_float8.decoded(rows[:, :dim], exponent_bits, exponent_bias)
     dtype = _OUTPUTS[weight_type]
@@ -174,6 +175,9 @@ def _reference(
 ) -> Tensor:  # fmt: skip
     features = D_offsets.shape[0] - 1
     _check(features, indices, offsets, pooling_mode, output_dtype)
+    for name, memory in (("dev_weights", dev_weights), ("uvm_weights", uvm_weights)):
+        if not memory.is_contiguous():
+            raise RuntimeError(f"{_OP}: {name} has gaps; give it `contiguous()`.")
     ends, widths = offsets.tolist(), D_offsets.diff().tolist()
     batch = (len(ends) - 1) // features
     parts = []

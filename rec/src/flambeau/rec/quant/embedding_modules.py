@@ -526,7 +526,7 @@ class QuantManagedCollisionEmbeddingBagCollection(EmbeddingBagCollection):
         return "QuantManagedCollisionEmbeddingBagCollection"
 
     @classmethod
-    def from_float(  # type: ignore[override]
+    def from_float(
         cls, module: Any, return_remapped_features: bool = False
     ) -> QuantManagedCollisionEmbeddingBagCollection:
         """Quantize the tables of a floating collection; the mapping stays as it is.
@@ -600,7 +600,7 @@ class QuantManagedCollisionEmbeddingCollection(EmbeddingCollection):
         return "QuantManagedCollisionEmbeddingCollection"
 
     @classmethod
-    def from_float(  # type: ignore[override]
+    def from_float(
         cls, module: Any, return_remapped_features: bool = False
     ) -> QuantManagedCollisionEmbeddingCollection:
         """Quantize the tables of a floating collection; the mapping stays as it is.

@@ -8,6 +8,7 @@ from torch import Tensor
 from flambeau.rec.errors import OptionError
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import FP8QuantizationConfig, SparseType
 from flambeau.rec.ops import quantize_8bit, quantize_float8, quantize_nbit
+from flambeau.rec.ops._quantized_rows import as_numbers
 
 __all__ = ["dequantize_embs", "fake_quantize_embs", "quantize_embs"]
 
@@ -50,7 +51,7 @@ def quantize_embs(
         return quantize_float8.from_float(values, ebits, bias, largest), None
     if weight_ty is SparseType.INT8:
         rows = quantize_8bit.from_float(values)
-        parameters = rows[:, -8:].contiguous().view(torch.float32).half()
+        parameters = as_numbers(rows[:, -8:], torch.float32).half()
         return rows[:, :-8].contiguous(), parameters.view(torch.uint8)
     if weight_ty in (SparseType.INT4, SparseType.INT2):
         rows = quantize_nbit.from_float(values, weight_ty.bit_rate())
@@ -82,7 +83,7 @@ def dequantize_embs(
         AssertionError: FP8 without its format, or no scales where they are needed.
     """
     if weight_ty in _PLAIN:
-        return weights.contiguous().view(_PLAIN[weight_ty])
+        return as_numbers(weights, _PLAIN[weight_ty])
     if weight_ty is SparseType.FP8:
         ebits, bias, _ = _float8(fp8_config)
         return quantize_float8.to_float(weights, ebits, bias)
