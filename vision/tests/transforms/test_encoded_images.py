@@ -13,9 +13,11 @@ from PIL import Image as PillowImage
 from torch.utils.data import DataLoader
 
 from flambeau.core.registry import TENSOR_TYPES
+from flambeau.vision import transforms as v1
 from flambeau.vision import tv_tensors
 from flambeau.vision.io import ImageError, decode_image, encode_png, image
 from flambeau.vision.transforms import v2
+from flambeau.vision.transforms._presets import ImageClassification, ObjectDetection, SemanticSegmentation
 from flambeau.vision.transforms.v2 import functional as F
 from flambeau.vision.tv_tensors import EncodedImage, Image
 
@@ -174,6 +176,26 @@ def test_functionals_take_it_for_the_image(call):
     given, expected = call(EncodedImage(FILES["jpeg"])), call(Image(decode_image(FILES["jpeg"])))
     assert type(given) is type(expected)
     assert torch.equal(torch.as_tensor(given), torch.as_tensor(expected))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        v1.Resize(40),
+        v1.RandomResizedCrop(30),
+        v1.Compose([v1.RandomCrop(50), v1.ColorJitter(0.3), v1.RandomHorizontalFlip()]),
+        v1.Compose([v1.RandomResizedCrop(30), v1.ConvertImageDtype(torch.float32), v1.Normalize(MEAN, STD)]),
+        v1.ConvertImageDtype(torch.float32),
+        ImageClassification(crop_size=32, resize_size=40),
+        ObjectDetection(),
+        SemanticSegmentation(resize_size=40),
+    ],
+)
+def test_the_first_generation_and_presets_take_it_as_well(transform):
+    torch.manual_seed(0)
+    given = transform(EncodedImage(FILES["jpeg"]))
+    torch.manual_seed(0)
+    assert torch.equal(given, transform(decode_image(FILES["jpeg"])))
 
 
 def test_a_draft_is_close_and_of_the_same_size():

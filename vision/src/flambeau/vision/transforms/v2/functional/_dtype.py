@@ -103,4 +103,6 @@ def _shifted(image: Tensor, dtype: torch.dtype) -> Tensor:
 
 def convert_image_dtype(image: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     """Change an image's dtype and scale its values; `to_dtype` with `scale=True`, under the name of v1."""
+    if isinstance(image, tv_tensors.EncodedImage):
+        image = image.decode()
     return to_dtype_image(image, dtype=dtype, scale=True)
