@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flambeau.data.frame import dataframe
 from flambeau.data.jagged import JaggedValues
 from flambeau.rec.datasets.criteo import (
     BinaryCriteoUtils,
@@ -176,6 +177,20 @@ def test_a_frame_becomes_a_batch():
     batch = frame_to_batch(frame, dense=["age"], sparse=["items"], label="click")
     assert batch.dense_features.tolist() == [[20.0], [30.0]]
     assert batch.sparse_features["items"].lengths().tolist() == [2, 1]
+
+
+def test_a_frame_of_columns_and_lists_becomes_a_batch():
+    frame = dataframe({"age": [20, 30], "items": [[5, 6], [7]], "user": [3, 4], "click": [0, 1]})
+    batch = frame_to_batch(frame, dense=["age"], sparse=["user", "items"], label="click")
+    assert batch.dense_features.tolist() == [[20.0], [30.0]]
+    assert batch.sparse_features["user"].values().tolist() == [3, 4]
+    assert [row.tolist() for row in batch.sparse_features["items"].to_dense()] == [[5, 6], [7]]
+
+
+def test_missing_ids_are_refused():
+    frame = dataframe({"items": [1, None], "click": [0, 1]})
+    with pytest.raises(OptionError, match=r"'items'.*missing"):
+        frame_to_batch(frame, dense=[], sparse=["items"], label="click")
 
 
 def test_columns_of_different_lengths_are_refused():

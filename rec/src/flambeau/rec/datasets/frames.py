@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.data.jagged import Jagged
 from flambeau.rec.datasets.utils import Batch
 from flambeau.rec.errors import OptionError
 from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor
@@ -24,11 +25,12 @@ def jagged_features(columns: Mapping[str, Any]) -> KeyedJaggedTensor:
     """Columns of ids as sparse features.
 
     Args:
-        columns: feature -> its ids: a tensor (examples,) of one id an example, or anything that has `values()` and
-            `lengths()`, such as what `flambeau.data.frame` collates a column of lists to.
+        columns: feature -> its ids: a tensor (examples,) of one id an example, what `to_tensor()` gives of a frame's
+            column
+            of lists, or anything else that has `flambeau.data.jagged.Jagged`'s methods.
 
     Raises:
-        ValueError: there are no columns, or they have different numbers of examples.
+        ValueError: there are no columns, they have different numbers of examples, or values are missing.
 
     Example:
         >>> from flambeau.data.jagged import JaggedValues
@@ -39,14 +41,8 @@ def jagged_features(columns: Mapping[str, Any]) -> KeyedJaggedTensor:
     """
     if not columns:
         raise OptionError("There are no columns; name one or more sparse features.")
-    values, lengths = [], []
-    for column in columns.values():
-        if isinstance(column, Tensor):
-            values.append(column.reshape(-1))
-            lengths.append(torch.ones(column.numel(), dtype=torch.int32, device=column.device))
-        else:
-            values.append(column.values())
-            lengths.append(column.lengths().to(torch.int32))
+    parts = {name: _values_and_lengths(name, column) for name, column in columns.items()}
+    values, lengths = [one[0] for one in parts.values()], [one[1] for one in parts.values()]
     sizes = {name: len(length) for name, length in zip(columns, lengths, strict=True)}
     if len(set(sizes.values())) > 1:
         raise OptionError(f"The columns have {sizes} examples; they must have as many.")
@@ -56,6 +52,20 @@ def jagged_features(columns: Mapping[str, Any]) -> KeyedJaggedTensor:
         values=values[0] if single else torch.cat(values),
         lengths=lengths[0] if single else torch.cat(lengths),
     )
+
+
+def _values_and_lengths(name: str, column: Any) -> tuple[Tensor, Tensor]:
+    if isinstance(column, Tensor):
+        return column.reshape(-1), torch.ones(column.numel(), dtype=torch.int32, device=column.device)
+    if isinstance(column, Jagged):
+        return column.values(), column.lengths().to(torch.int32)
+    values, offsets = getattr(column, "values", None), getattr(column, "offsets", None)
+    if not isinstance(values, Tensor) or not isinstance(offsets, Tensor):
+        raise OptionError(
+            f"Column {name!r} is {type(column).__name__}; expected ids or lists of ids, none of them missing. Fill the "
+            f"missing ones first, as by `frame[{name!r}].fill_null(...)`."
+        )
+    return values[int(offsets[0]) : int(offsets[-1])], offsets.diff().to(torch.int32)
 
 
 def frame_to_batch(frame: Any, *, dense: Sequence[str], sparse: Sequence[str], label: str) -> Batch:
