@@ -1,0 +1,110 @@
+"""Collections of embedding tables and DLRM beside torchrec's, in one process, product and peer in turn.
+
+    python rec/benchmarks/embedding_benchmarks.py [--threads N] [--repetitions N]
+
+Times are the best of several repetitions; a ratio above 1 means that the product is faster. Without torchrec, which
+`tools/peers.py` installs, only the product is timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# Tables, rows, columns, examples, and the mean number of ids in a bag.
+SIZES = [(2, 100, 16, 8, 2), (26, 10_000, 16, 64, 1), (26, 10_000, 64, 512, 1), (8, 100_000, 64, 512, 20)]
+
+
+def ours_and_peer() -> list[str]:
+    """The libraries that are there."""
+    try:
+        importlib.import_module("torchrec")
+    except ImportError:
+        return ["flambeau.rec"]
+    return ["flambeau.rec", "torchrec"]
+
+
+def best_us(works: list[Callable[[], object]], repetitions: int) -> list[float]:
+    """Microseconds of each work, in turn, so that what else the machine does meets all alike."""
+    best = [float("inf")] * len(works)
+    for _ in range(repetitions):
+        for index, work in enumerate(works):
+            start = time.perf_counter()
+            work()
+            best[index] = min(best[index], time.perf_counter() - start)
+    return [seconds * 1e6 for seconds in best]
+
+
+class Case:
+    """One library's collection or model, with inputs of a size.
+
+    Args:
+        library: its root module.
+        size: see `SIZES`.
+    """
+
+    def __init__(self, library: str, size: tuple[int, int, int, int, int]) -> None:
+        tables, rows, dim, examples, pooled = size
+        configs = importlib.import_module(f"{library}.modules.embedding_configs")
+        modules = importlib.import_module(f"{library}.modules.embedding_modules")
+        self.sparse = importlib.import_module(f"{library}.sparse.jagged_tensor").KeyedJaggedTensor
+        self.keys = [f"f{at}" for at in range(tables)]
+        torch.manual_seed(0)
+        self.lengths = (
+            torch.randint(0, 2 * pooled + 1, (tables * examples,))
+            if pooled > 1
+            else torch.ones(tables * examples, dtype=torch.int64)
+        )
+        self.ids = torch.randint(0, rows, (int(self.lengths.sum()),))
+        self.collection = modules.EmbeddingBagCollection(
+            [configs.EmbeddingBagConfig(rows, dim, f"t{at}", feature_names=[key]) for at, key in enumerate(self.keys)]
+        )
+        dlrm = importlib.import_module(f"{library}.models.dlrm").DLRM
+        self.model = dlrm(self.collection, 13, [64, dim], [64, 1])
+        self.dense = torch.randn(examples, 13)
+
+    def features(self) -> Any:
+        """A batch as a loader gives it: nothing of it is known yet."""
+        return self.sparse(self.keys, self.ids, lengths=self.lengths)
+
+    @torch.no_grad()
+    def look_up(self) -> Tensor:
+        """Pooled embeddings."""
+        return self.collection(self.features()).values()  # type: ignore[no-any-return]
+
+    def differentiate(self) -> None:
+        """Pooled embeddings, and gradients of the tables."""
+        self.collection.zero_grad()
+        self.collection(self.features()).values().sum().backward()
+
+    @torch.no_grad()
+    def predict(self) -> Tensor:
+        """A DLRM's logits."""
+        return self.model(self.dense, self.features())  # type: ignore[no-any-return]
+
+
+def main() -> None:
+    """Print a row for each size and work."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--repetitions", type=int, default=15)
+    chosen = parser.parse_args()
+    torch.set_num_threads(chosen.threads)
+    print(f"{'tables x rows x columns':28}{'examples x ids':>16}{'work':>16}{'ours us':>10}{'peer us':>10}{'ratio':>7}")
+    for size in SIZES:
+        cases = [Case(library, size) for library in ours_and_peer()]
+        for work in ("look_up", "differentiate", "predict"):
+            times = best_us([getattr(case, work) for case in cases], chosen.repetitions)
+            tables, rows, dim, examples, pooled = size
+            what = f"{f'{tables} x {rows} x {dim}':28}{f'{examples} x {pooled}':>16}{work:>16}{times[0]:10.0f}"
+            print(what + (f"{times[1]:10.0f}{times[1] / times[0]:7.1f}" if len(times) > 1 else ""))
+
+
+if __name__ == "__main__":
+    main()
