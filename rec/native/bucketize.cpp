@@ -15,6 +15,7 @@ class Divisor {
     explicit Divisor(U divisor) noexcept
         : divisor_(divisor), magic_(divisor > 1 && uint64_t(divisor) <= 0xffffffffu ? ~uint64_t(0) / divisor + 1 : 0) {}
     U quotient(U value) const noexcept {
+        if (divisor_ == 1) return value;
 #if defined(__SIZEOF_INT128__)
         // Exact for numbers below 2^32 (D. Lemire, O. Kaser, N. Kurz, 2019, arXiv:1902.01961, section 3).
         if (magic_ && uint64_t(value) <= 0xffffffffu) return U((unsigned __int128)(magic_) * uint64_t(value) >> 64);
