@@ -139,7 +139,7 @@ def get_qcomm_codecs_registry(
     """
     if qcomms_config.forward_precision is CommType.FP32 and qcomms_config.backward_precision is CommType.FP32:
         return None
-    chosen = list(CommOp) if comm_ops is None else comm_ops
+    chosen: list[object] = [*(CommOp if comm_ops is None else comm_ops)]
     if strangers := [one for one in chosen if not isinstance(one, CommOp)]:
         raise OptionError(f"comm_ops has {strangers}, expected members of CommOp.")
     if device is not None and device.type == "cpu":
@@ -147,4 +147,4 @@ def get_qcomm_codecs_registry(
             if getattr(qcomms_config, name) is CommType.BF16:
                 logger.warning("%s is BF16, which is sent as FP16 between CPUs.", name)
                 qcomms_config = replace(qcomms_config, **{name: CommType.FP16})  # type: ignore[arg-type]
-    return {one.name: get_qcomm_codecs(qcomms_config) for one in chosen}
+    return {one.name: get_qcomm_codecs(qcomms_config) for one in chosen if isinstance(one, CommOp)}
