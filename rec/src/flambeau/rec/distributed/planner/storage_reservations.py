@@ -49,7 +49,18 @@ class StorageReservationType(Enum):
     FIXED_ABSOLUTE = "fixed_absolute"
 
 
-class FixedPercentageStorageReservation(StorageReservation):
+class _Remembering(StorageReservation):
+    """Remembers what it gave."""
+
+    _last_reserved_topology: Topology | None = None
+
+    @property
+    def last_reserved_topology(self) -> Topology | None:
+        """What the last call of `reserve` gave, as it was then."""
+        return self._last_reserved_topology
+
+
+class FixedPercentageStorageReservation(_Remembering):
     """Sets a share of the devices' memory aside.
 
     Args:
@@ -62,12 +73,6 @@ class FixedPercentageStorageReservation(StorageReservation):
     def __init__(self, percentage: float) -> None:
         self._percentage = _share(percentage)
         self._kjt_storage: Storage | None = None
-        self._last_reserved_topology: Topology | None = None
-
-    @property
-    def last_reserved_topology(self) -> Topology | None:
-        """What the last call of `reserve` gave, as it was then."""
-        return self._last_reserved_topology
 
     def reserve(
         self,
@@ -122,7 +127,7 @@ class FixedAbsoluteStorageReservation(FixedPercentageStorageReservation):
         return reserved
 
 
-class HeuristicalStorageReservation(StorageReservation):
+class HeuristicalStorageReservation(_Remembering):
     """Sets aside a share of the devices' memory, what dense parameters take in training, and 20 batches of ids.
 
     Args:
@@ -143,12 +148,6 @@ class HeuristicalStorageReservation(StorageReservation):
         self._dense_tensor_estimate = dense_tensor_estimate
         self._dense_storage: Storage | None = None
         self._kjt_storage: Storage | None = None
-        self._last_reserved_topology: Topology | None = None
-
-    @property
-    def last_reserved_topology(self) -> Topology | None:
-        """What the last call of `reserve` gave, as it was then."""
-        return self._last_reserved_topology
 
     def reserve(
         self,
@@ -188,7 +187,7 @@ class HeuristicalStorageReservation(StorageReservation):
         return reserved
 
 
-class InferenceStorageReservation(StorageReservation):
+class InferenceStorageReservation(_Remembering):
     """Sets aside a share of the devices' memory, dense parameters, and one batch of ids.
 
     Args:
@@ -204,12 +203,6 @@ class InferenceStorageReservation(StorageReservation):
         self._dense_tensor_estimate = dense_tensor_estimate
         self._dense_storage: Storage | None = None
         self._kjt_storage: Storage | None = None
-        self._last_reserved_topology: Topology | None = None
-
-    @property
-    def last_reserved_topology(self) -> Topology | None:
-        """What the last call of `reserve` gave, as it was then."""
-        return self._last_reserved_topology
 
     def reserve(
         self,
