@@ -24,6 +24,7 @@ from flambeau.rec.ops import (  # noqa: F401  # noqa: F401
     jagged_matmul,
     jagged_segments,
     jagged_selection,
+    jagged_slicing,
     jagged_softmax,
     jagged_stacked,
     sll_attention,

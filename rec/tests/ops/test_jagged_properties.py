@@ -12,7 +12,8 @@ from flambeau.rec.ops.jagged_conversion import dense_to_jagged, jagged_2d_to_den
 from flambeau.rec.ops.jagged_elementwise import jagged_dense_elementwise_mul
 from flambeau.rec.ops.jagged_matmul import batched_dense_vec_jagged_2d_mul, jagged_dense_bmm, jagged_jagged_bmm
 from flambeau.rec.ops.jagged_segments import pack_segments
-from flambeau.rec.ops.jagged_selection import jagged_index_select, jagged_slice
+from flambeau.rec.ops.jagged_selection import jagged_index_select
+from flambeau.rec.ops.jagged_slicing import jagged_slice
 from flambeau.rec.ops.jagged_softmax import jagged_softmax
 from flambeau.rec.ops.jagged_stacked import stacked_jagged_1d_to_dense
 from flambeau.rec.ops.sll_attention import (

@@ -133,15 +133,17 @@ _MODULES = {
     ),
     "jagged_selection": (
         "_masked_select_jagged_1d",
-        "jagged_1d_to_truncated_values",
         "jagged_index_add_2d_forward",
         "jagged_index_add_2d_forward_v2",
         "jagged_index_select",
         "jagged_index_select_2d_forward",
         "jagged_index_select_2d_forward_v2",
+        "masked_select_jagged_1d",
+    ),
+    "jagged_slicing": (
+        "jagged_1d_to_truncated_values",
         "jagged_slice",
         "jagged_slice_forward",
-        "masked_select_jagged_1d",
     ),
     "jagged_softmax": (
         "jagged_softmax",

@@ -14,6 +14,7 @@ __all__ = [
     "WHOLE",
     "check_floating",
     "check_offsets",
+    "check_total",
     "check_whole",
     "locate",
     "widened",
@@ -56,6 +57,15 @@ def check_offsets(op: str, what: str, offsets: Tensor, total: int) -> None:
         raise RuntimeError(
             f"{op}: {what} has {int(wide[at])} at {at}, expected {int(before[at])} to {total}: offsets do not "
             "decrease, and end within the values."
+        )
+
+
+def check_total(op: str, values: Tensor, lengths: Tensor) -> None:
+    """Refuse lengths that are negative or add up to more than there are items; accelerators are not waited for."""
+    if lengths.device.type == "cpu" and (bool((lengths < 0).any()) or int(lengths.sum()) > values.shape[0]):
+        raise RuntimeError(
+            f"{op}: lengths add up to {int(lengths.sum())} of {values.shape[0]} items; expected lengths of 0 or more "
+            "within the values."
         )
 
 
