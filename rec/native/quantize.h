@@ -100,4 +100,17 @@ FB_INLINE void write(uint8_t* to, T value) noexcept {
 // What operators call dtypes of their results.
 enum class SparseType : int64_t { FP32, FP16, INT8, INT4, INT2, BF16, FP8 };
 
+// The floating dtype of a number; `Other` with a complaint where it has none.
+inline fb::DType output_dtype(fb::Call& call, const char* name, int64_t type) noexcept {
+    switch (SparseType(type)) {
+        case SparseType::FP32: return fb::DType::Float32;
+        case SparseType::FP16: return fb::DType::Float16;
+        case SparseType::BF16: return fb::DType::BFloat16;
+        default:
+            call.fail("%s: output_dtype is %lld, expected 0 (float32), 1 (float16) or 5 (bfloat16).", name,
+                      (long long)type);
+            return fb::DType::Other;
+    }
+}
+
 }  // namespace rec

@@ -82,20 +82,15 @@ void decode_tensor(fb::Call& call, const char* name, const fb::Tensor& given, in
     if (given.dtype != fb::DType::UInt8 || width < 0)
         return call.fail("%s: input has shape %s and dtype %s, expected (rows, columns + %d) of uint8.", name,
                          fb::Shape(given).text, fb::name(given.dtype), int(2 * padding));
-    const SparseType chosen = SparseType(type);
-    if (chosen != SparseType::FP32 && chosen != SparseType::FP16 && chosen != SparseType::BF16)
-        return call.fail("%s: output_dtype is %lld, expected 0 (float32), 1 (float16) or 5 (bfloat16).", name,
-                         (long long)type);
-    const fb::DType dtype = chosen == SparseType::FP32   ? fb::DType::Float32
-                            : chosen == SparseType::FP16 ? fb::DType::Float16
-                                                         : fb::DType::BFloat16;
+    const fb::DType dtype = output_dtype(call, name, type);
+    if (dtype == fb::DType::Other) return;
     const fb::Tensor input = call.contiguous(given);
     if (!input.defined()) return;
     fb::Tensor output = with_width(call, input, dtype, width);
     if (!output.defined()) return;
-    if (chosen == SparseType::FP32) decode_rows<float>(input, padding, last, output);
-    if (chosen == SparseType::FP16) decode_rows<fb::Half>(input, padding, last, output);
-    if (chosen == SparseType::BF16) decode_rows<fb::BFloat16>(input, padding, last, output);
+    if (dtype == fb::DType::Float32) decode_rows<float>(input, padding, last, output);
+    if (dtype == fb::DType::Float16) decode_rows<fb::Half>(input, padding, last, output);
+    if (dtype == fb::DType::BFloat16) decode_rows<fb::BFloat16>(input, padding, last, output);
     call.give(output);
 }
 

@@ -195,13 +195,8 @@ void decode_tensor(fb::Call& call, const char* name, const fb::Tensor& given, bo
     if (given.dtype != fb::DType::UInt8 || width < 8 || width % (step + 8))
         return call.fail("%s: input has shape %s and dtype %s, expected rows of uint8 in blocks of columns + 8.", name,
                          fb::Shape(given).text, fb::name(given.dtype));
-    const SparseType chosen = SparseType(type);
-    if (chosen != SparseType::FP32 && chosen != SparseType::FP16 && chosen != SparseType::BF16)
-        return call.fail("%s: output_dtype is %lld, expected 0 (float32), 1 (float16) or 5 (bfloat16).", name,
-                         (long long)type);
-    const fb::DType dtype = chosen == SparseType::FP32   ? fb::DType::Float32
-                            : chosen == SparseType::FP16 ? fb::DType::Float16
-                                                         : fb::DType::BFloat16;
+    const fb::DType dtype = output_dtype(call, name, type);
+    if (dtype == fb::DType::Other) return;
     const fb::Tensor input = call.contiguous(given);
     if (!input.defined()) return;
     const int64_t blocks = width / (step + 8);
@@ -216,9 +211,9 @@ void decode_tensor(fb::Call& call, const char* name, const fb::Tensor& given, bo
     if (!output.defined()) return;
     const Format& format = forward ? forward_format : backward_format;
     if (step && columns) {
-        if (chosen == SparseType::FP32) decode_blocks<float>(input, step, format, output);
-        if (chosen == SparseType::FP16) decode_blocks<fb::Half>(input, step, format, output);
-        if (chosen == SparseType::BF16) decode_blocks<fb::BFloat16>(input, step, format, output);
+        if (dtype == fb::DType::Float32) decode_blocks<float>(input, step, format, output);
+        if (dtype == fb::DType::Float16) decode_blocks<fb::Half>(input, step, format, output);
+        if (dtype == fb::DType::BFloat16) decode_blocks<fb::BFloat16>(input, step, format, output);
     }
     call.give(output);
 }

@@ -172,20 +172,15 @@ void decode_tensor(fb::Call& call, const char* name, const fb::Tensor& given, in
     if (given.dtype != fb::DType::UInt8 || bytes < 0)
         return call.fail("%s: input has shape %s and dtype %s, expected (rows, bytes + 4) of uint8.", name,
                          fb::Shape(given).text, fb::name(given.dtype));
-    const SparseType chosen = SparseType(type);
-    if (chosen != SparseType::FP32 && chosen != SparseType::FP16 && chosen != SparseType::BF16)
-        return call.fail("%s: output_dtype is %lld, expected 0 (float32), 1 (float16) or 5 (bfloat16).", name,
-                         (long long)type);
-    const fb::DType dtype = chosen == SparseType::FP32   ? fb::DType::Float32
-                            : chosen == SparseType::FP16 ? fb::DType::Float16
-                                                         : fb::DType::BFloat16;
+    const fb::DType dtype = output_dtype(call, name, type);
+    if (dtype == fb::DType::Other) return;
     const fb::Tensor input = call.contiguous(given);
     if (!input.defined()) return;
     fb::Tensor output = with_width(call, input, dtype, bytes * 8 / bits);
     if (!output.defined()) return;
-    if (chosen == SparseType::FP32) unpack_rows<float>(input, int(bits), last, output);
-    if (chosen == SparseType::FP16) unpack_rows<fb::Half>(input, int(bits), last, output);
-    if (chosen == SparseType::BF16) unpack_rows<fb::BFloat16>(input, int(bits), last, output);
+    if (dtype == fb::DType::Float32) unpack_rows<float>(input, int(bits), last, output);
+    if (dtype == fb::DType::Float16) unpack_rows<fb::Half>(input, int(bits), last, output);
+    if (dtype == fb::DType::BFloat16) unpack_rows<fb::BFloat16>(input, int(bits), last, output);
     call.give(output);
 }
 
