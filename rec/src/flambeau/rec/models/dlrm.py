@@ -231,7 +231,7 @@ class DLRM(nn.Module):
 
     Example:
         >>> from flambeau.rec import EmbeddingBagCollection, EmbeddingBagConfig
-        >>> table = EmbeddingBagConfig(num_embeddings=100, embedding_dim=8, name="items", feature_names=["item"])
+        >>> table = EmbeddingBagConfig(num_embeddings=100, embedding_dim=8, name="t_item", feature_names=["item"])
         >>> model = DLRM(EmbeddingBagCollection([table]), 13, [16, 8], [12, 1])
         >>> ids = KeyedJaggedTensor(["item"], torch.tensor([1, 2, 2]), lengths=torch.tensor([2, 1]))
         >>> model(torch.zeros(2, 13), ids).shape

@@ -122,7 +122,7 @@ class EmbeddingBagCollection(EmbeddingBagCollectionInterface):
         ValueError: several tables have one name.
 
     Example:
-        >>> table = EmbeddingBagConfig(num_embeddings=10, embedding_dim=4, name="items", feature_names=["item"])
+        >>> table = EmbeddingBagConfig(num_embeddings=10, embedding_dim=4, name="t_item", feature_names=["item"])
         >>> collection = EmbeddingBagCollection([table])
         >>> features = KeyedJaggedTensor(["item"], torch.tensor([1, 2, 2]), lengths=torch.tensor([2, 1]))
         >>> collection(features).values().shape
@@ -278,7 +278,7 @@ class EmbeddingCollection(EmbeddingCollectionInterface):
         ValueError: several tables have one name, or their numbers of columns differ.
 
     Example:
-        >>> table = EmbeddingConfig(num_embeddings=10, embedding_dim=4, name="items", feature_names=["item"])
+        >>> table = EmbeddingConfig(num_embeddings=10, embedding_dim=4, name="t_item", feature_names=["item"])
         >>> rows = EmbeddingCollection([table])(
         ...     KeyedJaggedTensor(["item"], torch.tensor([1, 2, 2]), lengths=torch.tensor([2, 1]))
         ... )

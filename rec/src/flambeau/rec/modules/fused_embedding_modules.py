@@ -282,12 +282,12 @@ class FusedEmbeddingBagCollection(_FusedTables, EmbeddingBagCollectionInterface)
         ValueError: several tables have one name, or there is no such optimizer.
 
     Example:
-        >>> table = EmbeddingBagConfig(num_embeddings=10, embedding_dim=4, name="items", feature_names=["item"])
+        >>> table = EmbeddingBagConfig(num_embeddings=10, embedding_dim=4, name="t_item", feature_names=["item"])
         >>> collection = FusedEmbeddingBagCollection([table], torch.optim.SGD, {"lr": 0.5})
-        >>> before = collection.embedding_bags["items"].weight.detach().clone()
+        >>> before = collection.embedding_bags["t_item"].weight.detach().clone()
         >>> features = KeyedJaggedTensor(["item"], torch.tensor([1, 2]), lengths=torch.tensor([1, 1]))
         >>> collection(features).values().sum().backward()
-        >>> (before - collection.embedding_bags["items"].weight)[:3].sum(1).round(decimals=3).tolist()
+        >>> (before - collection.embedding_bags["t_item"].weight)[:3].sum(1).round(decimals=3).tolist()
         [0.0, 2.0, 2.0]
     """
 
