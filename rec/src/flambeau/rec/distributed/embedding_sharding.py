@@ -229,6 +229,8 @@ def _grouped(tables: list[ShardedEmbeddingTable]) -> list[GroupedEmbeddingConfig
         key = (
             table.data_type,
             table.pooling,
+            # Bags of parts of a table are summed; those averaged later stay apart, as upstream orders results.
+            getattr(table, "averaged_later", False),
             table.is_weighted,
             table.has_feature_processor,
             _kernel_kind(table.compute_kernel),

@@ -106,7 +106,7 @@ class Spread(EmbeddingSharding[Any, KeyedJaggedTensor, torch.Tensor, torch.Tenso
         dtensor = None
         if self._env.output_dtensor:
             dtensor = DTensorMetadata(self._mesh(), self._placements(), tuple(whole.size), (whole.size[1], 1))
-        return ShardedEmbeddingTable(
+        made = ShardedEmbeddingTable(
             **given,
             local_rows=shard.shard_sizes[0],
             local_cols=shard.shard_sizes[1],
@@ -116,6 +116,8 @@ class Spread(EmbeddingSharding[Any, KeyedJaggedTensor, torch.Tensor, torch.Tenso
             dtensor_metadata=dtensor,
             fused_params=info.fused_params,
         )
+        made.averaged_later = given["pooling"] != config.pooling  # type: ignore[attr-defined]
+        return made
 
     def _mesh(self) -> Any:
         mesh = self._env.device_mesh

@@ -37,7 +37,7 @@ class BaseGridEmbeddingSharding(BaseTwRwEmbeddingSharding):
         qcomm_codecs_registry: dict[str, QuantizedCommCodecs] | None = None,
     ) -> None:
         super().__init__(sharding_infos, env, device, need_pos, qcomm_codecs_registry)
-        order = [name for info in sharding_infos for name in info.embedding_config.embedding_names]
+        order = self.uncombined_embedding_names()
         offsets = [place.shard_offsets[1] if place is not None else 0 for place in self.embedding_shard_metadata()]
         self.joined = JoinedColumns(self.uncombined_embedding_names(), self.uncombined_embedding_dims(), offsets, order)
 
