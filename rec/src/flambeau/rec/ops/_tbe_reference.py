@@ -311,7 +311,8 @@ def update_rows(
         states: what the optimizer remembers of the table: (rows, dim) or (rows,) each.
         settings: the optimizer.
     """
-    feature = _Feature(0, 0, *table.shape, 0, 0, slice(0), slice(0))
+    rows, dim = table.shape
+    feature = _Feature(0, 0, rows, dim, 0, 0, slice(0), slice(0))
     first = torch.zeros(1, dtype=torch.int64)
     flat = [state.view(-1) for state in states]
     kept = OptimizerStates(*(part for state in flat for part in (state, first)), *[None] * (4 - 2 * len(flat)))
