@@ -23,6 +23,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "sll",
         "sparse_ops",
         "split_embedding_configs",
+        "split_embedding_inference_converter",
+        "split_embedding_utils",
         "split_table_batched_embeddings_ops_common",
         "split_table_batched_embeddings_ops_inference",
         "split_table_batched_embeddings_ops_training",
