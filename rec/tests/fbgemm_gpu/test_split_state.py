@@ -11,9 +11,7 @@ from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_training import 
     construct_split_state,
 )
 
-DEVICE, MANAGED, CACHED, HOST = [
-    EmbeddingLocation[name] for name in ("DEVICE", "MANAGED", "MANAGED_CACHING", "HOST")
-]
+DEVICE, MANAGED, CACHED, HOST = [EmbeddingLocation[name] for name in ("DEVICE", "MANAGED", "MANAGED_CACHING", "HOST")]
 INT8 = SparseType.INT8
 SPECS = [(4, 4, DEVICE, ComputeDevice.CUDA), (3, 8, MANAGED, ComputeDevice.CUDA), (2, 8, CACHED, ComputeDevice.CUDA)]
 

@@ -29,7 +29,9 @@ def write(folder: Path) -> str:
     (folder / "day_1").write_text("\n".join(ROWS[5:]) + "\n")
     (folder / "test.txt").write_text("\n".join(row.partition("\t")[2] for row in ROWS[:3]) + "\n")
     (folder / "ratings.csv").write_text("userId,movieId,rating,timestamp\n1,2,3.5,1112486027\n1,29,,x\n7,2,5,12\n")
-    (folder / "movies.csv").write_text('movieId,title,genres\n2,"Jumanji (1995), x",Adventure|Children\n29,City,Sci-Fi\n')
+    (folder / "movies.csv").write_text(
+        'movieId,title,genres\n2,"Jumanji (1995), x",Adventure|Children\n29,City,Sci-Fi\n'
+    )
     (folder / "a.csv").write_text("h,k\n1,2\n")
     (folder / "b.csv").write_text('h,k\n"3, 4",5\n')
     (folder / "out").mkdir()

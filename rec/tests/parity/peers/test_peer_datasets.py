@@ -29,9 +29,7 @@ def run(library, text):
 
 for _area, _programs in PROGRAMS.items():
     for _text in _programs:
-        SUITE.add(
-            Cell(f"{_area}/{_text}", _area, lambda library, given, text=_text: run(library, text), printed=False)
-        )
+        SUITE.add(Cell(f"{_area}/{_text}", _area, lambda library, given, text=_text: run(library, text), printed=False))
 
 
 @pytest.mark.parametrize("cell", SUITE.cells, ids=str)

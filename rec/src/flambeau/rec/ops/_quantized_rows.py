@@ -1,4 +1,4 @@
-"""What quantizers of rows share: checks with the sentences of the native kernels, and arithmetic on bits in plain torch."""
+"""What quantizers of rows share: checks in the words of the native kernels, and arithmetic on bits in plain torch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def check_bytes(op: str, tensor: Tensor, extra: int, columns: str = "columns") -
     check_rows(op, tensor)
     if tensor.dtype != torch.uint8 or tensor.shape[-1] < extra:
         raise RuntimeError(
-            f"{op}: input has shape {tuple(tensor.shape)} and dtype {tensor.dtype}, expected (rows, {columns} + {extra}) "
+            f"{op}: input has shape {tuple(tensor.shape)} and dtype {tensor.dtype}, "
+            f"expected (rows, {columns} + {extra}) "
             "of uint8."
         )
 
@@ -89,7 +90,7 @@ def as_numbers(values: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def scaled(codes: Tensor, scale: Tensor, bias: Tensor, dtype: torch.dtype) -> Tensor:
-    """codes * scale + bias with one rounding, as fused multiply-adds have."""
+    """`codes * scale + bias` with one rounding, as fused multiply-adds have."""
     return given_as((codes.double() * scale.double() + bias.double()).float(), dtype)
 
 
