@@ -389,6 +389,7 @@ def generate_metric_module(
         KeyError: there is no metric of a kind, or nobody reports a kind of values.
 
     Example:
+        >>> from flambeau.rec.metrics.metrics_config import DefaultMetricsConfig
         >>> module = generate_metric_module(
         ...     RecMetricModule, DefaultMetricsConfig, batch_size=2, world_size=1, my_rank=0,
         ...     state_metrics_mapping={}, device=torch.device("cpu"),
