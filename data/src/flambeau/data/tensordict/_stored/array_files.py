@@ -201,7 +201,7 @@ def open_h5(filename: Any, mode: str) -> tuple[Any, H5Group]:
     return file, H5Group(file)
 
 
-def open_zarr(store: Any, mode: str) -> tuple[Any, ZarrGroup]:
+def open_zarr(store: Any, mode: Any) -> tuple[Any, ZarrGroup]:
     """An open store and its root.
 
     Raises:
