@@ -159,6 +159,8 @@ def _loads_alone(subject: PluginSubject) -> None:
 @CHECKS.check("no-import-side-effects")
 def _side_effects(subject: PluginSubject) -> None:
     """Importing its modules opens no connection, writes no file, starts no thread, prints and changes nothing."""
+    # The index of what is installed is core's, and written by whoever looks first in an environment.
+    _python("import flambeau.core; flambeau.core.discover()")
     probe = Path(__file__).with_name("import_probe.py")
     done = _python(probe.read_text(encoding="utf-8"), *subject.modules)
     if done.returncode:
