@@ -85,7 +85,7 @@ class TwoTowerTrainTask(nn.Module):
 
 
 class Index(Protocol):
-    """Vectors by number that can be searched: `flambeau.rec.models.ivfpq.IVFPQ`, or one of faiss."""
+    """Vectors by number that can be searched, such as an index of faiss."""
 
     def search(self, x: Any, k: int) -> tuple[Any, Any]:
         """Squared distances and numbers of the nearest ones, (n, k) each."""

@@ -80,6 +80,11 @@ def get_embedding_names_by_table(
 
 
 def check_table_names(tables: Sequence[BaseEmbeddingConfig]) -> None:
+    """Refuse several tables of one name.
+
+    Raises:
+        ValueError: a name that several tables have.
+    """
     for name, count in Counter(table.name for table in tables).items():
         if count > 1:
             raise ValueError(f"{count} tables are called {name!r}; give each a name of its own.")
