@@ -6,7 +6,7 @@ import contextlib
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
-from queue import Empty, Queue
+from queue import Empty, Full, Queue
 from threading import Event, Thread
 from typing import Any
 
@@ -101,7 +101,7 @@ class DataLoadingThread(Thread):
 
     def _put(self, entry: tuple[str, Any]) -> None:
         while not self._stopped.is_set():
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Full):  # whoever takes batches is not there yet, or never comes again
                 self._ready.put(entry, timeout=0.1)
                 return
 
