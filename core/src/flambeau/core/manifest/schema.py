@@ -245,7 +245,7 @@ class Manifest(Record):
     models: list[ModelRecord] = Field([], description="what `get_model` builds")
     weights: list[WeightsRecord] = Field([], description="what `get_weight` finds")
     datasets: list[DatasetRecord] = Field([], description="what `get_dataset` builds")
-    tensor_types: list[TensorTypeRecord] = Field([], description="classes of typed tensors")
+    tensor_types: list[TensorTypeRecord] = Field([], description="classes of typed tensors, or of several together")
     kernels: list[KernelRecord] = Field([], description="native libraries")
     commands: list[CommandRecord] = Field([], description="subcommands of `flambeau`; by hand")
     predictors: list[PredictorRecord] = Field([], description="what `flambeau predict` calls; by hand")

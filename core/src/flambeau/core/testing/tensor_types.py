@@ -1,4 +1,7 @@
-"""Checks of tensor types: what a type knows stays with it where it should, and nothing else breaks."""
+"""Checks of tensor types: what a type knows stays with it where it should, and nothing else breaks.
+
+A type that is no tensor itself but several of them together is asked the questions of `composite_types`.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flambeau.core.registry import TENSOR_TYPES
+from flambeau.core.registry import TENSOR_TYPES, RegistryError
+from flambeau.core.testing import composite_types
 from flambeau.core.testing.comparing import require_equal
+from flambeau.core.testing.composite_types import CompositeTypeSubject
 from flambeau.core.testing.results import BoundCheck, Catalogue, CheckFailed, Level, NotApplicable, Result, bind, run
 from flambeau.core.testing.samples import Provision, provision
 
@@ -72,8 +77,19 @@ def bind_tensor_type(name: str, *, samples: object | None = None, level: Level =
     """The checks of one tensor type."""
     entry = TENSOR_TYPES.entry(name)
     provided = provision(samples, entry.plugin)
-    subject = TensorTypeSubject(entry.id, provided)
-    return bind(CHECKS, subject, entry.id, level=level, expected_failures=provided.expected_failures)
+    expected = provided.expected_failures
+    if _is_composite(entry.id):
+        composite = CompositeTypeSubject(entry.id, provided)
+        return bind(composite_types.CHECKS, composite, entry.id, level=level, expected_failures=expected)
+    return bind(CHECKS, TensorTypeSubject(entry.id, provided), entry.id, level=level, expected_failures=expected)
+
+
+def _is_composite(name: str) -> bool:
+    try:
+        cls = TENSOR_TYPES.resolve(name)
+    except (ImportError, RegistryError):
+        return False  # the checks will say so
+    return isinstance(cls, type) and not issubclass(cls, Tensor)
 
 
 def each(check: Callable[[TensorTypeSubject, Any], None]) -> Callable[[TensorTypeSubject], None]:
