@@ -50,7 +50,18 @@ def test_packed_sparse_features(sparse):
     assert [one.tolist() for one in listed] == [[2, 0, 1], [1, 2, 3], [1, 2, 0], [4, 5, 6]]
 
 
-def test_jagged_sparse_features_in_each_form(sparse, weighted):
+@pytest.fixture
+def alone():
+    """Without flambeau-rec, which is installed where the whole suite is."""
+    held = TENSOR_TYPES.entry(rec.KEYED) if rec.KEYED in TENSOR_TYPES else None
+    if held is not None:
+        TENSOR_TYPES.unregister(rec.KEYED)
+    yield
+    if held is not None:
+        TENSOR_TYPES.register(held.id, held.target, replace=True)
+
+
+def test_jagged_sparse_features_in_each_form(sparse, weighted, alone):
     keys, per_key, lengths, values = sparse.to_tensor(rec.JaggedSparse(weighted=False))
     assert (keys, per_key) == (["f1", "f2"], [3, 3])
     assert lengths.tolist() == [2, 0, 1, 1, 2, 0]
@@ -63,7 +74,7 @@ def test_jagged_sparse_features_in_each_form(sparse, weighted):
     assert made[3:] == ([2, 1], [0, 2])
 
 
-def test_jagged_sparse_makes_the_registered_keyed_type(sparse):
+def test_jagged_sparse_makes_the_registered_keyed_type(sparse, alone):
     class Keyed:
         def __init__(self, keys, values, weights=None, lengths=None):
             self.keys, self.values, self.weights, self.lengths = keys, values, weights, lengths

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor
+from flambeau.rec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor
 
 _ROWS = 50
 _WHOLE = "ids of a batch are one object, which the kit cannot cut into examples; `tests/models` does"
@@ -18,6 +18,7 @@ _NO_CHECKSUM = "its owner states no checksum, and none is on record"
 expected_failures = {
     "batch-sizes:rec/*": _WHOLE,
     "facts-complete:rec/criteo_kaggle": _NO_CHECKSUM,
+    "to:rec/keyed_jagged": "the sizes of batches that differ by key stay on the host, which reads them",
     **{f"example-inputs:rec/{name}": _NO_TENSOR for name in ("bert4rec_movielens", "two_tower_movielens")},
 }
 
@@ -50,6 +51,18 @@ def training_loss(model_name: str, model: torch.nn.Module, inputs: tuple[Any, ..
     query, candidate = model(*inputs)
     loss: Tensor = (query * candidate).sum()
     return loss
+
+
+def tensor_samples(type_name: str) -> list[Any]:
+    """Rows of different lengths, empty ones among them, with weights and without; keys likewise; pooled vectors."""
+    values, lengths, weights = torch.tensor([3, 1, 4, 1]), torch.tensor([2, 0, 1, 1]), torch.rand(4)
+    if type_name == "jagged":
+        return [JaggedTensor(values, lengths=lengths), JaggedTensor(values, weights, lengths)]
+    if type_name == "keyed_jagged":
+        uneven = KeyedJaggedTensor(["a", "b"], values, lengths=lengths, stride_per_key_per_rank=[[1], [3]])
+        plain, weighted = (KeyedJaggedTensor(["a", "b"], values, one, lengths) for one in (None, weights))
+        return [plain, weighted, uneven]
+    return [KeyedTensor(["a", "b"], [1, 2], torch.rand(2, 3))]
 
 
 def dataset_fixture(name: str, root: Path) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from flambeau.core.registry import TENSOR_TYPES
 from flambeau.rec.sparse._construction import JaggedTensorMeta
 from flambeau.rec.sparse._errors import SparseError
 from flambeau.rec.sparse._jagged import JaggedTensor
@@ -28,8 +29,10 @@ __all__ = [
 ]
 
 # Where programs, pickles and traced graphs find them.
-for _class in (JaggedTensor, KeyedJaggedTensor, KeyedTensor):
+for _name, _class in {"jagged": JaggedTensor, "keyed_jagged": KeyedJaggedTensor, "keyed": KeyedTensor}.items():
     _class.__module__ = __name__
+    TENSOR_TYPES.register(_name, _class)
+torch.serialization.add_safe_globals([JaggedTensor, KeyedJaggedTensor, KeyedTensor])
 
 
 class ComputeKJTToJTDict(nn.Module):
