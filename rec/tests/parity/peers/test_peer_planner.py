@@ -187,6 +187,9 @@ PROGRAMS = [
     "for p in (False, True)]",
     "[types.BasicCommsBandwidths(10, 100).get_bw(l, w, c) for c in types.CollectiveType "
     "for l, w in ((2, 2), (8, 16), (8, 8), (8, 4), (8, 32))]",
+    "t = part(library, 'distributed.types'); [t.compute_storage_usage(torch.empty(100, 8, device='meta'), d, k, u) "
+    "for u in t.StorageUsageType for d in ('cuda', 'cpu', 'mtia', 'xpu') for k in ('dense', 'fused', 'fused_uvm', "
+    "'fused_uvm_caching', 'quant', 'quant_uvm', 'quant_uvm_caching', 'key_value', 'none')]",
     "types.BasicCommsBandwidths().intra_host_bw, types.BasicCommsBandwidths().inter_host_bw",
     "types.Storage(1, 2) + types.Storage(3, 4, 5), types.Storage(9, 9) - types.Storage(3, 4, 5)",
     "types.Storage(1, 2).fits_in(types.Storage(1, 2)), types.Storage(1, 3).fits_in(types.Storage(1, 2))",

@@ -367,16 +367,17 @@ def compute_storage_usage(
 
     Args:
         tensor: the parameter.
-        compute_device_type: "cuda", "cpu" or "mtia".
+        compute_device_type: "cuda", "cpu", "mtia" or another accelerator.
         compute_kernel: a value of `EmbeddingComputeKernel`; those for unified memory use the host's.
         storage_usage_type: which sharder counts: quantized tables also take 4 bytes a row, for scale and shift.
     """
     size = get_tensor_size_bytes(tensor)
+    on_host = compute_device_type == "cpu" or compute_kernel in _OF_HOST[storage_usage_type]
     if storage_usage_type == StorageUsageType.BASE_QUANT:
         size += tensor.shape[0] * 4
-    on_host = compute_kernel in _OF_HOST[storage_usage_type]
-    on_accelerator = compute_device_type in {"cuda", "mtia"} and not on_host
-    return {(ParameterStorage.HBM if on_accelerator else ParameterStorage.DDR).value: size}
+        # Upstream: quantized tables of this accelerator count as the host's.
+        on_host = on_host or compute_device_type == "mtia"
+    return {(ParameterStorage.DDR if on_host else ParameterStorage.HBM).value: size}
 
 
 def rank_device(device_type: str, rank: int) -> torch.device:
