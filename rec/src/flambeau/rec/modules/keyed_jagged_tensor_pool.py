@@ -132,22 +132,39 @@ class KeyedJaggedTensorPool(ObjectPool[KeyedJaggedTensor]):
                 or the reverse.
             IndexError: a number outside of the pool.
         """
-        places = values.index_per_key()
-        chosen = values.permute([places[key] for key in self._feature_max_lengths])
-        if chosen.stride() != len(ids):
-            raise OptionError(f"values has {chosen.stride()} examples for {len(ids)} ids.")
-        if chosen.values().dtype != self._values_dtype:
-            raise OptionError(f"values has dtype {chosen.values().dtype}, expected {self._values_dtype}, the pool's.")
-        if (chosen.weights_or_none() is not None) != self._is_weighted:
-            has = "no weights" if self._is_weighted else "weights"
-            raise OptionError(f"values has {has}, but the pool was made with is_weighted={self._is_weighted}.")
-        lengths = chosen.lengths().view(len(self._feature_max_lengths), -1)
-        longest = lengths.amax(1) if lengths.numel() else lengths.new_zeros(len(lengths))
-        if bool((longest > self._feature_max_lengths_t).any()):
-            found = dict(zip(self._feature_max_lengths, longest.tolist(), strict=True))
-            raise OptionError(f"the longest bags of values are {found}, expected at most {self._feature_max_lengths}.")
-        order = torch.arange(lengths.numel(), device=ids.device).view_as(lengths).t().flatten()
+        chosen = checked_bags(values, len(ids), self._feature_max_lengths, self._values_dtype, self._is_weighted)
+        lengths = chosen.lengths()
+        order = torch.arange(lengths.numel(), device=ids.device).view(len(self._feature_max_lengths), -1).t().flatten()
         by_number, ids_of_all, weights = permute_1D_sparse_data(
-            order, lengths.flatten(), chosen.values(), chosen.weights_or_none()
+            order, lengths, chosen.values(), chosen.weights_or_none()
         )
         self._lookup.update(ids, JaggedTensor(ids_of_all, weights, by_number))
+
+
+def checked_bags(
+    values: KeyedJaggedTensor, count: int, limits: dict[str, int], dtype: torch.dtype, is_weighted: bool
+) -> KeyedJaggedTensor:
+    """The features of a pool among those that are given, in its order; see `KeyedJaggedTensorPool.update` for errors.
+
+    Args:
+        values: features.
+        count: how many examples they should be of.
+        limits: ids in the longest bag of each feature of the pool.
+        dtype: the pool's, of ids.
+        is_weighted: whether the pool's ids have weights.
+    """
+    places = values.index_per_key()
+    chosen = values.permute([places[key] for key in limits])
+    if chosen.stride() != count:
+        raise OptionError(f"values has {chosen.stride()} examples for {count} ids.")
+    if chosen.values().dtype != dtype:
+        raise OptionError(f"values has dtype {chosen.values().dtype}, expected {dtype}, the pool's.")
+    if (chosen.weights_or_none() is not None) != is_weighted:
+        has = "no weights" if is_weighted else "weights"
+        raise OptionError(f"values has {has}, but the pool was made with is_weighted={is_weighted}.")
+    lengths = chosen.lengths().view(len(limits), -1)
+    longest = lengths.amax(1) if lengths.numel() else lengths.new_zeros(len(lengths))
+    if bool((longest > longest.new_tensor(list(limits.values()))).any()):
+        found = dict(zip(limits, longest.tolist(), strict=True))
+        raise OptionError(f"the longest bags of values are {found}, expected at most {limits}.")
+    return chosen
