@@ -17,7 +17,7 @@ from flambeau.rec.distributed.embedding_sharding import (
     KJTListSplitsAwaitable,
 )
 from flambeau.rec.distributed.embedding_types import KJTList
-from flambeau.rec.distributed.embeddingbag import _features, get_device_from_parameter_sharding
+from flambeau.rec.distributed.embeddingbag import features_of, get_device_from_parameter_sharding
 from flambeau.rec.distributed.fused_params import FUSED_PARAM_IS_SSD_TABLE, FUSED_PARAM_SSD_TABLE_LIST
 from flambeau.rec.distributed.sharding.cw_sequence_sharding import CwSequenceEmbeddingSharding
 from flambeau.rec.distributed.sharding.dp_sequence_sharding import DpSequenceEmbeddingSharding
@@ -359,7 +359,7 @@ class ShardedEmbeddingCollection(ShardedTables):
             IdOutOfBoundsError: an id that its table has no row for, with the feature's name.
             OptionError: a feature is missing.
         """
-        features = _features(features)
+        features = features_of(features)
         self._init_input_dists(features.keys())
         with torch.no_grad():
             ordered = within_bounds(self._ordered(features), self._feature_bounds)

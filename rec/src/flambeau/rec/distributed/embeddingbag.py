@@ -452,7 +452,7 @@ class ShardedEmbeddingBagCollection(ShardedTables):
             IdOutOfBoundsError: an id that its table has no row for, with the feature's name.
             OptionError: a feature is missing, or batches of features' own come without inverse indices.
         """
-        features = _features(features)
+        features = features_of(features)
         ctx.variable_batch_per_feature = features.variable_stride_per_key()
         ctx.inverse_indices = features.inverse_indices_or_none()
         if ctx.variable_batch_per_feature and ctx.inverse_indices is None:
@@ -621,7 +621,7 @@ class _Source(EmbeddingBagCollectionInterface):
         return self._weighted
 
 
-def _features(features: Any) -> KeyedJaggedTensor:
+def features_of(features: Any) -> KeyedJaggedTensor:
     # Awaitables of features, too, as pipelines hand on.
     features = LazyAwaitable._wait_async(features)
     if isinstance(features, KeyedJaggedTensor):
