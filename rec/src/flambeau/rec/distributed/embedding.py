@@ -366,9 +366,9 @@ class ShardedEmbeddingCollection(ShardedTables):
             parts = ordered.split(self._feature_splits)
             inverse = features.inverse_indices_or_none()
             if inverse is not None:
-                ctx.seq_vbe_ctx = [_to_full_batch(part, inverse, self._need_indices) for part in parts]
+                ctx.seq_vbe_ctx = [to_full_batch(part, inverse, self._need_indices) for part in parts]
             if self._use_index_dedup:
-                parts = [self._each_once(part, ctx) for part in parts]
+                parts = [each_once(part, ctx) for part in parts]
             awaitables = []
             for kind, dist, part in zip(self._sharding_types, self._input_dists, parts, strict=True):
                 with maybe_annotate_embedding_event(EmbeddingEvent.KJT_SPLITS_DIST, self._module_fqn, kind):
@@ -382,33 +382,6 @@ class ShardedEmbeddingCollection(ShardedTables):
                     )
                 )
             return KJTListSplitsAwaitable(awaitables, ctx, self._module_fqn, self._sharding_types)
-
-    def _each_once(self, features: KeyedJaggedTensor, ctx: EmbeddingCollectionContext) -> KeyedJaggedTensor:
-        """Features with each id of a key once, all in the key's first bag."""
-        ctx.input_features.append(features)
-        ids, reverse, counts, begin = [], [], [], 0
-        for of_key in features.values().split(features.length_per_key()):
-            once, which = torch.unique(of_key, return_inverse=True)
-            ids.append(once)
-            reverse.append(which + begin)
-            counts.append(once.numel())
-            begin += once.numel()
-        ctx.reverse_indices.append(torch.cat(reverse) if reverse else features.values().new_empty(0).long())
-        strides = [max(1, stride) for stride in features.stride_per_key()]
-        lengths = features.lengths().new_zeros(sum(strides))
-        at = 0
-        for stride, count in zip(strides, counts, strict=True):
-            lengths[at] = count
-            at += stride
-        variable = features.variable_stride_per_key()
-        return KeyedJaggedTensor(
-            features.keys(),
-            torch.cat(ids) if ids else features.values(),
-            lengths=lengths,
-            stride=None if variable else (strides[0] if strides else features.stride()),
-            stride_per_key_per_rank=[[stride] for stride in strides] if variable else None,
-            length_per_key=counts,
-        )
 
     def compute(self, ctx: EmbeddingCollectionContext, dist_input: KJTList) -> list[Tensor]:
         """Look up what all processes asked this one for."""
@@ -514,7 +487,40 @@ class ShardedEmbeddingCollection(ShardedTables):
         return EmbeddingCollection
 
 
-def _to_full_batch(
+def each_once(features: KeyedJaggedTensor, ctx: Any) -> KeyedJaggedTensor:
+    """Features with each id of a key once, all in the key's first bag.
+
+    Args:
+        features: of the local batch.
+        ctx: of the batch; it is given the features, and which of the ids left each one is.
+    """
+    ctx.input_features.append(features)
+    ids, reverse, counts, begin = [], [], [], 0
+    for of_key in features.values().split(features.length_per_key()):
+        once, which = torch.unique(of_key, return_inverse=True)
+        ids.append(once)
+        reverse.append(which + begin)
+        counts.append(once.numel())
+        begin += once.numel()
+    ctx.reverse_indices.append(torch.cat(reverse) if reverse else features.values().new_empty(0).long())
+    strides = [max(1, stride) for stride in features.stride_per_key()]
+    lengths = features.lengths().new_zeros(sum(strides))
+    at = 0
+    for stride, count in zip(strides, counts, strict=True):
+        lengths[at] = count
+        at += stride
+    variable = features.variable_stride_per_key()
+    return KeyedJaggedTensor(
+        features.keys(),
+        torch.cat(ids) if ids else features.values(),
+        lengths=lengths,
+        stride=None if variable else (strides[0] if strides else features.stride()),
+        stride_per_key_per_rank=[[stride] for stride in strides] if variable else None,
+        length_per_key=counts,
+    )
+
+
+def to_full_batch(
     features: KeyedJaggedTensor, inverse: tuple[list[str], Tensor], need_indices: bool
 ) -> SequenceVBEContext:
     """How embeddings of each key's own batch become those of the full one."""

@@ -231,27 +231,39 @@ class HashZchManagedCollisionModule(ManagedCollisionModule):
             mutate_miss_lengths: whether bags are shorter by the ids that are left out.
             write_weights: (L, write_runtime_meta_dim): what is noted of the rows.
         """
-        found = {}
+        return {
+            name: self._placed(feature, self.rows_of(feature, write_weights), mutate_miss_lengths)
+            for name, feature in features.items()
+        }
+
+    @torch.no_grad()
+    def rows_of(self, feature: JaggedTensor, write_weights: Tensor | None = None) -> Tensor:
+        """The row of each id; new ids come to rows in training.
+
+        Args:
+            feature: bags of ids.
+            write_weights: (L, write_runtime_meta_dim): what is noted of the rows.
+
+        Returns:
+            (L,) int64; -1 for an id that has no row and shares none, where fallbacks are disabled.
+        """
         readonly = self._is_inference or not self.training
-        for name, feature in features.items():
-            ids, sizes, offsets = self.input_mapper(feature.values().to(torch.int64), self._offset())
-            scores, threshold = None, -1
-            if not readonly and self._eviction_module is not None:
-                scores, threshold = self._eviction_module(feature)
-            reserved = self.get_reserved_slots_per_bucket()
-            rows, evicted = zero_collision_hash(
-                ids, self._hash_zch_identities, self._max_probe, circular_probe=True, readonly=readonly,
-                local_sizes=sizes, offsets=offsets, metadata=None if readonly else self._hash_zch_metadata,
-                disable_fallback=self._disable_fallback, input_metadata=scores, eviction_threshold=threshold,
-                eviction_policy=self.eviction_flag, opt_in_prob=self._opt_in_prob, num_reserved_slots=reserved,
-                runtime_meta=None if readonly else self._hash_zch_runtime_meta,
-            )  # fmt: skip
-            if evicted is not None and evicted.numel():
-                self._evicted_indices.append(evicted[evicted >= 0] + self._output_global_offset)
-            self._note(rows, write_weights, readonly)
-            rows = torch.where(rows >= 0, rows + self._output_global_offset, rows)
-            found[name] = self._placed(feature, rows, mutate_miss_lengths)
-        return found
+        ids, sizes, offsets = self.input_mapper(feature.values().to(torch.int64), self._offset())
+        scores, threshold = None, -1
+        if not readonly and self._eviction_module is not None:
+            scores, threshold = self._eviction_module(feature)
+        reserved = self.get_reserved_slots_per_bucket()
+        rows, evicted = zero_collision_hash(
+            ids, self._hash_zch_identities, self._max_probe, circular_probe=True, readonly=readonly,
+            local_sizes=sizes, offsets=offsets, metadata=None if readonly else self._hash_zch_metadata,
+            disable_fallback=self._disable_fallback, input_metadata=scores, eviction_threshold=threshold,
+            eviction_policy=self.eviction_flag, opt_in_prob=self._opt_in_prob, num_reserved_slots=reserved,
+            runtime_meta=None if readonly else self._hash_zch_runtime_meta,
+        )  # fmt: skip
+        if evicted is not None and evicted.numel():
+            self._evicted_indices.append(evicted[evicted >= 0] + self._output_global_offset)
+        self._note(rows, write_weights, readonly)
+        return torch.where(rows >= 0, rows + self._output_global_offset, rows)
 
     def _offset(self) -> Tensor | None:
         if not self._output_global_offset:

@@ -156,6 +156,10 @@ def _validate(module: ManagedCollisionModule, incompatible: Any) -> None:
     module.validate_state()
 
 
+def _sort(module: MCHManagedCollisionModule, incompatible: Any) -> None:
+    module._sort()
+
+
 class MCHManagedCollisionModule(ManagedCollisionModule):
     """Zero collision hash: ids have rows of their own while they matter; all others share the last one.
 
@@ -197,6 +201,8 @@ class MCHManagedCollisionModule(ManagedCollisionModule):
         if output_segments is None:
             output_segments = [output_global_offset, output_global_offset + zch_size]
         super().__init__(device, output_segments)
+        # States of several processes, one behind another, are sorted each by itself.
+        self.register_load_state_dict_post_hook(_sort)  # type: ignore[no-untyped-call]
         self._init_output_segments = output_segments
         self._name = name
         self._zch_size, self._output_global_offset = zch_size, output_global_offset
