@@ -10,6 +10,14 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd import Function
 
+from flambeau.rec.distributed._infer_lookups import (
+    InferGroupedEmbeddingsLookup,
+    InferGroupedLookupMixin,
+    InferGroupedPooledEmbeddingsLookup,
+    MetaInferGroupedEmbeddingsLookup,
+    MetaInferGroupedPooledEmbeddingsLookup,
+    embeddings_cat_empty_rank_handle_inference,
+)
 from flambeau.rec.distributed.batched_embedding_kernel import (
     BatchedDenseEmbedding,
     BatchedDenseEmbeddingBag,
@@ -34,8 +42,14 @@ __all__ = [
     "GroupedEmbeddingsLookup",
     "GroupedEmbeddingsUpdate",
     "GroupedPooledEmbeddingsLookup",
+    "InferGroupedEmbeddingsLookup",
+    "InferGroupedLookupMixin",
+    "InferGroupedPooledEmbeddingsLookup",
+    "MetaInferGroupedEmbeddingsLookup",
+    "MetaInferGroupedPooledEmbeddingsLookup",
     "dummy_tensor",
     "embeddings_cat_empty_rank_handle",
+    "embeddings_cat_empty_rank_handle_inference",
 ]
 
 _FUSED = (

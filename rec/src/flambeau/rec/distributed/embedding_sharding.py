@@ -31,6 +31,7 @@ from flambeau.rec.modules.embedding_configs import EmbeddingTableConfig
 from flambeau.rec.ops.bucketize import block_bucketize_sparse_features, block_bucketize_sparse_features_inference
 from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor
 from flambeau.rec.streamable import Multistreamable
+from flambeau.rec.types import DataType
 
 __all__ = [
     "CACHE_LOAD_FACTOR_STR",
@@ -211,6 +212,11 @@ def _kernel_kind(kernel: EmbeddingComputeKernel) -> EmbeddingComputeKernel:
     return managed.get(kernel, kernel)
 
 
+def _common_data_type(table: ShardedEmbeddingTable) -> DataType | None:
+    """The elements that all tables of its kernel have; those of quantized ones may differ."""
+    return None if _kernel_kind(table.compute_kernel) is EmbeddingComputeKernel.QUANT else table.data_type
+
+
 def group_tables(tables_per_rank: list[list[ShardedEmbeddingTable]]) -> list[list[GroupedEmbeddingConfig]]:
     """Of each process, the tables that one kernel looks up together: those that are alike but for their size.
 
@@ -227,7 +233,7 @@ def _grouped(tables: list[ShardedEmbeddingTable]) -> list[GroupedEmbeddingConfig
     groups: dict[Any, list[ShardedEmbeddingTable]] = {}
     for table in tables:
         key = (
-            table.data_type,
+            _common_data_type(table),
             table.pooling,
             # Bags of parts of a table are summed; those averaged later stay apart, as upstream orders results.
             getattr(table, "averaged_later", False),
@@ -254,7 +260,7 @@ def _group(tables: list[ShardedEmbeddingTable]) -> GroupedEmbeddingConfig:
         rows = sum(count for _, count in given)
         options[CACHE_LOAD_FACTOR_STR] = sum(factor * count for factor, count in given) / max(rows, 1)
     return GroupedEmbeddingConfig(
-        data_type=first.data_type,
+        data_type=_common_data_type(first),  # type: ignore[arg-type]
         pooling=first.pooling,
         is_weighted=first.is_weighted,
         has_feature_processor=first.has_feature_processor,

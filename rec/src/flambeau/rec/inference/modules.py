@@ -19,10 +19,20 @@ from flambeau.rec.distributed.fused_params import (
     FUSED_PARAM_QUANT_STATE_DICT_SPLIT_SCALE_BIAS,
     FUSED_PARAM_REGISTER_TBE_BOOL,
 )
+from flambeau.rec.distributed.planner import EmbeddingShardingPlanner, Topology
+from flambeau.rec.distributed.planner.storage_reservations import FixedPercentageStorageReservation
+from flambeau.rec.distributed.planner.types import ParameterConstraints
+from flambeau.rec.distributed.quant_embedding import QuantEmbeddingCollectionSharder
+from flambeau.rec.distributed.quant_embeddingbag import (
+    QuantEmbeddingBagCollectionSharder,
+    QuantFeatureProcessedEmbeddingBagCollectionSharder,
+)
+from flambeau.rec.distributed.types import ModuleSharder, ShardingEnv, ShardingPlan, ShardingType
 from flambeau.rec.errors import OptionError
 from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_inference import (
     IntNBitTableBatchedEmbeddingBagsCodegen,
 )
+from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import BoundsCheckMode
 from flambeau.rec.modules.embedding_configs import QuantConfig
 from flambeau.rec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
 from flambeau.rec.modules.fp_embedding_modules import FeatureProcessedEmbeddingBagCollection
@@ -58,6 +68,7 @@ __all__ = [
     "quantize_feature",
     "quantize_inference_model",
     "set_pruning_data",
+    "shard_quant_model",
     "trim_torch_package_prefix_from_typename",
 ]
 
@@ -68,6 +79,19 @@ DEFAULT_QUANT_MAPPING: dict[str, type[nn.Module]] = {
     "flambeau.rec.modules.embedding_modules.EmbeddingCollection": QuantEmbeddingCollection,
 }
 """What each floating module becomes, by its type's name."""
+DEFAULT_FUSED_PARAMS: dict[str, Any] = {
+    FUSED_PARAM_REGISTER_TBE_BOOL: True,
+    FUSED_PARAM_QUANT_STATE_DICT_SPLIT_SCALE_BIAS: True,
+    FUSED_PARAM_BOUNDS_CHECK_MODE: BoundsCheckMode.NONE,
+    FUSED_PARAM_LENGTHS_TO_OFFSETS_LOOKUP: False,
+}
+"""Options of kernels: a look-up that meets an id outside of its table fails, so that ids are not checked before."""
+DEFAULT_SHARDERS: list[ModuleSharder[Any]] = [
+    QuantEmbeddingBagCollectionSharder(fused_params=DEFAULT_FUSED_PARAMS),
+    QuantEmbeddingCollectionSharder(fused_params=DEFAULT_FUSED_PARAMS),
+    QuantFeatureProcessedEmbeddingBagCollectionSharder(fused_params=DEFAULT_FUSED_PARAMS),
+]
+"""Sharders of quantized collections."""
 
 
 def trim_torch_package_prefix_from_typename(typename: str) -> str:
@@ -170,6 +194,91 @@ def quantize_inference_model(
             mapping[kind] = QuantFeatureProcessedEmbeddingBagCollection, own
     quant_prep_enable_register_tbes(model, list(mapping))
     return _swap(model, mapping)
+
+
+def shard_quant_model(
+    model: nn.Module,
+    world_size: int = 1,
+    compute_device: str = "cuda",
+    sharding_device: str = "meta",
+    sharders: list[ModuleSharder[nn.Module]] | None = None,
+    device_memory_size: int | None = None,
+    constraints: dict[str, ParameterConstraints] | None = None,
+    ddr_cap: int | None = None,
+    sharding_plan: ShardingPlan | None = None,
+) -> tuple[nn.Module, ShardingPlan]:
+    """Spread the tables of a quantized model over the devices of one process.
+
+    Tables are taken over where the model has values and `sharding_device` is not "meta".
+
+    Args:
+        model: with quantized collections; they are replaced in place.
+        world_size: devices.
+        compute_device: of which kind they are: "cuda", "cpu" or "mtia"; several "cpu"s are one, whose tables are apart.
+        sharding_device: where results come together, such as "cuda:0" or "cpu"; "meta" keeps shapes alone.
+        sharders: of collections; `DEFAULT_SHARDERS` where None.
+        device_memory_size: bytes of a device's memory that tables may take.
+        constraints: what may become of tables, by name. Where None, pooled ones stay whole.
+        ddr_cap: bytes of the host's memory that tables may take.
+        sharding_plan: where tables go; planned where None.
+
+    Returns:
+        The model, or what it became where it is a collection itself, and the plan.
+
+    Raises:
+        PlannerError: tables do not fit.
+        AssertionError: another kind of device; it is a ValueError too.
+    """
+    if world_size < 1:
+        raise OptionError(f"world_size is {world_size}, expected at least one device.")
+    chosen: list[ModuleSharder[Any]] = list(DEFAULT_SHARDERS if sharders is None else sharders)
+    device = torch.device(sharding_device)
+    if sharding_plan is None:
+        topology = Topology(
+            world_size=world_size,
+            compute_device=compute_device,
+            local_world_size=world_size,
+            hbm_cap=device_memory_size,
+            ddr_cap=ddr_cap,
+        )
+        planner = EmbeddingShardingPlanner(
+            topology=topology,
+            batch_size=1,
+            constraints=_whole_tables(model) if constraints is None else constraints,
+            storage_reservation=FixedPercentageStorageReservation(percentage=0.0),
+        )
+        sharding_plan = planner.plan(model, chosen)
+    env = ShardingEnv.from_local(world_size, 0)
+    return _sharded(model, "", sharding_plan, {one.module_type: one for one in chosen}, env, device), sharding_plan
+
+
+def _whole_tables(model: nn.Module) -> dict[str, ParameterConstraints]:
+    """That pooled tables are not cut."""
+    return {
+        table.name: ParameterConstraints(sharding_types=[ShardingType.TABLE_WISE.value])
+        for found in model.modules()
+        if isinstance(found, QuantEmbeddingBagCollection)
+        for table in found.embedding_bag_configs()
+    }
+
+
+def _sharded(
+    module: nn.Module,
+    path: str,
+    plan: ShardingPlan,
+    sharders: Mapping[type[nn.Module], ModuleSharder[Any]],
+    env: ShardingEnv,
+    device: torch.device,
+) -> nn.Module:
+    """The module with all that the plan names replaced by their sharded forms."""
+    tables = plan.get_plan_for_module(path)
+    if tables is not None and type(module) in sharders:
+        return sharders[type(module)].shard(module, tables, env, device, path)  # type: ignore[arg-type]
+    for name, child in module.named_children():
+        made = _sharded(child, f"{path}.{name}" if path else name, plan, sharders, env, device)
+        if made is not child:
+            setattr(module, name, made)
+    return module
 
 
 def quantize_feature(module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:

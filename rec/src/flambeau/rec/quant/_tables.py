@@ -23,6 +23,7 @@ from flambeau.rec.modules.embedding_configs import (
     dtype_to_data_type,
 )
 from flambeau.rec.ops import quantize_nbit
+from flambeau.rec.tensor_types import UInt2Tensor, UInt4Tensor, UIntXTensor
 from flambeau.rec.types import DataType
 
 Quantized = dict[str, tuple[Tensor, Tensor | None]]
@@ -171,6 +172,39 @@ def make_tables(
     return made
 
 
+def as_codes(rows: Tensor, kind: SparseType) -> Tensor:
+    """Bytes of a table as tensors that count its columns, where several are in a byte."""
+    if kind is SparseType.INT4:
+        return UInt4Tensor(rows)
+    return UInt2Tensor(rows) if kind is SparseType.INT2 else rows
+
+
+def bytes_of(rows: Tensor) -> Tensor:
+    """What `as_codes` was given."""
+    return rows.elem if isinstance(rows, UIntXTensor) else rows
+
+
+class _Shown(nn.Module):
+    """A table in a state dict: codes of less than a byte are counted there, while the module computes with bytes.
+
+    Args:
+        kind: elements of the table.
+    """
+
+    def __init__(self, kind: SparseType) -> None:
+        super().__init__()
+        self._kind = kind
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[f"{prefix}weight"] = as_codes(destination[f"{prefix}weight"], self._kind)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        if f"{prefix}weight" in state_dict:
+            state_dict[f"{prefix}weight"] = bytes_of(state_dict[f"{prefix}weight"])
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
 def show_tables(
     holder: nn.ModuleDict,
     configs: Sequence[BaseEmbeddingConfig],
@@ -181,7 +215,7 @@ def show_tables(
     """Register views of tables as buffers: `<table>.weight`, and perhaps `weight_qscale` and `weight_qbias`."""
     parts = tables.split_embedding_weights_with_scale_bias(2 if split_scale_bias else 0)
     for config, (codes, scale, bias) in zip(configs, parts, strict=True):
-        shown = nn.Module()
+        shown = _Shown(table_type(config.data_type))
         shown.register_buffer("weight", codes)
         if scale is not None and bias is not None:
             shown.register_buffer("weight_qscale", scale)

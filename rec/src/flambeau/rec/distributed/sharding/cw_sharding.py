@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from flambeau.rec.distributed.embedding_sharding import EmbeddingShardingInfo
-from flambeau.rec.distributed.sharding.tw_sharding import BaseTwEmbeddingSharding, TwPooledEmbeddingSharding
-from flambeau.rec.distributed.types import QuantizedCommCodecs, ShardingEnv, ShardingType
+from flambeau.rec.distributed.embedding_sharding import (
+    BaseEmbeddingDist,
+    EmbeddingShardingInfo,
+)
+from flambeau.rec.distributed.embedding_types import BaseEmbeddingLookup, BaseGroupedFeatureProcessor
+from flambeau.rec.distributed.sharding._one_process import OneProcess
+from flambeau.rec.distributed.sharding.tw_sharding import (
+    BaseTwEmbeddingSharding,
+    InferTwPooledEmbeddingDist,
+    TwPooledEmbeddingSharding,
+)
+from flambeau.rec.distributed.types import NullShardingContext, QuantizedCommCodecs, ShardingEnv, ShardingType
 
-__all__ = ["BaseCwEmbeddingSharding", "CwPooledEmbeddingSharding", "JoinedColumns"]
+__all__ = [
+    "BaseCwEmbeddingSharding",
+    "CwPooledEmbeddingSharding",
+    "InferCwPooledEmbeddingDist",
+    "InferCwPooledEmbeddingDistWithPermute",
+    "InferCwPooledEmbeddingSharding",
+    "JoinedColumns",
+]
 
 
 class JoinedColumns:
@@ -97,3 +114,59 @@ class CwPooledEmbeddingSharding(BaseCwEmbeddingSharding, TwPooledEmbeddingShardi
 
     def _callbacks(self) -> list[Callable[[Tensor], Tensor]] | None:
         return [self.joined.join] if self._permute_embeddings else None
+
+
+# ----- one process with several devices -------------------------------------------------------------------------------
+
+
+class InferCwPooledEmbeddingDist(InferTwPooledEmbeddingDist):
+    """Joins the columns of all devices on one, device by device.
+
+    Args:
+        device: which.
+        world_size: devices with tables.
+    """
+
+
+class InferCwPooledEmbeddingDistWithPermute(InferCwPooledEmbeddingDist):
+    """Joins the columns of all devices on one, table by table.
+
+    Args:
+        device: which.
+        world_size: devices with tables.
+        embedding_dims: columns of each part, device by device.
+        permute: the parts in the order wanted.
+    """
+
+    def __init__(self, device: torch.device, world_size: int, embedding_dims: list[int], permute: list[int]) -> None:
+        super().__init__(device, world_size)
+        self._widths, self._order = embedding_dims, permute
+
+    def forward(self, local_embs: list[Tensor], sharding_ctx: NullShardingContext | None = None) -> Tensor:
+        """(examples, columns of all tables), of each device's (examples, columns)."""
+        joined = super().forward(local_embs)
+        if self._order == list(range(len(self._order))):
+            return joined
+        parts = joined.split(self._widths, dim=1)
+        return torch.cat([parts[at] for at in self._order], dim=1)
+
+
+class InferCwPooledEmbeddingSharding(OneProcess, BaseCwEmbeddingSharding):
+    """Quantized tables whose columns are on several devices, their rows pooled."""
+
+    def create_lookup(
+        self,
+        device: torch.device | None = None,
+        fused_params: dict[str, Any] | None = None,
+        feature_processor: BaseGroupedFeatureProcessor | None = None,
+    ) -> BaseEmbeddingLookup[Any, Any]:
+        """What looks up on all devices."""
+        return self._pooled_lookups(device, fused_params)  # type: ignore[no-any-return]
+
+    def create_output_dist(self, device: torch.device | None = None) -> BaseEmbeddingDist[Any, Any, Any]:
+        """What joins results."""
+        home, ranks = self._home(device), self._ranks_with_tables()
+        if not self._permute_embeddings:
+            return InferCwPooledEmbeddingDist(home, ranks)
+        order = [at for parts in self.joined.places.values() for at in parts]
+        return InferCwPooledEmbeddingDistWithPermute(home, ranks, self.uncombined_embedding_dims(), order)

@@ -28,6 +28,8 @@ from flambeau.rec.distributed.embedding_types import (
     GroupedEmbeddingConfig,
     ShardedEmbeddingTable,
 )
+from flambeau.rec.distributed.sharding._one_process import OneProcess, one_to_all
+from flambeau.rec.distributed.sharding._rw_inference import InferRwPooledEmbeddingDist, InferRwSparseFeaturesDist
 from flambeau.rec.distributed.sharding._spread import Spread, codecs_of
 from flambeau.rec.distributed.types import Awaitable, CommOp, QuantizedCommCodecs, ShardingEnv, ShardingType
 from flambeau.rec.errors import OptionError
@@ -35,6 +37,9 @@ from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor
 
 __all__ = [
     "BaseRwEmbeddingSharding",
+    "InferRwPooledEmbeddingDist",
+    "InferRwPooledEmbeddingSharding",
+    "InferRwSparseFeaturesDist",
     "RwPooledEmbeddingDist",
     "RwPooledEmbeddingSharding",
     "RwSparseFeaturesDist",
@@ -222,6 +227,10 @@ class RwSparseFeaturesDist(_Buckets):
         self._keep_original_indices = keep_original_indices
         buckets = feature_total_num_buckets or virtual_table_feature_num_buckets
         self._blocks = None if buckets is None else torch.tensor(buckets, device=device)
+        if buckets is not None:
+            rows = zch_sizes or feature_hash_sizes
+            sizes = [-(-count // of_one) for count, of_one in zip(rows, buckets, strict=True)]
+            self._feature_block_sizes_tensor.copy_(torch.tensor(sizes, dtype=torch.int64))
         self.unbucketize_permute_tensor: Tensor | None = None
 
     def forward(self, sparse_features: KeyedJaggedTensor) -> Awaitable[Awaitable[KeyedJaggedTensor]]:
@@ -335,3 +344,44 @@ class RwPooledEmbeddingSharding(BaseRwEmbeddingSharding):
     ) -> BaseEmbeddingDist[EmbeddingShardingContext, Tensor, Tensor]:
         """What adds up."""
         return RwPooledEmbeddingDist(self._group(), self.embedding_dims(), self.qcomm_codecs_registry)
+
+
+class RowsOnDevices(OneProcess, BaseRwEmbeddingSharding):
+    """Quantized tables whose rows are on several devices of a process."""
+
+    def _ids_to_devices(self, device: torch.device | None, *, is_sequence: bool) -> InferRwSparseFeaturesDist:
+        bounds, regular = get_embedding_shard_metadata(self._grouped_embedding_configs_per_rank)
+        features = len(self.feature_names())
+        made = InferRwSparseFeaturesDist(
+            world_size=self._world_size,
+            num_features=features,
+            feature_hash_sizes=self._rows(),
+            device=device if device is not None else self._device,
+            is_sequence=is_sequence,
+            has_feature_processor=self._has_feature_processor(),
+            need_pos=self._need_pos,
+            embedding_shard_metadata=None if regular else bounds,
+        )
+        made._dist = one_to_all([features] * self._world_size, self._kinds(), device)
+        return made
+
+
+class InferRwPooledEmbeddingSharding(RowsOnDevices):
+    """Quantized tables whose rows are on several devices of a process, and pooled there in part."""
+
+    def create_input_dist(self, device: torch.device | None = None) -> BaseSparseFeaturesDist[Any]:
+        """What gives devices their ids."""
+        return self._ids_to_devices(device, is_sequence=False)
+
+    def create_lookup(
+        self,
+        device: torch.device | None = None,
+        fused_params: dict[str, Any] | None = None,
+        feature_processor: BaseGroupedFeatureProcessor | None = None,
+    ) -> BaseEmbeddingLookup[Any, Any]:
+        """What looks up on all devices."""
+        return self._pooled_lookups(device, fused_params)  # type: ignore[no-any-return]
+
+    def create_output_dist(self, device: torch.device | None = None) -> BaseEmbeddingDist[Any, Any, Any]:
+        """What adds up."""
+        return InferRwPooledEmbeddingDist(self._home(device), self._world_size)

@@ -8,17 +8,26 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from flambeau.rec.distributed.dist_data import SequenceEmbeddingsAllToAll
+from flambeau.rec.distributed.dist_data import SeqEmbeddingsAllToOne, SequenceEmbeddingsAllToAll
 from flambeau.rec.distributed.embedding_sharding import BaseEmbeddingDist, BaseSparseFeaturesDist
 from flambeau.rec.distributed.embedding_types import BaseEmbeddingLookup, BaseGroupedFeatureProcessor
+from flambeau.rec.distributed.sharding._one_process import OneProcess
 from flambeau.rec.distributed.sharding._spread import codecs_of
-from flambeau.rec.distributed.sharding.sequence_sharding import SequenceShardingContext
-from flambeau.rec.distributed.sharding.tw_sharding import BaseTwEmbeddingSharding, TwSparseFeaturesDist
+from flambeau.rec.distributed.sharding.sequence_sharding import InferSequenceShardingContext, SequenceShardingContext
+from flambeau.rec.distributed.sharding.tw_sharding import (
+    BaseTwEmbeddingSharding,
+    TwSparseFeaturesDist,
+)
 from flambeau.rec.distributed.types import Awaitable, CommOp, QuantizedCommCodecs
 from flambeau.rec.errors import OptionError
 from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor
 
-__all__ = ["TwSequenceEmbeddingDist", "TwSequenceEmbeddingSharding"]
+__all__ = [
+    "InferTwSequenceEmbeddingDist",
+    "InferTwSequenceEmbeddingSharding",
+    "TwSequenceEmbeddingDist",
+    "TwSequenceEmbeddingSharding",
+]
 
 
 class TwSequenceEmbeddingDist(BaseEmbeddingDist[SequenceShardingContext, Tensor, Tensor]):
@@ -84,4 +93,59 @@ class TwSequenceEmbeddingSharding(BaseTwEmbeddingSharding):
             self.features_per_rank(),
             device if device is not None else self._device,
             self.qcomm_codecs_registry,
+        )
+
+
+# ----- one process with several devices -------------------------------------------------------------------------------
+
+
+class InferTwSequenceEmbeddingDist(BaseEmbeddingDist[InferSequenceShardingContext, list[Tensor], list[Tensor]]):
+    """Collects the rows of all devices on one.
+
+    Args:
+        device: which.
+        world_size: devices.
+        storage_device_type_from_sharding_infos: kind of the devices that tables are on.
+        embedding_names_per_rank: what the results of each device are called.
+    """
+
+    def __init__(
+        self,
+        device: torch.device,
+        world_size: int,
+        storage_device_type_from_sharding_infos: str | None = None,
+        embedding_names_per_rank: list[list[str]] | None = None,
+    ) -> None:
+        super().__init__()
+        self._dist = SeqEmbeddingsAllToOne(device, world_size)
+        self._embedding_names_per_rank = embedding_names_per_rank
+
+    def forward(
+        self, local_embs: list[Tensor], sharding_ctx: InferSequenceShardingContext | None = None
+    ) -> list[Tensor]:
+        """(ids, columns) of each device, there."""
+        if sharding_ctx is not None and sharding_ctx.embedding_names_per_rank is None:
+            sharding_ctx.embedding_names_per_rank = self._embedding_names_per_rank
+        return self._dist(local_embs)  # type: ignore[no-any-return]
+
+
+class InferTwSequenceEmbeddingSharding(OneProcess, BaseTwEmbeddingSharding):
+    """Quantized tables on one device each, a row for each id."""
+
+    def create_lookup(
+        self,
+        device: torch.device | None = None,
+        fused_params: dict[str, Any] | None = None,
+        feature_processor: BaseGroupedFeatureProcessor | None = None,
+    ) -> BaseEmbeddingLookup[Any, Any]:
+        """What looks up on all devices."""
+        return self._sequence_lookups(device, fused_params)  # type: ignore[no-any-return]
+
+    def create_output_dist(self, device: torch.device | None = None) -> BaseEmbeddingDist[Any, Any, Any]:
+        """What collects rows."""
+        return InferTwSequenceEmbeddingDist(
+            self._home(device),
+            self._world_size,
+            self._storage_device_type_from_sharding_infos,
+            self.embedding_names_per_rank(),
         )

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from flambeau.rec.distributed.dist_data import (
+    EmbeddingsAllToOne,
     KJTAllToAll,
     PooledEmbeddingsAllToAll,
     VariableBatchPooledEmbeddingsAllToAll,
@@ -25,11 +26,27 @@ from flambeau.rec.distributed.embedding_types import (
     BaseGroupedFeatureProcessor,
     ShardedEmbeddingTable,
 )
+from flambeau.rec.distributed.sharding._one_process import InferTwSparseFeaturesDist, OneProcess
 from flambeau.rec.distributed.sharding._spread import Spread, codecs_of
-from flambeau.rec.distributed.types import Awaitable, CommOp, QuantizedCommCodecs, ShardingEnv, ShardingType
+from flambeau.rec.distributed.types import (
+    Awaitable,
+    CommOp,
+    NullShardingContext,
+    QuantizedCommCodecs,
+    ShardingEnv,
+    ShardingType,
+)
 from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor
 
-__all__ = ["BaseTwEmbeddingSharding", "TwPooledEmbeddingDist", "TwPooledEmbeddingSharding", "TwSparseFeaturesDist"]
+__all__ = [
+    "BaseTwEmbeddingSharding",
+    "InferTwEmbeddingSharding",
+    "InferTwPooledEmbeddingDist",
+    "InferTwSparseFeaturesDist",
+    "TwPooledEmbeddingDist",
+    "TwPooledEmbeddingSharding",
+    "TwSparseFeaturesDist",
+]
 
 
 class BaseTwEmbeddingSharding(Spread):
@@ -152,3 +169,40 @@ class TwPooledEmbeddingSharding(BaseTwEmbeddingSharding):
 
     def _callbacks(self) -> list[Callable[[Tensor], Tensor]] | None:
         return None
+
+
+# ----- one process with several devices -------------------------------------------------------------------------------
+
+
+class InferTwPooledEmbeddingDist(BaseEmbeddingDist[NullShardingContext, list[Tensor], Tensor]):
+    """Joins the pooled rows of all devices on one.
+
+    Args:
+        device: which.
+        world_size: devices with tables.
+    """
+
+    def __init__(self, device: torch.device, world_size: int) -> None:
+        super().__init__()
+        self._dist = EmbeddingsAllToOne(device, world_size, 1)
+
+    def forward(self, local_embs: list[Tensor], sharding_ctx: NullShardingContext | None = None) -> Tensor:
+        """(examples, columns of all devices), of each device's (examples, columns)."""
+        return self._dist(local_embs)  # type: ignore[no-any-return]
+
+
+class InferTwEmbeddingSharding(OneProcess, BaseTwEmbeddingSharding):
+    """Quantized tables on one device each, their rows pooled."""
+
+    def create_lookup(
+        self,
+        device: torch.device | None = None,
+        fused_params: dict[str, Any] | None = None,
+        feature_processor: BaseGroupedFeatureProcessor | None = None,
+    ) -> BaseEmbeddingLookup[Any, Any]:
+        """What looks up on all devices."""
+        return self._pooled_lookups(device, fused_params)  # type: ignore[no-any-return]
+
+    def create_output_dist(self, device: torch.device | None = None) -> BaseEmbeddingDist[Any, Any, Any]:
+        """What joins results."""
+        return InferTwPooledEmbeddingDist(self._home(device), self._ranks_with_tables())
