@@ -8,6 +8,7 @@ import torch
 from flambeau.rec import EmbeddingBagCollection, EmbeddingBagConfig, KeyedJaggedTensor
 from flambeau.rec.errors import OptionError
 from flambeau.rec.models.two_tower import TwoTowerRetrieval
+from flambeau.rec.retrieval import ExactIndex, IVFPQIndex
 
 ROWS, DIM = 12, 8
 
@@ -45,6 +46,44 @@ def test_the_nearest_candidates_are_scored_by_their_products_with_the_query():
     expected = (items[near] * queries.unsqueeze(1)).sum(-1).sigmoid()
     torch.testing.assert_close(scores, expected)
     assert scores.unique().numel() > 1
+
+
+def built(index, k: int = 3) -> tuple[TwoTowerRetrieval, torch.Tensor]:
+    """A model over an index, which is given all items; and those."""
+    torch.manual_seed(0)
+    model = TwoTowerRetrieval(index, collection("query"), collection("item"), [16, 4], k=k)
+    items = model.candidate_proj(model.candidate_ebc(one_id_each("item", torch.arange(ROWS))).values()).detach()
+    return model, items
+
+
+@pytest.mark.parametrize("kind", ["exact", "ivfpq", "faiss"])
+def test_any_index_serves(kind):
+    if kind == "faiss":
+        index = pytest.importorskip("faiss").IndexFlatL2(4)
+    else:
+        index = ExactIndex(4) if kind == "exact" else IVFPQIndex(4, 2, 4, 3, num_probe=2)
+    model, items = built(index)
+    if kind == "ivfpq":
+        index.train(items)
+    index.add(items.numpy())
+    asked = one_id_each("query", torch.tensor([5, 2]))
+    scores = model(asked).view(2, 3)
+    queries = model.query_proj(model.query_ebc(asked).values()).detach()
+    all_scores = (queries @ items.T).sigmoid()
+    for score, possible in zip(scores, all_scores, strict=True):
+        assert all(any(torch.isclose(one, other) for other in possible) for one in score)
+    if kind != "ivfpq":
+        near = torch.cdist(queries, items).topk(3, largest=False).indices
+        torch.testing.assert_close(scores, all_scores.gather(1, near))
+
+
+def test_what_an_index_lacks_scores_nothing():
+    index = ExactIndex(4)
+    model, items = built(index, k=4)
+    index.add(items[:2])
+    scores = model(one_id_each("query", torch.tensor([5, 2]))).view(2, 4)
+    assert (scores[:, :2] > 0).all()
+    assert (scores[:, 2:] == 0).all()
 
 
 def test_towers_of_different_widths_are_refused():

@@ -800,3 +800,31 @@ def _() -> Iterator[tuple[str, Arguments]]:
 @cases("linearize_cache_indices_from_row_idx")
 def _() -> Iterator[tuple[str, Arguments]]:
     yield "some", (ints([0, -1, 25]), ints([0, 1, 0]), ints([3, 4, -1]))
+
+
+# --- nearest vectors -------------------------------------------------------------------------------------------------
+
+
+def inverted_file(parts: int, k: int, *, sizes: tuple[int, ...] = (5, 0, 9, 300), probes: int = 3) -> Arguments:
+    """Two queries that look at some of the lists."""
+    total = sum(sizes)
+    offsets = ints([sum(sizes[:at]) for at in range(len(sizes) + 1)])
+    lists = ints([[(query + at) % len(sizes) for at in range(probes)] for query in range(2)])
+    codes = ids(f"codes{parts}", total * parts, 256).view(total, parts).to(torch.uint8)
+    tables = floats(f"tables{parts}", (2, parts, 256)), floats("coarse", (2, probes))
+    return *tables, lists, offsets, codes, floats("norms", (total,)), k
+
+
+@cases("ivfpq_scan")
+def _() -> Iterator[tuple[str, Arguments]]:
+    for parts, k in product((1, 3, 8, 16, 32), (1, 7, 400)):
+        yield f"{parts}/{k}", inverted_file(parts, k)
+    empty = inverted_file(4, 2, sizes=(0, 0))
+    yield "nothing", (*empty[:2], ints([[0, 1, 0]] * 2), *empty[3:])
+    yield "no-probes", inverted_file(4, 2, probes=0)
+    good = inverted_file(8, 3)
+    yield "stray-list", (*good[:2], good[2] + 4, *good[3:])
+    yield "falling-offsets", (*good[:3], good[3].flip(0), *good[4:])
+    yield "few-norms", (*good[:5], good[5][:-1], 3)
+    yield "wide-codes", (*good[:4], good[4].int(), *good[5:])
+    yield "none-kept", (*good[:6], 0)

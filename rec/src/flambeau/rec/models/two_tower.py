@@ -85,10 +85,18 @@ class TwoTowerTrainTask(nn.Module):
 
 
 class Index(Protocol):
-    """Vectors by number that can be searched, such as an index of faiss."""
+    """Vectors by number that can be searched: those of `flambeau.rec.retrieval`, or an index of faiss."""
 
     def search(self, x: Any, k: int) -> tuple[Any, Any]:
-        """Squared distances and numbers of the nearest ones, (n, k) each."""
+        """Squared distances and numbers of the nearest ones, (n, k) each; -1 for none."""
+
+
+def _found(index: Index, queries: Tensor, k: int) -> Tensor:
+    """The numbers (n, k) that an index finds; faiss's own take and give NumPy's arrays."""
+    given: Any = queries.detach().float()
+    if type(index).__module__.partition(".")[0] == "faiss":
+        given = given.cpu().numpy()
+    return torch.as_tensor(index.search(given, k)[1], device=queries.device).to(torch.int64)
 
 
 class TwoTowerRetrieval(nn.Module):
@@ -138,11 +146,12 @@ class TwoTowerRetrieval(nn.Module):
             query_kjt: ids of the queries' features.
 
         Returns:
-            (B * k,) between 0 and 1: how well each candidate found for a query fits it, query after query.
+            (B * k,) between 0 and 1: how well each candidate found for a query fits it, query after query; 0 where
+            the index found fewer than k.
         """
         query = self.query_proj(_joined(self.query_ebc(query_kjt), self.query_feature_names))
-        found = torch.as_tensor(self.faiss_index.search(query.detach(), self.k)[1], device=query.device)
-        ids = found.reshape(-1).to(torch.int64)
+        found = _found(self.faiss_index, query, self.k).reshape(-1)
+        ids = found.clamp(min=0)
         candidates = KeyedJaggedTensor(
             self.candidate_feature_names,
             ids.repeat(len(self.candidate_feature_names)),
@@ -151,7 +160,7 @@ class TwoTowerRetrieval(nn.Module):
         pooled = _joined(self.candidate_ebc(candidates), self.candidate_feature_names)
         candidate = self.candidate_proj(pooled).view(len(query), self.k, -1)
         scores: Tensor = torch.bmm(candidate, query.unsqueeze(2)).reshape(-1)
-        return scores.sigmoid()
+        return scores.sigmoid().where(found >= 0, 0.0)
 
 
 def _without_task(module: nn.Module, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:

@@ -86,6 +86,7 @@ _MODULES = {
         "index_add_rows",
         "index_select_dim0",
     ),
+    "ivfpq": ("ivfpq_scan",),
     "jagged_conversion": (
         "_dense_to_jagged",
         "_jagged_to_dense",
