@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from torch import nn
 
 from flambeau.rec.distributed.embeddingbag import EmbeddingBagCollectionSharder
+from flambeau.rec.distributed.planner._proposals import Proposal, ProposalParts
 from flambeau.rec.distributed.planner._search import Search
+from flambeau.rec.distributed.planner._static_proposers import options_by_table
 from flambeau.rec.distributed.planner.drawing import draw_plan
 from flambeau.rec.distributed.planner.enumerators import EmbeddingEnumerator
 from flambeau.rec.distributed.planner.partitioners import GreedyPerfPartitioner, MemoryBalancedPartitioner
-from flambeau.rec.distributed.planner.perf_models import NoopPerfModel
+from flambeau.rec.distributed.planner.perf_models import NoopPerfModel, NoopStorageModel
 from flambeau.rec.distributed.planner.planners import EmbeddingShardingPlanner
 from flambeau.rec.distributed.planner.proposers import (
     DynamicProgrammingProposer,
@@ -113,22 +115,99 @@ class Mindful(Proposer):
         self.proposer.feedback(partitionable, plan, perf_rating, storage_constraint)
 
 
-@given(SHAPES, st.sampled_from([(2, 2), (8, 4)]), st.integers(24, 33))
-@settings(max_examples=15)
-def test_passing_over_hopeless_proposals_changes_no_plan(shapes, devices, hbm):
+ALL_PROPOSERS: tuple[Any, ...] = (
+    lambda: GridSearchProposer(max_proposals=300),
+    GreedyProposer,
+    lambda: GreedyProposer(use_depth=False),
+    UniformProposer,
+    lambda: DynamicProgrammingProposer(hbm_bins_per_device=10),
+)
+
+
+@given(
+    SHAPES,
+    st.sampled_from([(2, 2), (8, 4)]),
+    st.integers(24, 33),
+    st.lists(st.sampled_from(ALL_PROPOSERS), min_size=1, max_size=4),
+    st.sampled_from([GreedyPerfPartitioner, MemoryBalancedPartitioner]),
+)
+@settings(max_examples=25)
+def test_placing_the_most_promising_proposals_first_changes_no_plan(shapes, devices, hbm, proposers, partitioner):
     topology = Topology(devices[0], "cuda", hbm_cap=1 << hbm, ddr_cap=1 << 33, local_world_size=devices[1])
     options = EmbeddingEnumerator(topology, 512).enumerate(model(*shapes), SHARDERS)
 
-    def search(proposer: Proposer) -> Search:
-        proposer.load(copy.copy(options))
-        found = Search(GreedyPerfPartitioner(), NoopPerfModel(topology), topology)
-        found.run([proposer])
+    def search(proposers: list[Proposer]) -> Search:
+        for proposer in proposers:
+            proposer.load(copy.copy(options))
+        found = Search(partitioner(), NoopPerfModel(topology), topology)
+        found.run(proposers)
         return found
 
-    fast, plain = search(GreedyProposer()), search(Mindful(GreedyProposer()))
+    fast, plain = search([make() for make in proposers]), search([Mindful(make()) for make in proposers])
     assert fast.best_rating == plain.best_rating
     assert [str(option) for option in fast.best_plan or ()] == [str(option) for option in plain.best_plan or ()]
     assert fast.num_proposals == plain.num_proposals
+    assert fast.num_plans <= plain.num_plans
+    assert fast.least_storage == plain.least_storage or fast.best_plan
+
+
+def changed_proposals(shapes: list[tuple[int, int]], places: list[int]) -> list[Proposal]:
+    """A proposal, then ones that come of it by changing one table after another."""
+    options = EmbeddingEnumerator(Topology(4, "cuda"), 512).enumerate(model(*shapes), SHARDERS)
+    tables = list(options_by_table(options).values())
+    proposals = [Proposal([of_table[0] for of_table in tables], ProposalParts.of_all(options))]
+    for number, place in enumerate(places):
+        of_table = tables[place % len(tables)]
+        proposals.append(proposals[-1].changed(place % len(tables), of_table[number % len(of_table)]))
+    return proposals
+
+
+@given(SHAPES, st.lists(st.integers(0, 100), max_size=8))
+@settings(max_examples=20)
+def test_a_proposal_made_anew_is_the_same(shapes, places):
+    proposals = changed_proposals(shapes, places)
+    for proposal in proposals:
+        again = proposal.recipe()()
+
+        assert list(map(id, again)) == list(map(id, proposal))
+        assert (again.key, again.hbm, again.ddr, again.ssd) == (proposal.key, proposal.hbm, proposal.ddr, proposal.ssd)
+        assert again.slowest_device() == proposal.slowest_device()
+        assert again.largest_device() == proposal.largest_device()
+
+
+@given(SHAPES, st.lists(st.integers(0, 100), max_size=8))
+@settings(max_examples=20)
+def test_no_plan_is_faster_or_smaller_than_its_proposal_says(shapes, places):
+    topology = Topology(4, "cuda", hbm_cap=1 << 50, ddr_cap=1 << 50)
+    for proposal in changed_proposals(shapes, places):
+        plan = GreedyPerfPartitioner().partition(proposal, topology)
+
+        assert proposal.slowest_device() <= NoopPerfModel(topology).rate(plan)
+        assert proposal.largest_device().hbm <= NoopStorageModel(topology).rate(plan)
+
+
+def test_two_proposals_can_come_of_one():
+    first, second = changed_proposals([(1000, 16), (2000, 32)], [0])
+    other = first.changed(1, second[1])
+
+    assert list(map(id, other.recipe()())) == list(map(id, other))
+    assert list(map(id, second.recipe()())) == list(map(id, second))
+
+
+def test_hardly_any_proposal_for_many_tables_is_placed():
+    topology = Topology(256, "cuda", hbm_cap=1 << 32, local_world_size=8)
+    shapes = [(int(5e7 / (number + 1)) + 10, (64, 128, 256)[number % 3]) for number in range(100)]
+    options = EmbeddingEnumerator(topology, 512).enumerate(model(*shapes), SHARDERS)
+    proposers = [GreedyProposer(), UniformProposer()]
+    for proposer in proposers:
+        proposer.load(options)
+    found = Search(GreedyPerfPartitioner(), NoopPerfModel(topology), topology)
+
+    found.run(proposers)
+
+    assert found.best_plan is not None
+    assert found.num_proposals > 1000
+    assert found.num_plans < 10
 
 
 def test_the_error_names_the_table_that_does_not_fit_and_what_to_do():
@@ -166,7 +245,7 @@ def test_a_table_without_any_way_names_what_is_offered():
 def test_a_search_out_of_time_keeps_the_best_plan_so_far(monkeypatch):
     clock = iter(range(1000))
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    found = planner(Topology(2, "cuda"), timeout_seconds=2, proposer=GreedyProposer())
+    found = planner(Topology(2, "cuda"), timeout_seconds=4, proposer=GreedyProposer())
 
     plan = found.plan(model((1000, 16), (2000, 32)), SHARDERS)
 

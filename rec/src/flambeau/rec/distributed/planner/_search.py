@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import copy
+import heapq
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from flambeau.rec.distributed.planner._proposals import Proposal
 from flambeau.rec.distributed.planner.constants import MAX_SIZE
 from flambeau.rec.distributed.planner.partitioners import GreedyPerfPartitioner, MemoryBalancedPartitioner
 from flambeau.rec.distributed.planner.perf_models import NoopPerfModel
+from flambeau.rec.distributed.planner.proposers import (
+    DynamicProgrammingProposer,
+    GreedyProposer,
+    GridSearchProposer,
+    UniformProposer,
+)
 from flambeau.rec.distributed.planner.types import (
     Partitioner,
     PerfModel,
@@ -27,21 +34,24 @@ __all__ = ["Search"]
 
 # Sums that follow from other sums differ from true ones in their last digits.
 _ROUNDING = 1 - 1e-9
+# Options of proposals that wait, which are some tens of megabytes.
+_MOST_WAITING = 4_000_000
 
 
 @dataclass
 class Search:
     """A search for a plan, and what came of it.
 
-    Where all parts are the planner's own, proposals are passed over that can neither fit nor be better than the best
-    plan so far: as their tables together take more memory than there is, or more time than all devices together have.
-    The plan is the same, as none of these proposers minds what comes of its proposals.
+    Where all parts are the planner's own, proposals are not placed as they come, as none of these proposers minds what
+    comes of them. The one that could be fastest is placed first: whose slowest device, or whose tables shared out
+    evenly, take least time. Once no other could be faster than the best plan, that is it. Of equally fast plans the
+    one that was proposed first is taken, so the plan is the same as if all were placed.
 
     Args:
         partitioner: places proposals.
         perf_model: rates plans.
         devices: with the memory that may be used.
-        timeout_seconds: when to stop; None for never.
+        timeout_seconds: when to stop; None for never. Half of it may be spent with listing proposals.
 
     Attributes:
         best_plan: the best plan, None if nothing fits.
@@ -66,49 +76,96 @@ class Search:
     least_storage: Storage | None = None
     last_error: PlannerError | None = None
     timed_out: bool = False
-    _seen: dict[object, tuple[list[ShardingOption] | None, float | None]] = field(default_factory=dict)
+    # Of each proposal by its key, which one it was, and of those that were placed what came of it.
+    _numbers: dict[object, int] = field(default_factory=dict)
+    _placed: dict[object, tuple[list[ShardingOption] | None, float | None]] = field(default_factory=dict)
+    # Time that it takes at least, number, key, and what makes it.
+    _waiting: list[tuple[float, int, object, Callable[[], Proposal]]] = field(default_factory=list)
+    _options_waiting: int = 0
+    _best_number: int = -1
 
     def run(self, proposers: Sequence[Proposer]) -> None:
         """Look at all proposals of all proposers, which were loaded.
 
         Proposals that come again are not placed again.
         """
-        start = time.monotonic()
-        own = type(self.partitioner) in (GreedyPerfPartitioner, MemoryBalancedPartitioner)
-        rated_by_time = own and type(self.perf_model) is NoopPerfModel
-        self._room = Storage(
-            sum(device.storage.hbm for device in self.devices.devices),
-            sum(device.storage.ddr for device in self.devices.devices),
-            sum(device.storage.ssd for device in self.devices.devices),
-        )
+        self._start = time.monotonic()
+        storages = [device.storage for device in self.devices.devices]
+        self._room = sum(storages[1:], storages[0])
+        self._room_of_one = Storage(*(max(kind) for kind in zip(*((s.hbm, s.ddr) for s in storages), strict=True)))
+        self._own = type(self.partitioner) in (GreedyPerfPartitioner, MemoryBalancedPartitioner)
+        rated_by_time = self._own and type(self.perf_model) is NoopPerfModel
         for proposer in proposers:
-            # A proposer that minds what comes of its proposals gets to know it.
-            minds = not getattr(proposer, "ignores_feedback", False)
-            while proposal := proposer.propose():
-                if self.timeout_seconds is not None and time.monotonic() - start > self.timeout_seconds:
-                    self.timed_out = True
-                    return
-                plan, rating = self._look_at(proposal, own, rated_by_time and not minds, keep=minds)
-                proposer.feedback(rating is not None, plan, rating, self.devices)
+            any_order = rated_by_time and _minds_nothing(proposer)
+            if any_order:
+                self._list(proposer)
+            else:
+                self._place_waiting()
+                self._place_in_turn(proposer)
+            if self.timed_out:
+                break
+        self._place_waiting()
 
-    def _look_at(
-        self, proposal: list[ShardingOption], own: bool, may_pass_over: bool, keep: bool
-    ) -> tuple[list[ShardingOption] | None, float | None]:
+    def _place_in_turn(self, proposer: Proposer) -> None:
+        """Place each proposal as it comes, and tell what came of it."""
+        while proposal := proposer.propose():
+            if self._is_time_up():
+                return
+            plan, rating = self._look_at(proposal)
+            proposer.feedback(rating is not None, plan, rating, self.devices)
+
+    def _look_at(self, proposal: list[ShardingOption]) -> tuple[list[ShardingOption] | None, float | None]:
         key: object = proposal.key if isinstance(proposal, Proposal) else tuple(sorted(map(hash, proposal)))
-        if key in self._seen:
-            return self._seen[key]
-        self.num_proposals += 1
-        plan, rating = None, None
-        if own and isinstance(proposal, Proposal) and not self._has_room(proposal):
-            self._failed(Storage(proposal.hbm, proposal.ddr, proposal.ssd), _NO_ROOM)
-        elif may_pass_over and isinstance(proposal, Proposal) and self._is_too_slow(proposal):
-            self.passed_over += 1
-        else:
-            plan, rating = self._place(proposal, keep)
-        self._seen[key] = (plan if keep else None, rating)
-        return plan, rating
+        if key not in self._placed:
+            number = self._numbered(key)
+            if self._own and isinstance(proposal, Proposal) and not self._has_room(proposal):
+                self._placed[key] = None, None
+            else:
+                self._placed[key] = self._place(proposal, number, keep=True)
+        return self._placed[key]
 
-    def _place(self, proposal: list[ShardingOption], keep: bool) -> tuple[list[ShardingOption] | None, float | None]:
+    def _list(self, proposer: Proposer) -> None:
+        """Let proposals wait that there may be room for."""
+        while proposal := proposer.propose():
+            if self._is_time_up(0.5):
+                return
+            if isinstance(proposal, Proposal) and proposal.key not in self._numbers:
+                number = self._numbered(proposal.key)
+                if self._has_room(proposal):
+                    self._wait(proposal, number)
+            proposer.feedback(True, None, None, self.devices)
+
+    def _wait(self, proposal: Proposal, number: int) -> None:
+        least = max(proposal.slowest_device(), proposal.perf * _ROUNDING / self.devices.world_size)
+        if self._is_hopeless(least, number):
+            self.passed_over += 1
+            return
+        recipe = proposal.recipe()
+        heapq.heappush(self._waiting, (least, number, proposal.key, recipe))
+        self._options_waiting += 1 if proposal.is_changed else len(proposal)
+        if self._options_waiting > _MOST_WAITING:
+            self._place_waiting()
+
+    def _place_waiting(self) -> None:
+        """Place proposals that wait, the one first that could be fastest, until none can be the best."""
+        while self._waiting:
+            least, number, key, make = heapq.heappop(self._waiting)
+            if self._is_hopeless(least, number):
+                self.passed_over += 1
+            elif key not in self._placed:
+                self._placed[key] = None, self._place(make(), number, keep=False)[1]
+                if self._is_time_up():
+                    break
+        self._waiting.clear()
+        self._options_waiting = 0
+
+    def _is_hopeless(self, least: float, number: int) -> bool:
+        """Whether a proposal that takes at least so much time is not the best one whatever comes of it."""
+        return least > self.best_rating or (least == self.best_rating and number > self._best_number)
+
+    def _place(
+        self, proposal: list[ShardingOption], number: int, keep: bool
+    ) -> tuple[list[ShardingOption] | None, float | None]:
         try:
             plan = self.partitioner.partition(proposal=proposal, storage_constraint=self.devices)
         except PlannerError as error:
@@ -118,23 +175,38 @@ class Search:
             return None, None
         self.num_plans += 1
         rating = self.perf_model.rate(plan=plan)
+        best = rating < self.best_rating or (rating == self.best_rating and number < self._best_number)
         kept = None
-        if keep or rating < self.best_rating:
+        if keep or best:
             # Other proposals have the same options, on other devices.
             kept = [copy.deepcopy(option) for option in plan]
-        if rating < self.best_rating:
-            self.best_plan, self.best_rating = kept, rating
+        if best:
+            self.best_plan, self.best_rating, self._best_number = kept, rating, number
         reset_shard_rank(proposal)
         return kept, rating
 
-    def _has_room(self, proposal: Proposal) -> bool:
-        room = self._room
-        return proposal.hbm <= room.hbm and proposal.ddr <= room.ddr and proposal.ssd <= room.ssd
+    def _numbered(self, key: object) -> int:
+        if key not in self._numbers:
+            self._numbers[key] = self.num_proposals
+            self.num_proposals += 1
+        return self._numbers[key]
 
-    def _is_too_slow(self, proposal: Proposal) -> bool:
-        if proposal.perf * _ROUNDING >= self.best_rating * self.devices.world_size:
-            return True
-        return proposal.slowest_device() * _ROUNDING >= self.best_rating
+    def _has_room(self, proposal: Proposal) -> bool:
+        """Whether there may be room: for all tables on all devices, and for the largest shard on one."""
+        needed = Storage(proposal.hbm, proposal.ddr, proposal.ssd)
+        if not needed.fits_in(self._room):
+            self._failed(needed, _NO_ROOM)
+            return False
+        if not proposal.largest_device().fits_in(self._room_of_one):
+            self._failed(needed, _NO_ROOM_ON_ONE)
+            return False
+        return True
+
+    def _is_time_up(self, share: float = 1.0) -> bool:
+        limit = self.timeout_seconds
+        if limit is not None and time.monotonic() - self._start > limit * share:
+            self.timed_out = True
+        return self.timed_out
 
     def _failed(self, storage: Storage, error: PlannerError) -> None:
         self.last_error = error
@@ -142,6 +214,17 @@ class Search:
             self.least_storage = storage
 
 
+def _minds_nothing(proposer: Proposer) -> bool:
+    """Whether the proposals are the same whatever comes of them; classes derived from these may mind."""
+    if type(proposer) is GreedyProposer:
+        return proposer.ignores_feedback
+    return type(proposer) in (DynamicProgrammingProposer, GridSearchProposer, UniformProposer)
+
+
 _NO_ROOM = PlannerError(
     "The tables together take more memory than all devices together have.", PlannerErrorType.PARTITION
+)
+_NO_ROOM_ON_ONE = PlannerError(
+    "The largest shard, and the tables of which every device has a shard, take more memory than any device has.",
+    PlannerErrorType.PARTITION,
 )

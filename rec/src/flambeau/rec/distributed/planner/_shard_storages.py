@@ -137,17 +137,12 @@ def calculate_shard_storages(
         input_data_type_size,
         output_data_type_size,
     )
-    hbm, ddr, ssd = _table_bytes(tensor, compute_device, compute_kernel, sharder_data)
-    if use_virtual_table:
-        hbm = ddr = 0
+    hbm, ddr, ssd = _table_bytes(tensor, compute_device, compute_kernel, sharder_data, use_virtual_table)
     cached_on_device = compute_kernel in _CACHED and not on_cpu and not use_virtual_table
     if cached_on_device:
         hbm = round(ddr * caching_ratio)
     cached = not on_cpu and (compute_kernel in _CACHED or compute_kernel in _STORED)
-    store_cache = 0
-    if key_value_params is not None and key_value_params.max_l1_cache_size and compute_kernel in _STORED and not on_cpu:
-        table = tensor.element_size() * tensor.numel()
-        store_cache = min(math.ceil(table * kv_cache_load_factor), key_value_params.max_l1_cache_size * 1024**2)
+    store_cache = 0 if on_cpu else _store_cache_bytes(tensor, compute_kernel, key_value_params, kv_cache_load_factor)
     storages = []
     for size, input_size, output_size in zip(shard_sizes, inputs, outputs, strict=True):
         args = (tensor, size, sharding_type, is_inference)
@@ -172,7 +167,7 @@ def calculate_shard_storages(
 
 
 def _table_bytes(
-    tensor: Tensor, compute_device: str, compute_kernel: str, sharder_data: SharderData
+    tensor: Tensor, compute_device: str, compute_kernel: str, sharder_data: SharderData, use_virtual_table: bool
 ) -> tuple[int, int, int]:
     """Of the device's memory, the host's, and drives."""
     usage = compute_storage_usage(tensor, compute_device, compute_kernel, sharder_data.storage_usage_type)
@@ -180,7 +175,19 @@ def _table_bytes(
         return 0, 0, 0
     if compute_kernel == EmbeddingComputeKernel.KEY_VALUE.value:
         return 0, 0, sum(usage.values())
+    if use_virtual_table:
+        return 0, 0, 0
     return usage.get(ParameterStorage.HBM.value, 0), usage.get(ParameterStorage.DDR.value, 0), 0
+
+
+def _store_cache_bytes(
+    tensor: Tensor, compute_kernel: str, key_value_params: KeyValueParams | None, load_factor: float
+) -> int:
+    """Of the cache of a key-value store on the device."""
+    if key_value_params is None or not key_value_params.max_l1_cache_size or compute_kernel not in _STORED:
+        return 0
+    table = tensor.element_size() * tensor.numel()
+    return min(math.ceil(table * load_factor), key_value_params.max_l1_cache_size * 1024**2)
 
 
 def _shard_bytes(

@@ -55,7 +55,7 @@ class GreedyProposer(Proposer):
 
     @property
     def ignores_feedback(self) -> bool:
-        """Whether the next proposal is the same whatever comes of this one."""
+        """Whether proposals are the same whatever comes of them."""
         return self._threshold is None
 
     def _reset(self) -> None:
@@ -133,8 +133,6 @@ class UniformProposer(Proposer):
         use_depth: whether an option is as fast as its slowest shard, rather than as all of its shards together.
     """
 
-    ignores_feedback = True
-
     def __init__(self, use_depth: bool = True) -> None:
         self._use_depth = use_depth
         self._proposals: Iterator[Proposal] = iter(())
@@ -176,8 +174,6 @@ class GridSearchProposer(Proposer):
     Args:
         max_proposals: how many are not too many.
     """
-
-    ignores_feedback = True
 
     def __init__(self, max_proposals: int = MAX_PROPOSALS) -> None:
         self._max_proposals = max_proposals

@@ -439,65 +439,98 @@ class ShardPerfContext:
         caching_ratio = option.cache_load_factor
         if caching_ratio is None:
             caching_ratio = sharder_data.fused_params.get("cache_load_factor")
-        link = topology.hbm_to_ddr_mem_bw if config.hbm_to_ddr_mem_bw is None else config.hbm_to_ddr_mem_bw
-        device_bw = config.get_device_bw(
-            topology.compute_device,
-            option.compute_kernel,
-            _chosen(config.hbm_mem_bw, HBM_MEM_BW, topology.hbm_mem_bw),
-            _chosen(config.ddr_mem_bw, DDR_MEM_BW, topology.ddr_mem_bw),
-            _chosen(config.ssd_mem_bw, SSD_MEM_BW, topology.ssd_mem_bw),
-            link,
-            caching_ratio,
-            is_prefetch_pipelined(option, sharder_data),
-        )
-        if device_bw is None:
-            raise ValueError(
-                f"Table {option.name}: a device of kind {topology.compute_device!r} has no kernel "
-                f"{option.compute_kernel!r}; constrain its compute_kernels."
-            )
-        stats = option.cache_params.stats if option.cache_params is not None else None
-        cached = stats is not None and option.compute_kernel == EmbeddingComputeKernel.FUSED_UVM_CACHING.value
-        ratio = UVM_CACHING_RATIO if caching_ratio is None else caching_ratio
         table_size = float(option.tensor.element_size())
         fwd_a2a, bwd_a2a, fwd_sr, bwd_sr = extract_comm_data_type_size(option, sharder_data)
         common: dict[str, Any] = {
+            **_of_devices(config, topology),
+            **_of_cache(option, caching_ratio),
             "sharding_type": option.sharding_type,
             "compute_kernel": option.compute_kernel,
             "batch_sizes": batch_sizes or [option.batch_size] * option.num_inputs,
             "num_poolings": get_num_poolings(constraints, option),
             "input_lengths": option.input_lengths,
-            "world_size": topology.world_size,
-            "local_world_size": topology.local_world_size,
-            "intra_group_size": topology.intra_group_size,
-            "input_data_type_size": (
-                BIGINT_DTYPE if config._input_data_type_size is None else config._input_data_type_size
-            ),
             "table_data_type_size": table_size,
             "output_data_type_size": table_size,
             "fwd_a2a_comm_data_type_size": fwd_a2a,
             "bwd_a2a_comm_data_type_size": bwd_a2a,
             "fwd_sr_comm_data_type_size": fwd_sr,
             "bwd_sr_comm_data_type_size": bwd_sr,
-            "device_bw": device_bw,
-            "hbm_to_ddr_mem_bw": link,
-            "intra_host_bw": topology.intra_host_bw,
-            "inter_host_bw": topology.inter_host_bw,
-            "comms_bandwidths": topology.comms_bandwidths,
+            "device_bw": _device_bw(config, option, topology, caching_ratio, sharder_data),
             "is_inference": is_inference,
             "is_weighted": _is_weighted(option, constraint) or option.has_feature_processor,
             "is_pooled": option.is_pooled,
             "has_feature_processor": option.has_feature_processor,
-            "bwd_compute_multiplier": topology.bwd_compute_multiplier,
-            "weighted_feature_bwd_compute_multiplier": topology.weighted_feature_bwd_compute_multiplier,
             "use_linear_regression_prefetch_estimate": use_linear_regression_prefetch_estimate,
             "use_batch_inputs_for_expected_cache_fetches": use_batch_inputs_for_expected_cache_fetches,
-            "caching_ratio": caching_ratio,
             "table_name": option.name,
             "hash_size_for_clamping": option.tensor.shape[0],
-            "cache_stats_expected_lookups": stats.expected_lookups if cached and stats is not None else None,
-            "expected_miss_rate": stats.expected_miss_rate(ratio) if cached and stats is not None else None,
         }
         return [cls(hash_size=rows, emb_dim=columns, **common) for rows, columns in shard_sizes]
+
+
+def _of_devices(config: HardwarePerfConfig, topology: Topology) -> dict[str, Any]:
+    """What depends on the devices alone."""
+    id_size = config._input_data_type_size
+    return {
+        "world_size": topology.world_size,
+        "local_world_size": topology.local_world_size,
+        "intra_group_size": topology.intra_group_size,
+        "input_data_type_size": BIGINT_DTYPE if id_size is None else id_size,
+        "hbm_to_ddr_mem_bw": _link(config, topology),
+        "intra_host_bw": topology.intra_host_bw,
+        "inter_host_bw": topology.inter_host_bw,
+        "comms_bandwidths": topology.comms_bandwidths,
+        "bwd_compute_multiplier": topology.bwd_compute_multiplier,
+        "weighted_feature_bwd_compute_multiplier": topology.weighted_feature_bwd_compute_multiplier,
+    }
+
+
+def _of_cache(option: ShardingOption, caching_ratio: float | None) -> dict[str, Any]:
+    """How much of the table the cache has, and where it is known how much it lacks."""
+    stats = option.cache_params.stats if option.cache_params is not None else None
+    if stats is None or option.compute_kernel != EmbeddingComputeKernel.FUSED_UVM_CACHING.value:
+        return {"caching_ratio": caching_ratio}
+    ratio = UVM_CACHING_RATIO if caching_ratio is None else caching_ratio
+    return {
+        "caching_ratio": caching_ratio,
+        "cache_stats_expected_lookups": stats.expected_lookups,
+        "expected_miss_rate": stats.expected_miss_rate(ratio),
+    }
+
+
+def _link(config: HardwarePerfConfig, topology: Topology) -> float:
+    """Bandwidth of the link between the memories."""
+    return topology.hbm_to_ddr_mem_bw if config.hbm_to_ddr_mem_bw is None else config.hbm_to_ddr_mem_bw
+
+
+def _device_bw(
+    config: HardwarePerfConfig,
+    option: ShardingOption,
+    topology: Topology,
+    caching_ratio: float | None,
+    sharder_data: SharderData,
+) -> float:
+    """Bytes a millisecond that the option's kernel reads and writes.
+
+    Raises:
+        ValueError: the device has no such kernel.
+    """
+    found = config.get_device_bw(
+        topology.compute_device,
+        option.compute_kernel,
+        _chosen(config.hbm_mem_bw, HBM_MEM_BW, topology.hbm_mem_bw),
+        _chosen(config.ddr_mem_bw, DDR_MEM_BW, topology.ddr_mem_bw),
+        _chosen(config.ssd_mem_bw, SSD_MEM_BW, topology.ssd_mem_bw),
+        _link(config, topology),
+        caching_ratio,
+        is_prefetch_pipelined(option, sharder_data),
+    )
+    if found is None:
+        raise ValueError(
+            f"Table {option.name}: a device of kind {topology.compute_device!r} has no kernel "
+            f"{option.compute_kernel!r}; constrain its compute_kernels."
+        )
+    return found
 
 
 def _chosen(of_config: float, default: float, of_topology: float) -> float:
