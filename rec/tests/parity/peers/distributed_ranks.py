@@ -9,6 +9,7 @@ import os
 import pickle
 import tempfile
 import warnings
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -29,11 +30,11 @@ TABLES = [
 KEYS, ROWS = ["f1", "f2", "f3", "f4"], [6, 6, 6, 5]
 
 
+@dataclass(frozen=True)
 class Root:
     """Modules of a library by their paths."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    name: str
 
     def __call__(self, path: str) -> Any:
         root = "fbgemm_gpu" if path.startswith("fbgemm_gpu") and self.name == "torchrec" else f"{self.name}"
@@ -285,17 +286,18 @@ _add("sequences/data_parallel/dense", kinds=["data_parallel"], pooled=False, ker
 
 
 @cache
-def results(library: str) -> dict[str, list[Any]]:
-    """Of each program, what each of two processes found, or the error it met.
+def results(library: str, module: str = __name__) -> dict[str, list[Any]]:
+    """Of each program of a module, what each of two processes found, or the error it met.
 
     Where a program makes a process crash, processes are started anew for those behind it.
     """
     found: dict[str, list[Any]] = {}
-    while len(found) < len(PROGRAMS):
-        todo = [name for name in PROGRAMS if name not in found]
+    programs = importlib.import_module(module).PROGRAMS
+    while len(found) < len(programs):
+        todo = [name for name in programs if name not in found]
         with tempfile.TemporaryDirectory() as folder:
             with contextlib.suppress(mp.ProcessExitedException, mp.ProcessRaisedException):
-                mp.spawn(_run, (library, folder, todo), nprocs=2)
+                mp.spawn(_run, (library, module, folder, todo), nprocs=2)
             parts = [_read(Path(folder) / f"found{rank}") for rank in range(2)]
         done = [name for name in todo if all(name in one for one in parts)]
         found |= {name: [one[name] for one in parts] for name in done}
@@ -315,17 +317,18 @@ def _read(path: Path) -> dict[str, Any]:
     return found
 
 
-def _run(rank: int, library: str, folder: str, todo: list[str]) -> None:
+def _run(rank: int, library: str, module: str, folder: str, todo: list[str]) -> None:
     warnings.simplefilter("ignore")
     logging.disable()
     torch.set_num_threads(1)
     os.environ["LOCAL_WORLD_SIZE"] = "2"
     store = dist.FileStore(f"{folder}/store", 2)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=20))
+    programs = importlib.import_module(module).PROGRAMS
     with (Path(folder) / f"found{rank}").open("wb") as file:
         for name in todo:
             try:
-                found = PROGRAMS[name](Root(library), rank)
+                found = programs[name](Root(library), rank)
             except Exception as error:
                 found = error if type(error).__module__ == "builtins" else RuntimeError(str(error))
             dist.barrier()

@@ -264,8 +264,7 @@ class KJTAllToAll(nn.Module):
             Awaitable of an awaitable of the features of this process, for the examples of all processes.
         """
         with torch.no_grad():
-            if len(input.keys()) != sum(self._splits):
-                raise OptionError(f"input has {len(input.keys())} keys, expected {sum(self._splits)}.")
+            self._check(input)
             return KJTAllToAllSplitsAwaitable(
                 pg=self._pg,
                 input=input,
@@ -277,6 +276,10 @@ class KJTAllToAll(nn.Module):
                 device=input.device(),
                 stagger=self._stagger,
             )
+
+    def _check(self, input: KeyedJaggedTensor) -> None:
+        if len(input.keys()) != sum(self._splits):
+            raise OptionError(f"input has {len(input.keys())} keys, expected {sum(self._splits)}.")
 
 
 class KJEAllToAll(KJTAllToAll):

@@ -5,10 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from flambeau.rec.distributed.types import Awaitable
 from flambeau.rec.streamable import Multistreamable
 
-__all__ = ["PrefetchTrainPipelineContext", "TrainPipelineContext"]
+__all__ = [
+    "CPUEmbeddingTrainPipelineContext",
+    "EmbeddingTrainPipelineContext",
+    "PrefetchTrainPipelineContext",
+    "TrainPipelineContext",
+]
 
 
 @dataclass
@@ -53,3 +60,33 @@ class PrefetchTrainPipelineContext(TrainPipelineContext):
     module_contexts_post_prefetch: dict[str, Multistreamable] = field(default_factory=dict)
     module_input_post_prefetch_next_batch: dict[str, Any] = field(default_factory=dict)
     module_contexts_post_prefetch_next_batch: dict[str, Multistreamable] = field(default_factory=dict)
+
+
+@dataclass
+class EmbeddingTrainPipelineContext(TrainPipelineContext):
+    """The same where tables are looked up before the rest of the model is computed.
+
+    Args:
+        embedding_a2a_requests: of each module, its results, under way.
+        embedding_tensors: of each module that was called, its results' tensors.
+        embedding_features: of each, the names of what they are.
+        detached_embedding_tensors: of each, the tensors that the model was given in their place; gradients end there.
+    """
+
+    embedding_a2a_requests: dict[str, Any] = field(default_factory=dict)
+    embedding_tensors: list[list[torch.Tensor]] = field(default_factory=list)
+    embedding_features: list[list[str | list[str]]] = field(default_factory=list)
+    detached_embedding_tensors: list[list[torch.Tensor]] = field(default_factory=list)
+
+
+@dataclass
+class CPUEmbeddingTrainPipelineContext(EmbeddingTrainPipelineContext):
+    """The same where tables are on the host, and the rest of the model on an accelerator.
+
+    Args:
+        dense_gpu_device: the accelerator.
+        gpu_embedding_outputs: of each module, its results there.
+    """
+
+    dense_gpu_device: str = field(default_factory=lambda: "cuda" if torch.cuda.is_available() else "cpu")
+    gpu_embedding_outputs: dict[str, Any] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from queue import Empty, Full, Queue
 from threading import Event, Thread
@@ -12,10 +12,12 @@ from typing import Any
 
 import torch
 
-from flambeau.rec.distributed.train_pipeline.pipeline_context import TrainPipelineContext
+from flambeau.rec.distributed.train_pipeline._streams import current_stream, keep_for, waited
+from flambeau.rec.distributed.train_pipeline.pipeline_context import PrefetchTrainPipelineContext, TrainPipelineContext
 from flambeau.rec.distributed.train_pipeline.postproc import PipelinedPostproc
+from flambeau.rec.distributed.types import ShardedModule
 
-__all__ = ["DataLoadingThread", "FutureDeque", "get_h2d_func", "use_context_for_postprocs"]
+__all__ = ["DataLoadingThread", "FutureDeque", "get_h2d_func", "prefetch_embeddings", "use_context_for_postprocs"]
 
 
 def get_h2d_func(batch: Any, device: torch.device) -> Any:
@@ -57,6 +59,38 @@ def use_context_for_postprocs(
     finally:
         for one, context in zip(pipelined_postprocs, before, strict=True):
             one.set_context(context)
+
+
+def prefetch_embeddings(
+    context: PrefetchTrainPipelineContext,
+    pipelined_modules: list[ShardedModule[Any, Any, Any, Any]],
+    device: torch.device,
+    stream_context: Callable[[Any], contextlib.AbstractContextManager[Any]],
+    data_dist_stream: Any,
+    forward_stream: Any,
+) -> None:
+    """Wait for the features of a batch, and fetch the rows of tables that it will need.
+
+    Args:
+        context: of the batch; it keeps features and rows.
+        pipelined_modules: whose features were sent; their forwards are those of a pipeline.
+        device: of the tables.
+        stream_context: within its result, kernels are put on the stream that it is given.
+        data_dist_stream: on which features were sent; None on the CPU.
+        forward_stream: on which the model is computed; None on the CPU.
+    """
+    for module in pipelined_modules:
+        name: str = module.forward.name  # type: ignore[attr-defined]
+        with stream_context(data_dist_stream):
+            features = context.input_dist_tensors_requests.pop(name).wait()
+        module_context = context.module_contexts.pop(name)
+        stream = current_stream(device)
+        waited(stream, data_dist_stream)
+        keep_for([features, module_context], stream)
+        keep_for([features, module_context], forward_stream)
+        module.prefetch(features, forward_stream=forward_stream, ctx=module_context)
+        context.module_input_post_prefetch[name] = features
+        context.module_contexts_post_prefetch[name] = module_context
 
 
 class DataLoadingThread(Thread):

@@ -1,0 +1,289 @@
+"""Programs that two processes run with pipelines, trackers and replicated models, on our library or on torchrec."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo.config
+import torch.distributed as dist
+from distributed_ranks import CPU, TABLES, Root, features, parts, placed
+from torch import nn
+
+MIXED = ["table_wise", "column_wise", "data_parallel"]
+
+
+@cache
+def batch_type(root: Root) -> Any:
+    """A class of batches as loaders give them; upstream takes those of its interface only."""
+
+    class Examples(root("streamable").Pipelineable):  # type: ignore[misc]
+        def __init__(self, sparse: Any) -> None:
+            self.sparse = sparse
+
+        def to(self, device: torch.device, non_blocking: bool = False) -> Any:
+            return Examples(self.sparse.to(device, non_blocking=non_blocking))
+
+        def record_stream(self, stream: Any) -> None:
+            self.sparse.record_stream(stream)
+
+        def pin_memory(self) -> Any:
+            return self
+
+    return Examples
+
+
+class Reversed(nn.Module):
+    """Gives features in another order, on its way to tables."""
+
+    def forward(self, sparse: Any) -> Any:
+        return sparse.permute([3, 2, 1, 0])
+
+
+class Ranker(nn.Module):
+    """Tables, and a layer over them; gives losses and predictions."""
+
+    def __init__(self, tables: nn.Module, pooled: bool, before: nn.Module | None) -> None:
+        super().__init__()
+        self.tables, self.pooled = tables, pooled
+        if before is not None:
+            self.before = before
+        self.has_before = before is not None
+        self.over = nn.Linear(8, 1)
+
+    def forward(self, examples: Any) -> Any:
+        sparse = examples.sparse
+        if self.has_before:
+            sparse = self.before(sparse)
+        found = self.tables(sparse)
+        if self.pooled:
+            names = ["f1@t1", "f1@t3", "f2@t2", "f2@t5", "f3", "f4"]
+            rows = sum((at + 1) * found[name] for at, name in enumerate(names))
+        else:
+            names = ["f1@t1", "f3", "f4"]
+            rows = sum((at + 1) * found[name].values().sum(0, keepdim=True) for at, name in enumerate(names))
+        predictions = self.over(rows / 20).square().mean(1)
+        return predictions.mean().unsqueeze(0), predictions.detach()
+
+
+def model(
+    root: Root, kinds: list[str], pooled: bool = True, before: bool = False, optimizer: str = "EXACT_SGD",
+    wrap: Callable[..., Any] | None = None,
+) -> Any:  # fmt: skip
+    """A sharded model with an optimizer of its other parameters."""
+    configs, modules = root("modules.embedding_configs"), root("modules.embedding_modules")
+    types = root("distributed.types")
+    if pooled:
+        tables = [
+            configs.EmbeddingBagConfig(
+                num_embeddings=rows, embedding_dim=columns, name=name, feature_names=names,
+                pooling=configs.PoolingType.SUM,
+            )
+            for name, rows, columns, names, _ in TABLES
+        ]  # fmt: skip
+        collection = modules.EmbeddingBagCollection(tables=tables)
+        sharder = root("distributed.embeddingbag").EmbeddingBagCollectionSharder
+    else:
+        tables = [
+            configs.EmbeddingConfig(num_embeddings=rows, embedding_dim=8, name=name, feature_names=names)
+            for name, rows, _, names, _ in TABLES
+        ]
+        collection = modules.EmbeddingCollection(tables=tables)
+        sharder = root("distributed.embedding").EmbeddingCollectionSharder
+    whole = Ranker(collection, pooled, Reversed() if before else None)
+    drawn = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for param in whole.parameters():
+            param.copy_(torch.rand(param.shape, generator=drawn) - 0.5)
+    start = {name: value.clone() for name, value in whole.state_dict().items()}
+    plan = types.EmbeddingModuleShardingPlan()
+    for at, table in enumerate(tables):
+        plan[table.name] = placed(root, kinds[at % len(kinds)], table.num_embeddings, table.embedding_dim, "fused")
+    kinds_of = root("fbgemm_gpu.split_embedding_configs").EmbOptimType
+    sharders = [sharder(fused_params={"optimizer": kinds_of[optimizer], "learning_rate": 0.1, "eps": 1e-4})]
+    place = types.ShardingPlan({"tables": plan})
+    if wrap is None:
+        dmp = root("distributed.model_parallel").DistributedModelParallel(
+            whole, types.ShardingEnv.from_process_group(dist.group.WORLD), CPU, place, sharders
+        )
+    else:
+        dmp = wrap(root, whole, place, sharders)
+    overwrite(dmp, start)
+    keyed = root("optim.keyed")
+    mine = {name: param for name, param in dmp.named_parameters() if name.startswith("over.") or own(dmp, name)}
+    dense = keyed.KeyedOptimizerWrapper(mine, lambda params: torch.optim.SGD(params, lr=0.05))
+    return dmp, keyed.CombinedOptimizer([dmp.fused_optimizer, dense])
+
+
+def own(dmp: Any, name: str) -> bool:
+    """Whether no kernel trains the parameter."""
+    return name not in dict(dmp.fused_optimizer.params) and dict(dmp.named_parameters())[name].numel() > 0
+
+
+@torch.no_grad()
+def overwrite(dmp: Any, start: dict[str, Any]) -> None:
+    """Upstream fills tables anew."""
+    for name, value in dmp.state_dict().items():
+        given = start[name]
+        if hasattr(value, "_local_tensor"):
+            local = value._local_tensor
+            offsets = local.local_offsets() if hasattr(local, "local_offsets") else [(0, 0)]
+            for shard, (row, column) in zip(pieces(local), offsets, strict=True):
+                shard.copy_(given[row : row + shard.shape[0], column : column + shard.shape[1]])
+        elif hasattr(value, "local_shards"):
+            for one in value.local_shards():
+                (row, column), (height, width) = one.metadata.shard_offsets, one.metadata.shard_sizes
+                one.tensor.copy_(given[row : row + height, column : column + width])
+        else:
+            value.copy_(given)
+
+
+def pieces(local: Any) -> list[torch.Tensor]:
+    return list(local.local_shards()) if hasattr(local, "local_shards") else [local]
+
+
+def described(value: Any) -> Any:
+    """What a process has of a tensor of a state."""
+    if hasattr(value, "_local_tensor"):
+        local = value._local_tensor
+        return {
+            "whole": tuple(value.shape),
+            "placements": [str(one) for one in value.placements],
+            "mesh": value.device_mesh.mesh.tolist(),
+            "names": value.device_mesh.mesh_dim_names,
+            "here": [one.detach().clone() for one in pieces(local)],
+            "offsets": list(local.local_offsets()) if hasattr(local, "local_offsets") else None,
+        }
+    return parts(value)
+
+
+def state(dmp: Any) -> Any:
+    return {name: described(value) for name, value in sorted(dmp.state_dict().items())}
+
+
+def given(root: Root, rank: int, count: int = 6, first: int = 0) -> Iterator[Any]:
+    return (batch_type(root)(features(root, rank, step)) for step in range(first, first + count))
+
+
+def drained(pipeline: Any, batches: Iterator[Any]) -> list[torch.Tensor]:
+    losses = []
+    with contextlib.suppress(StopIteration):
+        while True:
+            losses.append(pipeline.progress(batches).detach().clone())
+    return losses
+
+
+# ----- pipelines ------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def streams_of_the_cpu(root: Root) -> Iterator[None]:
+    """Upstream asks for an accelerator's streams on the CPU as well, in pipelines that look up ahead."""
+    with pytest.MonkeyPatch.context() as patch, torch._dynamo.config.patch(optimize_ddp="python_reducer"):
+        if root.name == "torchrec":
+            found = functools.wraps(torch.get_device_module)(lambda device=None: torch.cpu)
+            patch.setattr(torch, "get_device_module", found)
+            patch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: None)
+        yield
+
+
+def piped(
+    root: Root, rank: int, kind: str, kinds: list[str] = MIXED, pooled: bool = True, before: bool = False,
+    module: str = "train_pipelines", training: bool = True, epochs: tuple[tuple[int, int], ...] = ((0, 6),),
+    **options: Any,
+) -> Any:  # fmt: skip
+    with streams_of_the_cpu(root):
+        dmp, optimizer = model(root, kinds, pooled, before)
+        dmp.train(training)
+        made = getattr(root(f"distributed.train_pipeline.{module}"), kind)
+        pipeline = made(dmp, optimizer, CPU, **options)
+        predictions = [drained(pipeline, given(root, rank, count, first)) for first, count in epochs]
+    return {"predictions": predictions, "state": state(dmp)}
+
+
+def plain(root: Root, rank: int, kinds: list[str] = MIXED, pooled: bool = True, before: bool = False) -> Any:
+    dmp, optimizer = model(root, kinds, pooled, before)
+    predictions = []
+    for examples in given(root, rank):
+        optimizer.zero_grad()
+        losses, output = dmp(examples)
+        losses.sum().backward()
+        optimizer.step()
+        predictions.append(output.clone())
+    return {"predictions": predictions, "state": state(dmp)}
+
+
+PROGRAMS: dict[str, Any] = {}
+
+
+def _add(name: str, program: Callable[..., Any], **options: Any) -> None:
+    PROGRAMS[name] = lambda root, rank: program(root, rank, **options)
+
+
+_PLACES = {
+    "table_wise": {"kinds": ["table_wise"]},
+    "column_wise": {"kinds": ["column_wise"]},
+    "mixed": {"kinds": MIXED},
+    "sequences": {"kinds": ["table_wise"], "pooled": False},
+}
+_TWICE = ((0, 3), (3, 2), (5, 1))
+_KINDS: dict[str, dict[str, Any]] = {
+    "TrainPipelineBase": {},
+    "TrainPipelineSparseDist": {},
+    "TrainPipelineSparseDistLite": {},
+    "PrefetchTrainPipelineSparseDist": {},
+    "TrainPipelineFusedSparseDist": {},
+    "TrainPipelineSemiSync": {"start_batch": 900},
+    "EvalPipelineSparseDist": {},
+    "EvalPipelineFusedSparseDist": {},
+    "TrainPipelineSparseDistCompAutograd": {},
+}
+for _place, _of_place in _PLACES.items():
+    _add(f"pipelines/plain/{_place}", plain, **_of_place)
+    for _kind, _options in _KINDS.items():
+        _add(f"pipelines/{_kind}/{_place}", piped, kind=_kind, **_of_place, **_options)
+for _start in (0, 1, 3):
+    for _place in ("table_wise", "mixed", "sequences"):
+        _add(
+            f"pipelines/TrainPipelineSemiSync/{_place} from {_start}",
+            piped, kind="TrainPipelineSemiSync", start_batch=_start, **_PLACES[_place],
+        )  # fmt: skip
+for _kind, _options in _KINDS.items():
+    if _kind != "TrainPipelineSparseDistCompAutograd":
+        _add(f"pipelines/{_kind}/epochs", piped, kind=_kind, epochs=_TWICE, **_options)
+        _add(f"pipelines/{_kind}/evaluation", piped, kind=_kind, training=False, **_options)
+for _kind in ("SparseDist", "FusedSparseDist", "SemiSync"):
+    _kind = f"TrainPipeline{_kind}"
+    _add(f"pipelines/{_kind}/some batches", piped, kind=_kind, execute_all_batches=False)
+    _add(f"pipelines/{_kind}/few batches", piped, kind=_kind, execute_all_batches=False, epochs=((0, 2), (2, 1)))
+    _add(f"pipelines/{_kind}/before", piped, kind=_kind, pipeline_postproc=True, before=True)
+    _add(f"pipelines/{_kind}/not before", piped, kind=_kind, pipeline_postproc=False, before=True)
+for _after in (False, True):
+    for _clear in (False, True):
+        _add(
+            f"pipelines/TrainPipelineSparseDist/enqueue after {_after}, clear {_clear}", piped,
+            kind="TrainPipelineSparseDist", enqueue_batch_after_forward=_after, clear_data_dist_inputs=_clear,
+        )  # fmt: skip
+for _stream in ("data_dist", "current", "new", "nothing"):
+    _add(
+        f"pipelines/TrainPipelineFusedSparseDist/on {_stream}", piped, kind="TrainPipelineFusedSparseDist",
+        emb_lookup_stream=_stream,
+    )  # fmt: skip
+_add(
+    "pipelines/TrainPipelineFusedSparseDist/lookup after dist", piped, kind="TrainPipelineFusedSparseDist",
+    embedding_lookup_after_data_dist=True,
+)  # fmt: skip
+_add(
+    "pipelines/EvalPipelineFusedSparseDist/prefetch", piped, kind="EvalPipelineFusedSparseDist",
+    enable_embedding_lookup_prefetch=True,
+)  # fmt: skip
+for _start in (0, 2, 900):
+    _add(
+        f"pipelines/TrainPipelineSemiSync/stashed from {_start}", piped, kind="TrainPipelineSemiSync",
+        start_batch=_start, stash_gradients=True, kinds=["table_wise"],
+    )  # fmt: skip
