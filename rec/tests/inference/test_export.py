@@ -100,6 +100,7 @@ def test_a_package_has_the_ending_that_it_must_have(predictor, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch's own compiler
 def test_a_compiled_package_answers_in_a_process_without_the_models_modules(predictor, tmp_path):
     names = sorted(batch(4))
     path = compile_ahead(export_model(predictor, batch(4)), names, tmp_path / "model.pt2")

@@ -110,14 +110,14 @@ def _qconfig(
 
 
 def _swap(module: nn.Module, mapping: Mapping[type[nn.Module], tuple[type[nn.Module], QuantConfig]]) -> nn.Module:
-    """The module with each of some types replaced by its quantized one."""
-    found = mapping.get(type(module))
-    if found is not None:
-        quantized, module.qconfig = found  # type: ignore[assignment]
-        made: nn.Module = quantized.from_float(module)  # type: ignore[attr-defined]
-        return made
+    """The module with each of some types below it replaced by its quantized one; a module by itself stays."""
     for name, child in module.named_children():
-        setattr(module, name, _swap(child, mapping))
+        found = mapping.get(type(child))
+        if found is None:
+            _swap(child, mapping)
+            continue
+        quantized, child.qconfig = found  # type: ignore[assignment]
+        setattr(module, name, quantized.from_float(child))  # type: ignore[attr-defined]
     return module
 
 
@@ -142,7 +142,7 @@ def quantize_embeddings(
         per_table_weight_dtype: what single tables become, by name.
 
     Returns:
-        The model with quantized collections. A collection by itself becomes a quantized one.
+        The model with quantized collections. A collection by itself stays as it is: it is below nothing.
 
     Raises:
         KeyError: a type to quantize without what it becomes.
