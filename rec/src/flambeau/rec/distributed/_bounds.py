@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
 
 from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import BoundsCheckMode
 from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor
@@ -38,6 +39,10 @@ class Bound:
     mode: BoundsCheckMode | None
 
 
+def _here() -> str:
+    return f" on process {dist.get_rank()}" if dist.is_initialized() else ""
+
+
 def within_bounds(features: KeyedJaggedTensor, bounds: Sequence[Bound]) -> KeyedJaggedTensor:
     """Features whose ids all have a row.
 
@@ -67,7 +72,7 @@ def within_bounds(features: KeyedJaggedTensor, bounds: Sequence[Bound]) -> Keyed
         stray = (ids < 0) | (ids >= bound.rows)
         place = int(stray.nonzero()[0])
         found = (
-            f"feature {key!r} has the id {int(ids[place])} at {place} of its {ids.numel()} ids, expected 0 to "
+            f"feature {key!r} has the id {int(ids[place])} at {place} of its {ids.numel()} ids{_here()}, expected 0 to "
             f"{bound.rows - 1}: table {bound.table!r} has {bound.rows} rows."
         )
         if bound.mode is None or bound.mode in _FATAL:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -315,10 +316,11 @@ class ShardedManagedCollisionCollection(
     def _rebuilt(self, name: str, module: ManagedCollisionCollection) -> ManagedCollisionModule:
         bounds, whole = self._bounds[name], module._managed_collision_modules[name]
         assert isinstance(whole, ManagedCollisionModule)
-        if any(end <= begin for begin, end in zip(bounds, bounds[1:], strict=False)):
+        if any(end <= begin for begin, end in pairwise(bounds)):
             raise OptionError(
-                f"table {name!r} has {bounds[-1]} rows, of which some processes have none: they begin at {bounds[:-1]}. "
-                "The ids of such a process could not be mapped; give each process a row, or use fewer processes."
+                f"table {name!r} has {bounds[-1]} rows, of which some processes have none: they begin at "
+                f"{bounds[:-1]}. The ids of such a process could not be mapped; give each process a row, or use "
+                "fewer processes."
             )
         buckets = whole.buckets()
         segments: list[int] | None = getattr(whole, "_output_segments", None)
