@@ -1,0 +1,1 @@
+"""What tables tell of themselves while they train: durations, amounts of data, their input."""

@@ -1,0 +1,1 @@
+"""What tables on disk look like as tensors."""
