@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
@@ -173,6 +173,13 @@ class ShardingOption:
         perfs = _repeated(self._run_perfs, counts)
         ranks = self._ranks if self._ranks is not None else [None] * len(sizes)
         return [Shard(*parts) for parts in zip(sizes, offsets, storages, perfs, ranks, strict=True)]
+
+    def placements(self) -> Iterable[tuple[list[int], list[int], int | None]]:
+        """Offset, size and device of each shard; unlike `shards` it makes none."""
+        if self._shards is None:
+            sizes, offsets = shards_of_runs(self._runs)
+            return zip(offsets, sizes, self.get_shards_assignment(), strict=True)
+        return ((shard.offset, shard.size, shard.rank) for shard in self._shards)
 
     @property
     def tensor(self) -> Tensor:
@@ -431,17 +438,19 @@ def _repeated(values: Sequence[Any] | None, counts: Sequence[int]) -> list[Any]:
 
 def _runs_of(shards: Sequence[Shard], name: str) -> list[CostRun]:
     runs: list[CostRun] = []
-    storage: Storage | None = None
-    perf: Perf | None = None
-    size: list[int] = []
+    count = 0
+    last: Shard | None = None
     for shard in shards:
         if shard.storage is None or shard.perf is None:
             raise _not_estimated(name)
-        if shard.storage is storage and shard.perf is perf and shard.size == size:
-            runs[-1] = runs[-1]._replace(count=runs[-1].count + 1)
-        else:
-            storage, perf, size = shard.storage, shard.perf, shard.size
-            runs.append(CostRun(1, storage, perf))
+        if last is not None and shard.storage is last.storage and shard.perf is last.perf and shard.size == last.size:
+            count += 1
+            continue
+        if last is not None and last.storage is not None and last.perf is not None:
+            runs.append(CostRun(count, last.storage, last.perf))
+        last, count = shard, 1
+    if last is not None and last.storage is not None and last.perf is not None:
+        runs.append(CostRun(count, last.storage, last.perf))
     return runs
 
 

@@ -159,7 +159,7 @@ def _tables(plan: Sequence[ShardingOption], constraints: dict[str, ParameterCons
     rows = []
     for option in plan:
         storage = option.total_storage
-        placed = [rank for rank in option.get_shards_assignment() if rank is not None]
+        placed = {rank for rank in option.get_shards_assignment() if rank is not None}
         rows.append(
             [
                 option.fqn,
@@ -175,7 +175,7 @@ def _tables(plan: Sequence[ShardingOption], constraints: dict[str, ParameterCons
                 f"{option.tensor.shape[0]:,}",
                 str(option.tensor.shape[1]),
                 str(option.num_shards),
-                _ranks_of(rank in set(placed) for rank in range(max(placed, default=-1) + 1)).removeprefix("rank "),
+                _ranks_of(rank in placed for rank in range(max(placed, default=-1) + 1)).removeprefix("rank "),
             ]
         )
     header = [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -66,10 +67,18 @@ def add_to_devices(amounts: npt.NDArray[Any], option: ShardingOption, of_runs: l
             amounts[first : first + run.count] += amount
             first += run.count
         return
+    if None in ranks:
+        raise ValueError(f"A shard of table {option.name} is on no device; rate what a partitioner gave.")
+    places = cast("Sequence[int]", ranks)
     shard = 0
     for run, amount in zip(option.cost_runs(), of_runs, strict=True):
-        for rank in ranks[shard : shard + run.count]:
-            if rank is None:
-                raise ValueError(f"A shard of table {option.name} is on no device; rate what a partitioner gave.")
-            amounts[rank] += amount
+        if run.count < _MANY:
+            for rank in places[shard : shard + run.count]:
+                amounts[rank] += amount
+        else:  # a device may have several
+            np.add.at(amounts, places[shard : shard + run.count], amount)
         shard += run.count
+
+
+# From so many on, numpy is faster than a loop.
+_MANY = 16

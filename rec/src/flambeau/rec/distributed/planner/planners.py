@@ -87,7 +87,7 @@ def to_sharding_plan(sharding_options: list[ShardingOption], topology: Topology)
         spec = None
         if option.sharding_type != ShardingType.DATA_PARALLEL.value:
             spec = EnumerableShardingSpec(
-                [ShardMetadata(shard.offset, shard.size, devices[cast("int", shard.rank)]) for shard in option.shards]
+                [ShardMetadata(offset, size, devices[cast("int", rank)]) for offset, size, rank in option.placements()]
             )
         plan.setdefault(option.path, EmbeddingModuleShardingPlan())[option.name] = ParameterSharding(
             sharding_type=option.sharding_type,
