@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.rec.models.interaction_features import DENSE, SPARSE, Candidates, Interactions
 from flambeau.rec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor
 
 _ROWS = 50
@@ -29,11 +30,16 @@ def _ids(keys: list[str], batch: int, longest: int) -> KeyedJaggedTensor:
 
 
 def example_inputs(model_name: str, batch: int) -> tuple[Any, ...]:
-    """Dense features and ids of Criteo's logs; histories of users; or users and movies."""
+    """Dense features and ids, of Criteo's logs or of interactions; histories of users; or users and movies."""
     if model_name == "bert4rec_movielens":
         return (_ids(["item"], batch, 8),)
     if model_name == "two_tower_movielens":
         return (_ids(["userId", "movieId"], batch, 1),)
+    if model_name == "interaction_ranker":
+        lengths = torch.cat([torch.randint(0, 5, (batch,)), torch.ones(3 * batch, dtype=torch.int64)])
+        sizes = torch.tensor([*SPARSE.values()]).repeat_interleave(batch).repeat_interleave(lengths)
+        ids = (torch.rand(len(sizes)) * sizes).long()
+        return torch.randn(batch, len(DENSE)), KeyedJaggedTensor(list(SPARSE), ids, lengths=lengths)
     return torch.randn(batch, 13), _ids([f"cat_{at}" for at in range(26)], batch, 3)
 
 
@@ -41,7 +47,22 @@ def model_config(model_name: str) -> dict[str, Any]:
     """Small tables; everything else as it is."""
     if model_name == "bert4rec_movielens":
         return {"vocab_size": _ROWS, "max_len": 8, "emb_dim": 16}
+    if model_name == "interaction_ranker":
+        return {}
     return {"num_embeddings": _ROWS}
+
+
+def raw_input(model_name: str) -> Interactions | None:
+    """Twelve users who each know some of nine items."""
+    if model_name != "interaction_ranker":
+        return None
+    users = torch.arange(12).repeat_interleave(4)
+    return Interactions(users, (users + torch.arange(4).repeat(12) ** 2) % 9)
+
+
+def as_batch(model_name: str, transformed: Candidates) -> tuple[Any, ...]:
+    """The features of all pairs."""
+    return transformed.dense, transformed.sparse
 
 
 def training_loss(model_name: str, model: torch.nn.Module, inputs: tuple[Any, ...]) -> Tensor | None:

@@ -17,6 +17,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "dlrm_transformer_criteo",
             "two_tower_movielens",
         ),
+        "interaction_features": ("InteractionFeatures", "Interactions"),
+        "interaction_ranker": ("InteractionRanker", "Interaction_Ranker_Weights", "interaction_ranker"),
     },
     submodules=("bert4rec", "deepfm", "dlrm", "experimental", "two_tower"),
 )
