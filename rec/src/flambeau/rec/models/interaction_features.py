@@ -160,7 +160,8 @@ class InteractionStatistics:
         steps = items[:-1][same] * self.num_items + items[1:][same]
         counts = torch.bincount(steps, minlength=self.num_items**2).view(self.num_items, self.num_items)
         norm = self.popularity.sqrt()
-        return counts / (norm.outer(norm) + 1)
+        following: Tensor = counts / (norm.outer(norm) + 1)
+        return following
 
     def unseen(self, users: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Users, some at a time, with which items each of them has not seen: (b,), and (b, I) bool."""
@@ -248,9 +249,11 @@ class InteractionFeatures:
         """The candidates of all users; `parts` gives them some at a time."""
         parts = list(self.parts(interactions))
         return Candidates(
-            *(torch.cat([getattr(part, name) for part in parts]) for name in ("users", "items", "dense")),
-            _joined([part.sparse for part in parts]),
-            torch.cat([part.because for part in parts]),
+            users=torch.cat([part.users for part in parts]),
+            items=torch.cat([part.items for part in parts]),
+            dense=torch.cat([part.dense for part in parts]),
+            sparse=_joined([part.sparse for part in parts]),
+            because=torch.cat([part.because for part in parts]),
         )
 
     def parts(self, interactions: Interactions, users: Tensor | None = None) -> Iterator[Candidates]:
