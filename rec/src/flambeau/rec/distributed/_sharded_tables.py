@@ -288,6 +288,9 @@ class ShardedTables(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMo
 
     # ----- features ---------------------------------------------------------------------------------------------------
 
+    ids_of_tables: Mapping[str, int] = {}
+    """Of tables that have more ids than rows, how many ids."""
+
     def _bounds(self) -> dict[str, list[Bound]]:
         """Of each sharding, the table of each feature that it is sent."""
         found = {}
@@ -296,7 +299,8 @@ class ShardedTables(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMo
             for info in self._sharding_infos[kind]:
                 config, mode = info.embedding_config, (info.fused_params or {}).get("bounds_check_mode")
                 for feature in config.feature_names:
-                    bound = Bound(config.name, config.num_embeddings, mode)
+                    ids = self.ids_of_tables.get(config.name, config.num_embeddings)
+                    bound = Bound(config.name, ids, mode)
                     before = of_feature.get(feature)
                     # A feature of several tables must fit all of them; the smallest is the first that it does not fit.
                     if before is None or before.rows > bound.rows:

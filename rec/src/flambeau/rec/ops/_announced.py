@@ -87,6 +87,7 @@ _MODULES = {
         "index_select_dim0",
     ),
     "ivfpq": ("ivfpq_scan",),
+    "intraining_pruning": ("init_address_lookup", "prune_embedding_tables", "remap_indices_update_utils"),
     "jagged_conversion": (
         "_dense_to_jagged",
         "_jagged_to_dense",

@@ -77,8 +77,7 @@ class RwObjectPoolIDsDist(nn.Module):
             order = torch.empty_like(places)
             order[places.long()] = torch.arange(len(places), device=places.device, dtype=places.dtype)
             ctx.bucketize_permute = order
-        else:
-            ctx.unbucketize_permute = places
+        ctx.unbucketize_permute = places
         if self._num_replicas > 1:
             counts, sorted_ids = counts.repeat(self._num_replicas), sorted_ids.repeat(self._num_replicas)
         ctx.num_ids_each_rank_to_send = counts

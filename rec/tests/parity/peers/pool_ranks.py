@@ -1,0 +1,239 @@
+"""Programs of sharded pools, of moved tables and of partitioned batches that two processes run, on either library."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import tempfile
+import warnings
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from distributed_ranks import CPU, Root, _read, parts
+
+POOL_SIZES = (5, 6, 2, 1)
+LIMITS = {"a": 2, "b": 3}
+
+
+def plan_of(root: Root, kind: str, **options: Any) -> Any:
+    types = root("distributed.types")
+    return types.ObjectPoolShardingPlan(types.ObjectPoolShardingType[kind], **options)
+
+
+def everyone(root: Root) -> Any:
+    return root("distributed.types").ShardingEnv.from_process_group(dist.group.WORLD)
+
+
+def state_of(module: Any) -> Any:
+    return {name: parts(one) for name, one in module.state_dict().items()}
+
+
+def numbers(rank: int, step: int, pool_size: int, count: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+    drawn = torch.Generator().manual_seed(100 * step + rank)
+    return torch.randint(0, pool_size, (count,), generator=drawn).to(dtype)
+
+
+# ----- pools of rows --------------------------------------------------------------------------------------------------
+
+
+def rows(root: Root, rank: int, kind: str, pool_size: int, dtype: torch.dtype, counts: list[int]) -> Any:
+    pool = root("modules.tensor_pool").TensorPool(pool_size=pool_size, dim=3, dtype=dtype, device=CPU)
+    sharder = root("distributed.tensor_pool").TensorPoolSharder()
+    sharded = sharder.shard(pool, plan_of(root, kind), everyone(root), CPU)
+    found: dict[str, Any] = {"before": state_of(sharded)}
+    for step in range(2):
+        ids = numbers(rank, step, pool_size, counts[rank])
+        values = (torch.arange(len(ids) * 3).view(-1, 3) + 100 * rank + 10 * step).to(dtype)
+        sharded.update(ids, values)
+        asked = numbers(rank, 10 + step, pool_size, counts[1 - rank])
+        found[f"lookup{step}"] = sharded.lookup(asked).wait()
+        found[f"forward{step}"] = sharded(asked).wait()
+    found["after"] = state_of(sharded)
+    found["facts"] = sharded.pool_size, sharded.dim, sharded.dtype, str(sharded.device), sharded.training
+    found["modules"] = [(name, type(one).__name__) for name, one in sharded.named_modules()]
+    found["parameters"] = sorted(sharded.sharded_parameter_names())
+    return found
+
+
+def stages_of_rows(root: Root, rank: int) -> Any:
+    pool = root("modules.tensor_pool").TensorPool(pool_size=5, dim=2, dtype=torch.float32, device=CPU)
+    sharded = (
+        root("distributed.tensor_pool").TensorPoolSharder().shard(pool, plan_of(root, "ROW_WISE"), everyone(root), CPU)
+    )
+    sharded.update(torch.tensor([[4, 0], [2, 3]][rank]), torch.tensor([[1.0, 2], [3, 4]]) + 10 * rank)
+    ctx = sharded.create_context()
+    ids = torch.tensor([[4, 1, 0], [2, 2]][rank])
+    arrived = sharded._lookup_ids_dist(ctx, ids).wait().wait()
+    local = sharded._lookup_local(arrived)
+    out = sharded._lookup_values_dist(ctx, local).wait()
+    return {"context": type(ctx).__name__, "arrived": arrived, "local": local, "out": out, **noted(ctx)}
+
+
+def noted(ctx: Any) -> Any:
+    names = (
+        "block_size", "ids_before_input_dist", "num_ids_each_rank_to_receive", "num_ids_each_rank_to_send",
+        "unbucketize_permute",
+    )  # fmt: skip
+    return {name: getattr(ctx, name) for name in names}
+
+
+def ids_to_be_written(root: Root, rank: int) -> Any:
+    module = root("distributed.sharding.rw_pool_sharding").RwObjectPoolIDsDist(dist.group.WORLD, is_update=True)
+    ctx = root("distributed.tensor_sharding").ObjectPoolRwShardingContext(block_size=torch.tensor([3]))
+    arrived = module(ctx, torch.tensor([[4, 1, 0], [2, 5]][rank])).wait().wait()
+    return {"arrived": arrived, **noted(ctx)}
+
+
+def ids_for_two_copies(root: Root, rank: int) -> Any:
+    module = root("distributed.sharding.rw_pool_sharding").RwObjectPoolIDsDist(
+        dist.group.WORLD, is_update=True, bucketize_world_size=1, num_replicas=2
+    )
+    ctx = root("distributed.tensor_sharding").ObjectPoolRwShardingContext(block_size=torch.tensor([6]))
+    arrived = module(ctx, torch.tensor([[4, 1, 0], [2, 5]][rank])).wait().wait()
+    sizes = ctx.num_ids_each_rank_to_send, ctx.num_ids_each_rank_to_receive
+    return {"arrived": arrived, "sizes": [one.tolist() for one in sizes]}
+
+
+def loaded_rows(root: Root, rank: int) -> Any:
+    sharder = root("distributed.tensor_pool").TensorPoolSharder()
+
+    def made() -> Any:
+        pool = root("modules.tensor_pool").TensorPool(pool_size=5, dim=2, dtype=torch.float32, device=CPU)
+        return sharder.shard(pool, plan_of(root, "ROW_WISE"), everyone(root), CPU)
+
+    first, second = made(), made()
+    first.update(torch.tensor([[4, 0], [2, 3]][rank]), torch.ones(2, 2) + rank)
+    for one, other in zip(first.state_dict().values(), second.state_dict().values(), strict=True):
+        for mine, theirs in zip(one.local_shards(), other.local_shards(), strict=True):
+            theirs.tensor.copy_(mine.tensor)
+    return second.lookup(torch.tensor([4, 3, 2, 1, 0])).wait()
+
+
+# ----- pools of bags --------------------------------------------------------------------------------------------------
+
+
+def bags_for(root: Root, rank: int, step: int, count: int, dtype: torch.dtype, weighted: bool) -> Any:
+    drawn = torch.Generator().manual_seed(1000 + 10 * step + rank)
+    lengths = torch.cat([torch.randint(0, limit + 1, (count,), generator=drawn) for limit in LIMITS.values()])
+    values = torch.randint(0, 1000, (int(lengths.sum()),), generator=drawn).to(dtype)
+    weights = torch.rand(len(values), generator=drawn) if weighted else None
+    return root("sparse.jagged_tensor").KeyedJaggedTensor(list(LIMITS), values, weights, lengths=lengths)
+
+
+def described(features: Any) -> Any:
+    return {
+        "keys": features.keys(), "values": features.values(), "lengths": features.lengths(),
+        "weights": features.weights_or_none(), "stride": features.stride(),
+    }  # fmt: skip
+
+
+def bags(
+    root: Root, rank: int, kind: str, pool_size: int, dtype: torch.dtype, weighted: bool, counts: list[int]
+) -> Any:
+    pool = root("modules.keyed_jagged_tensor_pool").KeyedJaggedTensorPool(
+        pool_size=pool_size, feature_max_lengths=LIMITS, values_dtype=dtype, is_weighted=weighted, device=CPU
+    )
+    sharder = root("distributed.keyed_jagged_tensor_pool").KeyedJaggedTensorPoolSharder()
+    sharded = sharder.shard(pool, plan_of(root, kind), everyone(root), CPU)
+    found: dict[str, Any] = {"before": state_of(sharded)}
+    for step in range(2):
+        ids = numbers(rank, step, pool_size, counts[rank])
+        sharded.update(ids, bags_for(root, rank, step, len(ids), dtype, weighted))
+        asked = numbers(rank, 10 + step, pool_size, counts[1 - rank])
+        found[f"lookup{step}"] = described(sharded.lookup(asked).wait())
+    found["after"] = state_of(sharded)
+    found["facts"] = (
+        sharded.pool_size, sharded.feature_max_lengths, sharded.values_dtype, sharded.is_weighted,
+        str(sharded.device),
+    )  # fmt: skip
+    found["modules"] = [(name, type(one).__name__) for name, one in sharded.named_modules()]
+    found["context"] = type(sharded.create_context()).__name__
+    return found
+
+
+def stages_of_bags(root: Root, rank: int) -> Any:
+    pool = root("modules.keyed_jagged_tensor_pool").KeyedJaggedTensorPool(
+        pool_size=5, feature_max_lengths=LIMITS, values_dtype=torch.int64, device=CPU
+    )
+    sharder = root("distributed.keyed_jagged_tensor_pool").KeyedJaggedTensorPoolSharder()
+    sharded = sharder.shard(pool, plan_of(root, "ROW_WISE"), everyone(root), CPU)
+    sharded.update(torch.tensor([[4, 0], [2, 3]][rank]), bags_for(root, rank, 0, 2, torch.int64, False))
+    ctx = sharded.create_context()
+    arrived = sharded._lookup_ids_dist(ctx, torch.tensor([[4, 1, 0], [2, 2]][rank])).wait().wait()
+    local = sharded._lookup_local(arrived)
+    out = sharded._lookup_values_dist(ctx, local).wait()
+    return {"arrived": arrived, "lengths": local.lengths(), "values": local.values(), **described(out), **noted(ctx)}
+
+
+PROGRAMS: dict[str, Any] = {
+    f"stages/{one.__name__}": one
+    for one in (stages_of_rows, stages_of_bags, ids_to_be_written, ids_for_two_copies, loaded_rows)
+}
+
+
+def _add(name: str, program: Any, **options: Any) -> None:
+    PROGRAMS[name] = lambda root, rank: program(root, rank, **options)
+
+
+for _size in POOL_SIZES:
+    for _dtype in (torch.float32, torch.float64, torch.int64):
+        _label = f"{_size}/{str(_dtype).removeprefix('torch.')}"
+        _add(f"rows/{_label}", rows, kind="ROW_WISE", pool_size=_size, dtype=_dtype, counts=[4, 3])
+    for _dtype in (torch.int64, torch.int32):
+        for _weighted in (False, True):
+            for _kind in ("ROW_WISE", "REPLICATED_ROW_WISE"):
+                _label = f"{_kind.lower()}/{_size}/{str(_dtype).removeprefix('torch.')}/{'weighted' * _weighted}"
+                _options = {"kind": _kind, "pool_size": _size, "dtype": _dtype, "weighted": _weighted}
+                _add(f"bags/{_label}", bags, **_options, counts=[2, 2])
+for _counts in ([0, 2], [0, 0], [1, 40], [1, 2]):
+    _label = "-".join(map(str, _counts))
+    _add(f"rows/counts/{_label}", rows, kind="ROW_WISE", pool_size=7, dtype=torch.float32, counts=_counts)
+    _options = {"kind": "ROW_WISE", "pool_size": 7, "dtype": torch.int64, "weighted": False}
+    _add(f"bags/counts/{_label}", bags, **_options, counts=_counts)
+
+
+# ----- running them ---------------------------------------------------------------------------------------------------
+
+
+@cache
+def results(library: str) -> dict[str, list[Any]]:
+    """Of each program, what each of two processes found, or the error it met; see `distributed_ranks.results`."""
+    found: dict[str, list[Any]] = {}
+    while len(found) < len(PROGRAMS):
+        todo = [name for name in PROGRAMS if name not in found]
+        with tempfile.TemporaryDirectory() as folder:
+            with contextlib.suppress(mp.ProcessExitedException, mp.ProcessRaisedException):
+                mp.spawn(_run, (library, folder, todo), nprocs=2)
+            read = [_read(Path(folder) / f"found{rank}") for rank in range(2)]
+        done = [name for name in todo if all(name in one for one in read)]
+        found |= {name: [one[name] for one in read] for name in done}
+        if len(done) < len(todo):
+            found[todo[len(done)]] = [SystemError("a process crashed, or waited in vain")] * 2
+    return found
+
+
+def _run(rank: int, library: str, folder: str, todo: list[str]) -> None:
+    import pickle
+
+    warnings.simplefilter("ignore")
+    logging.disable()
+    torch.set_num_threads(1)
+    os.environ["LOCAL_WORLD_SIZE"] = "2"
+    store = dist.FileStore(f"{folder}/store", 2)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=20))
+    with (Path(folder) / f"found{rank}").open("wb") as file:
+        for name in todo:
+            try:
+                found = PROGRAMS[name](Root(library), rank)
+            except Exception as error:
+                found = error if type(error).__module__ == "builtins" else RuntimeError(str(error))
+            dist.barrier()
+            pickle.dump({name: found}, file)
+            file.flush()
+    dist.destroy_process_group()
