@@ -195,7 +195,12 @@ def _taken_over(mine: Any, new: Any, where: str) -> Any:
             shard.tensor.detach().copy_(other.tensor)
         return mine
     if isinstance(mine, DTensor):
-        mine.to_local().detach().copy_(new.to_local().detach())
+        here, given = mine.to_local(), new.to_local()
+        if hasattr(here, "local_shards"):
+            for part, other in zip(here.local_shards(), given.local_shards(), strict=True):
+                part.detach().copy_(other)
+        else:
+            here.detach().copy_(given.detach())
         return mine
     if isinstance(mine, Tensor):
         mine.detach().copy_(new)
