@@ -24,6 +24,7 @@ from flambeau.rec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from flambeau.rec.distributed.mc_modules import (
     ManagedCollisionCollectionSharder,
     ShardedManagedCollisionCollection,
+    check_plan,
     without_missing,
 )
 from flambeau.rec.distributed.types import (
@@ -35,7 +36,6 @@ from flambeau.rec.distributed.types import (
     ShardingEnv,
 )
 from flambeau.rec.distributed.utils import append_prefix
-from flambeau.rec.errors import OptionError
 from flambeau.rec.modules.mc_embedding_modules import (
     BaseManagedCollisionEmbeddingCollection,
     ManagedCollisionEmbeddingBagCollection,
@@ -75,13 +75,7 @@ class BaseShardedManagedCollisionEmbeddingCollection(ShardedEmbeddingModule[KJTL
         super().__init__()
         self._device, self._env = device, env
         self.bagged = isinstance(module, ManagedCollisionEmbeddingBagCollection)
-        for name, sharding in table_name_to_parameter_sharding.items():
-            if sharding.sharding_type not in mc_sharder.sharding_types(self._device.type):
-                raise OptionError(
-                    f"table {name!r} is spread {sharding.sharding_type}; where collisions are managed, only "
-                    f"{mc_sharder.sharding_types(self._device.type)} is supported: a process has the rows of the ids "
-                    "that it maps."
-                )
+        check_plan(table_name_to_parameter_sharding)
         self._embedding_module: Any = e_sharder.shard(
             module._embedding_module,  # type: ignore[arg-type]
             table_name_to_parameter_sharding,

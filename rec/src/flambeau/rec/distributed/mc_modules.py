@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -117,6 +116,26 @@ def _check_type(sharding_type: str, names: Sequence[str]) -> None:
             f"tables {list(names)} are spread {sharding_type}; where collisions are managed, only row_wise is "
             "supported: a process has the rows of the ids that it maps."
         )
+
+
+def check_plan(plan: Mapping[str, ParameterSharding]) -> None:
+    """Look whether each process has rows of all tables, which the ids that it maps come to.
+
+    Args:
+        plan: where each table goes.
+
+    Raises:
+        OptionError: a table that is spread in another way, or of which a process has no rows.
+    """
+    for name, sharding in plan.items():
+        _check_type(sharding.sharding_type, [name])
+        shards = getattr(sharding.sharding_spec, "shards", [])
+        empty = [number for number, shard in enumerate(shards) if not shard.shard_sizes[0]]
+        if empty:
+            raise OptionError(
+                f"table {name!r} has {sum(shard.shard_sizes[0] for shard in shards)} rows, of which some processes "
+                f"have none, {empty}: their ids could not be mapped. Give each process a row, or use fewer processes."
+            )
 
 
 def input_dist_permute(
@@ -264,8 +283,7 @@ class ShardedManagedCollisionCollection(
         use_index_dedup: bool = False,
     ) -> None:
         super().__init__(qcomm_codecs_registry)
-        for name, sharding in table_name_to_parameter_sharding.items():
-            _check_type(sharding.sharding_type, [name])
+        check_plan(table_name_to_parameter_sharding)
         self.need_preprocess = module.need_preprocess
         self._env, self._device = env, torch.device(device)
         self._pg = embedding_shardings[0]._pg if embedding_shardings else env.process_group  # type: ignore[attr-defined]
@@ -316,12 +334,6 @@ class ShardedManagedCollisionCollection(
     def _rebuilt(self, name: str, module: ManagedCollisionCollection) -> ManagedCollisionModule:
         bounds, whole = self._bounds[name], module._managed_collision_modules[name]
         assert isinstance(whole, ManagedCollisionModule)
-        if any(end <= begin for begin, end in pairwise(bounds)):
-            raise OptionError(
-                f"table {name!r} has {bounds[-1]} rows, of which some processes have none: they begin at "
-                f"{bounds[:-1]}. The ids of such a process could not be mapped; give each process a row, or use "
-                "fewer processes."
-            )
         buckets = whole.buckets()
         segments: list[int] | None = getattr(whole, "_output_segments", None)
         if segments is None:

@@ -12,7 +12,7 @@ from flambeau.rec.modules.feature_processor_ import (
     FeatureProcessorsCollection,
     get_stride_per_key_per_rank,
 )
-from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor, KeyedTensor
+from flambeau.rec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor
 
 __all__ = ["FeatureProcessedEmbeddingBagCollection", "FeatureProcessorDictWrapper", "apply_feature_processors_to_kjt"]
 
@@ -27,13 +27,13 @@ def apply_feature_processors_to_kjt(
         feature_processors: of some of them; the weights of others are 1.
     """
     weights = []
-    for key in features.keys():  # noqa: SIM118, a method of ours
-        feature = features[key]
+    # By place: where rows of tables are on several processes, a key comes once for each table, with ids of its own.
+    for key, part in zip(features.keys(), features.split([1] * len(features.keys())), strict=True):
         if key in feature_processors:
-            feature = feature_processors[key](feature)
-            weights.append(feature.weights())
+            feature = JaggedTensor(part.values(), part.weights_or_none(), part.lengths().view(-1))
+            weights.append(feature_processors[key](feature).weights())
         else:
-            weights.append(torch.ones(len(feature.values()), device=features.device()))
+            weights.append(torch.ones(len(part.values()), device=features.device()))
     return KeyedJaggedTensor(
         keys=features.keys(),
         values=features.values(),
