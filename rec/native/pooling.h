@@ -7,11 +7,21 @@
 
 namespace rec {
 
+// Rows that may be kept in a cache: row i there at slots[i], unless that is -1.
+template <typename W>
+struct Cached {
+    const W* rows;
+    int64_t width;
+    const int32_t* slots;
+};
+
 // The sum of the rows of one bag, times `scale`; `factors` weigh them where given. `last` is where the indices of the
 // feature end: rows of later bags are asked for early. Defined in tbe_forward.cpp.
 #define REC_POOL(W, I)                                                                                               \
     void pool(const W* table, int64_t dim, const I* ids, int64_t count, const I* last, const float* factors,         \
-              float scale, float* output) noexcept;
+              float scale, float* output) noexcept;                                                                  \
+    void pool_cached(const W* table, const Cached<W>& cache, int64_t dim, const I* ids, int64_t count,               \
+                     const I* last, const float* factors, float scale, float* output) noexcept;
 REC_POOL(float, int32_t)
 REC_POOL(float, int64_t)
 REC_POOL(fb::Half, int32_t)

@@ -34,6 +34,9 @@ struct Batch {
     Format format;
     Pooling pooling;
     int32_t threads;
+    const void* cache;      // (slots, cache_width): rows that are kept here rather than in their tables; null without
+    const int32_t* slots;   // (total): which of them each index's row is, -1 for rows in their tables
+    int64_t cache_width;
 
     int64_t bags() const noexcept { return bag_starts[features]; }
     int64_t index(int64_t at) const noexcept {

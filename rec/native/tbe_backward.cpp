@@ -18,7 +18,7 @@ FB_CLONES void add_scaled(float* sum, const float* part, float factor, int64_t d
 
 namespace {
 
-constexpr int64_t ahead = 8;  // rows between asking for one and updating it
+constexpr int64_t ahead = 8;  // gradients between asking for one, or for the row it belongs to, and adding it up
 
 FB_CLONES void set_scaled(float* sum, const float* part, float factor, int64_t dim) noexcept {
     for (int64_t i = 0; i < dim; ++i) sum[i] = factor * part[i];
@@ -79,7 +79,7 @@ namespace {
 
 // What one call works with.
 struct Work {
-    int64_t* bags;     // (total): the bag of each index, where there are weights
+    int64_t* bags;     // (total): the bag of each index, where pairs say which index they are of
     int64_t* places;   // (bags): where a bag's gradient begins
     float* scales;     // (bags): what it counts, 1 / length for means
     int64_t* tables;   // (features): a feature of each table, in the order of their first rows
@@ -106,54 +106,90 @@ void update_row(float* weights, float* gradient, float*, int64_t dim, int64_t, c
     update(weights, gradient, dim, state, settings);
 }
 
+FB_INLINE void ask_for(const void* from, int64_t bytes) noexcept {
+#if defined(__GNUC__)
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<const char*>(from) + at, 1);
+#else
+    (void)from, (void)bytes;
+#endif
+}
+
+// Where everything of a row is that an update reads and writes.
+template <typename W>
+struct Places {
+    const Batch& batch;
+    const Gradients& gradients;
+    const Settings& settings;
+    bool one, two;  // whether the states m1 and m2 are by element
+
+    Places(const Batch& b, const Gradients& g, const Settings& s) noexcept
+        : batch(b), gradients(g), settings(s), one(first_by_element(s.optimizer)), two(second_by_element(s.optimizer)) {}
+
+    // Of the row `index` of the table of feature f; `place` is that of one of its indices, where there is a cache.
+    W* row(int64_t f, int64_t index, int64_t place) const noexcept {
+        if (batch.slots && batch.slots[place] >= 0)
+            return static_cast<W*>(const_cast<void*>(batch.cache)) + batch.slots[place] * batch.cache_width;
+        return static_cast<W*>(const_cast<void*>(batch.weights)) + batch.weights_offsets[f] + index * batch.dims[f];
+    }
+    States states(int64_t f, int64_t index) const noexcept {
+        const int64_t dim = batch.dims[f];
+        return {
+            gradients.m1 ? gradients.m1 + gradients.m1_offsets[f] + (one ? index * dim : index) : nullptr,
+            gradients.m2 ? gradients.m2 + gradients.m2_offsets[f] + (two ? index * dim : index) : nullptr,
+            gradients.prev_iter ? gradients.prev_iter + gradients.row_offsets[f] + index : nullptr,
+            gradients.counter ? gradients.counter + gradients.row_offsets[f] + index : nullptr,
+        };
+    }
+    void ask_for_all(int64_t f, int64_t index, int64_t place) const noexcept {
+        const int64_t dim = batch.dims[f];
+        const States kept = states(f, index);
+        ask_for(row(f, index, place), dim * int64_t(sizeof(W)));
+        if (kept.m1) ask_for(kept.m1, one ? dim * int64_t(sizeof(float)) : 1);
+        if (kept.m2) ask_for(kept.m2, two ? dim * int64_t(sizeof(float)) : 1);
+        if (kept.prev_iter) ask_for(kept.prev_iter, 1);
+        if (kept.counter) ask_for(kept.counter, 1);
+    }
+};
+
 // The pairs [begin, end) are sorted, and all that are of one row lie between the two.
 template <typename W, typename P>
 void update_rows(const Batch& batch, const Gradients& gradients, const Settings& settings, const Work& work,
                  const P* pairs, int64_t begin, int64_t end, float* memory) noexcept {
     float* sum = memory;
     float* row = memory + work.widest;
-    W* weights = static_cast<W*>(const_cast<void*>(batch.weights));
+    const Places<W> places(batch, gradients, settings);
+    // Where in the gradient that of a pair begins.
+    const auto gradient_of = [&](const P& pair) noexcept {
+        const int64_t place = int64_t(pair.payload);
+        if (batch.pooling == Pooling::None) return place * batch.row_width;
+        return work.places[work.bags ? work.bags[place] : place];
+    };
     int64_t at = 0;  // of the table
     for (int64_t i = begin; i < end;) {
-        const int64_t number = int64_t(pairs[i].key);
+        const int64_t number = int64_t(pairs[i].key), place = int64_t(pairs[i].payload);
         while (at + 1 < work.count && batch.row_bases[work.tables[at + 1]] <= number) ++at;
         const int64_t f = work.tables[at], dim = batch.dims[f], index = number - batch.row_bases[f];
-        if (i + ahead < end) {
-            const int64_t soon = int64_t(pairs[i + ahead].key) - batch.row_bases[f];
-            if (soon < batch.rows[f]) {
-                const char* line = reinterpret_cast<const char*>(weights + batch.weights_offsets[f] + soon * dim);
-#if defined(__GNUC__)
-                for (int64_t b = 0; b < dim * int64_t(sizeof(W)); b += 64) __builtin_prefetch(line + b, 1);
-#else
-                (void)line;
-#endif
-            }
-        }
         bool first = true;
         for (; i < end && int64_t(pairs[i].key) == number; ++i) {
-            const int64_t place = int64_t(pairs[i].payload);
-            int64_t from;
-            float factor = 1;
-            if (batch.pooling == Pooling::None) {
-                from = place * batch.row_width;
-            } else {
-                const int64_t bag = work.bags ? work.bags[place] : place;
-                from = work.places[bag];
-                if (work.scales) factor = work.scales[bag];
-                if (batch.bag_weights) factor *= batch.bag_weights[place];
+            if (i + ahead < end) {
+                const P& soon = pairs[i + ahead];
+                const int64_t other = int64_t(soon.key) - batch.row_bases[f];
+                if (other < batch.rows[f]) {  // the next table begins without being asked for
+                    ask_for(gradients.output + gradient_of(soon), dim * int64_t(sizeof(float)));
+                    if (soon.key != pairs[i + ahead - 1].key)
+                        places.ask_for_all(f, other, int64_t(soon.payload));
+                }
             }
-            (first ? set_scaled : add_scaled)(sum, gradients.output + from, factor, dim);
+            float factor = 1;
+            if (batch.pooling != Pooling::None) {
+                const int64_t item = int64_t(pairs[i].payload);
+                if (work.scales) factor = work.scales[work.bags ? work.bags[item] : item];
+                if (batch.bag_weights) factor *= batch.bag_weights[item];
+            }
+            (first ? set_scaled : add_scaled)(sum, gradients.output + gradient_of(pairs[i]), factor, dim);
             first = false;
         }
-        const int64_t one = first_by_element(settings.optimizer) ? index * dim : index;
-        const int64_t two = second_by_element(settings.optimizer) ? index * dim : index;
-        const States state = {
-            gradients.m1 ? gradients.m1 + gradients.m1_offsets[f] + one : nullptr,
-            gradients.m2 ? gradients.m2 + gradients.m2_offsets[f] + two : nullptr,
-            gradients.prev_iter ? gradients.prev_iter + gradients.row_offsets[f] + index : nullptr,
-            gradients.counter ? gradients.counter + gradients.row_offsets[f] + index : nullptr,
-        };
-        update_row(weights + batch.weights_offsets[f] + index * dim, sum, row, dim, number, state, gradients, settings);
+        update_row(places.row(f, index, place), sum, row, dim, number, places.states(f, index), gradients, settings);
     }
 }
 
@@ -162,8 +198,8 @@ int32_t backward(const Batch& batch, const Gradients& gradients, const Settings&
     using P = Pair<K, V>;
     const int64_t bags = batch.bags();
     const bool pooled = batch.pooling != Pooling::None;
-    // A pair says which bag an index is of; with weights, which index it is, and the bag is looked up.
-    const bool by_index = !pooled || batch.bag_weights != nullptr;
+    // A pair says which bag an index is of; with weights or a cache, which index it is, and the bag is looked up.
+    const bool by_index = !pooled || batch.bag_weights || batch.slots;
     const bool mean = batch.pooling == Pooling::Mean;
     Work work{};
     for (int64_t f = 0; f < batch.features; ++f) work.widest = batch.dims[f] > work.widest ? batch.dims[f] : work.widest;
@@ -171,7 +207,7 @@ int32_t backward(const Batch& batch, const Gradients& gradients, const Settings&
     if (parts > most_parts) parts = most_parts;
 
     const size_t pair_bytes = (size_t(batch.total) * sizeof(P) + 63) & ~size_t(63);
-    const size_t bag_bytes = pooled && batch.bag_weights ? size_t(batch.total) * sizeof(int64_t) : 0;
+    const size_t bag_bytes = pooled && by_index ? size_t(batch.total) * sizeof(int64_t) : 0;
     const size_t place_bytes = pooled ? size_t(bags) * sizeof(int64_t) : 0;
     const size_t scale_bytes = mean ? (size_t(bags) * sizeof(float) + 63) & ~size_t(63) : 0;
     const int64_t pieces = parts == 1 ? 1 : 4 * parts;

@@ -21,14 +21,31 @@ FB_INLINE void ask_for(const W* row, int64_t dim) noexcept {
 #endif
 }
 
-// Columns [from, from + width) of a bag. `last` is the end of the feature's indices.
-template <int width, typename W, typename I>
-FB_INLINE void pool_columns(const W* table, int64_t dim, int64_t from, const I* ids, int64_t count, const I* last,
+// Where the row of the index i of a bag is: in its table, or in a cache.
+template <typename W, typename I>
+struct InTable {
+    const W* table;
+    int64_t dim;
+    const I* ids;
+    FB_INLINE const W* row(int64_t i) const noexcept { return table + ids[i] * dim; }
+};
+template <typename W, typename I>
+struct InEither {
+    InTable<W, I> rest;
+    Cached<W> cache;
+    FB_INLINE const W* row(int64_t i) const noexcept {
+        return cache.slots[i] < 0 ? rest.row(i) : cache.rows + cache.slots[i] * cache.width;
+    }
+};
+
+// Columns [from, from + width) of a bag of `count` rows; `rest` are those of all later bags of the feature as well.
+template <int width, typename Rows>
+FB_INLINE void pool_columns(const Rows& rows, int64_t dim, int64_t from, int64_t count, int64_t rest,
                             const float* factors, float scale, float* output) noexcept {
     float sum[width] = {};
     for (int64_t i = 0; i < count; ++i) {
-        if (from == 0 && last - (ids + i) > ahead) ask_for(table + ids[i + ahead] * dim, dim);
-        const W* row = table + ids[i] * dim + from;
+        if (from == 0 && rest - i > ahead) ask_for(rows.row(i + ahead), dim);
+        const auto* row = rows.row(i) + from;
         if (factors) {
             const float factor = factors[i];
             for (int k = 0; k < width; ++k) sum[k] += factor * fb::widen(row[k]);
@@ -39,17 +56,16 @@ FB_INLINE void pool_columns(const W* table, int64_t dim, int64_t from, const I* 
     for (int k = 0; k < width; ++k) output[from + k] = sum[k] * scale;
 }
 
-template <typename W, typename I>
-FB_INLINE void pool_bag(const W* table, int64_t dim, const I* ids, int64_t count, const I* last, const float* factors,
-                        float scale, float* output) noexcept {
+template <typename Rows>
+FB_INLINE void pool_bag(const Rows& rows, int64_t dim, int64_t count, int64_t rest, const float* factors, float scale,
+                        float* output) noexcept {
     int64_t from = 0;
-    for (; from + 64 <= dim; from += 64)
-        pool_columns<64>(table, dim, from, ids, count, last, factors, scale, output);
-    if (from + 32 <= dim) pool_columns<32>(table, dim, from, ids, count, last, factors, scale, output), from += 32;
-    if (from + 16 <= dim) pool_columns<16>(table, dim, from, ids, count, last, factors, scale, output), from += 16;
-    if (from + 8 <= dim) pool_columns<8>(table, dim, from, ids, count, last, factors, scale, output), from += 8;
-    if (from + 4 <= dim) pool_columns<4>(table, dim, from, ids, count, last, factors, scale, output), from += 4;
-    for (; from < dim; ++from) pool_columns<1>(table, dim, from, ids, count, last, factors, scale, output);
+    for (; from + 64 <= dim; from += 64) pool_columns<64>(rows, dim, from, count, rest, factors, scale, output);
+    if (from + 32 <= dim) pool_columns<32>(rows, dim, from, count, rest, factors, scale, output), from += 32;
+    if (from + 16 <= dim) pool_columns<16>(rows, dim, from, count, rest, factors, scale, output), from += 16;
+    if (from + 8 <= dim) pool_columns<8>(rows, dim, from, count, rest, factors, scale, output), from += 8;
+    if (from + 4 <= dim) pool_columns<4>(rows, dim, from, count, rest, factors, scale, output), from += 4;
+    for (; from < dim; ++from) pool_columns<1>(rows, dim, from, count, rest, factors, scale, output);
 }
 
 }  // namespace
@@ -58,7 +74,11 @@ FB_INLINE void pool_bag(const W* table, int64_t dim, const I* ids, int64_t count
 #define REC_POOL(W, I)                                                                                             \
     FB_CLONES void pool(const W* table, int64_t dim, const I* ids, int64_t count, const I* last,                   \
                         const float* factors, float scale, float* output) noexcept {                               \
-        pool_bag<W, I>(table, dim, ids, count, last, factors, scale, output);                                      \
+        pool_bag(InTable<W, I>{table, dim, ids}, dim, count, last - ids, factors, scale, output);                  \
+    }                                                                                                              \
+    FB_CLONES void pool_cached(const W* table, const Cached<W>& cache, int64_t dim, const I* ids, int64_t count,   \
+                               const I* last, const float* factors, float scale, float* output) noexcept {         \
+        pool_bag(InEither<W, I>{{table, dim, ids}, cache}, dim, count, last - ids, factors, scale, output);        \
     }
 REC_POOL(float, int32_t)
 REC_POOL(float, int64_t)
@@ -88,13 +108,18 @@ void forward(const Batch& batch, float* output) noexcept {
             const int64_t dim = batch.dims[f], first = batch.offsets[bag], count = batch.offsets[bag + 1] - first;
             const I* last = ids + batch.offsets[batch.bag_starts[f + 1]];
             const float* factors = batch.bag_weights ? batch.bag_weights + first : nullptr;
+            const auto pool_some = [&](int64_t at, int64_t some, const float* by, float scale, float* to) noexcept {
+                if (!batch.slots) return pool(table, dim, ids + at, some, last, by, scale, to);
+                const Cached<W> cache = {static_cast<const W*>(batch.cache), batch.cache_width, batch.slots + at};
+                pool_cached(table, cache, dim, ids + at, some, last, by, scale, to);
+            };
             if (batch.pooling == Pooling::None) {
-                for (int64_t i = 0; i < count; ++i)
-                    pool(table, dim, ids + first + i, 1, last, nullptr, 1.0f, output + (first + i) * batch.row_width);
+                for (int64_t i = first; i < first + count; ++i)
+                    pool_some(i, 1, nullptr, 1.0f, output + i * batch.row_width);
                 continue;
             }
             const float scale = batch.pooling == Pooling::Mean && count ? 1.0f / float(count) : 1.0f;
-            pool(table, dim, ids + first, count, last, factors, scale, output + batch.place(f, bag));
+            pool_some(first, count, factors, scale, output + batch.place(f, bag));
         }
     });
 }

@@ -28,6 +28,9 @@ struct Settings {
     float adjustment_ub, max_counter, tail_threshold, weight_norm_coefficient, lower_bound;
     // row-wise RMSprop with accelerated regularization
     float ar_alpha, min_shrinkage;
+    int32_t grad_sum_decay;           // of rowwise Adagrad with a counter: 0 where sums decay as counts do
+    int32_t rowwise_bias_correction;  // of Adam and LAMB: whether steps are counted for each row
+    int64_t decay_from;               // the step after which rows make up for decay that they missed
 };
 
 // The states of one row; null where the optimizer has none.
@@ -74,7 +77,7 @@ FB_INLINE float missed_decay(const States& state, const Settings& s) noexcept {
     if (s.weight_decay_mode != 3 || !state.prev_iter) return 1;
     const float before = *state.prev_iter;
     *state.prev_iter = float(s.iteration);
-    if (before <= 0) return 1;
+    if (before <= 0 || s.iteration <= s.decay_from) return 1;
     const float steps = float(s.iteration) - before - 1;
     if (steps <= 0) return 1;
     const float decay = powf(1 - s.lr * s.weight_decay, steps);
@@ -117,7 +120,10 @@ FB_INLINE void rowwise_adagrad_with_counter(float* w, float* g, int64_t dim, con
     if (s.weight_decay_mode == 1)
         for (int64_t i = 0; i < dim; ++i) g[i] += s.weight_decay * w[i];
     const float back = s.weight_decay_mode == 1 ? s.weight_decay : 0;
-    const float v = *state.m1 + sum_of_squares(g, dim) / float(dim);
+    const float faded = s.grad_sum_decay == 0 && s.counter_halflife > 0
+                            ? expf(-gap * (logf(2.0f) / float(s.counter_halflife)))
+                            : 1;
+    const float v = *state.m1 * faded + sum_of_squares(g, dim) / float(dim);
     *state.m1 = v;
     float m = s.lr / (sqrtf(v) + s.eps), keep = 1;
     if (adjusting) {
@@ -135,7 +141,8 @@ FB_INLINE void rowwise_adagrad_with_counter(float* w, float* g, int64_t dim, con
         const float norm = sqrtf(sum_of_squares(w, dim)), size = sqrtf(sum_of_squares(g, dim));
         const float threshold = count * fmaxf(s.weight_norm_coefficient * norm, s.lower_bound);
         m *= fminf(1.0f, threshold / size);
-        keep = s.weight_decay_mode == 1 ? 1 - frequency * s.weight_decay * m : 1 - frequency * s.weight_decay * s.lr;
+        // Rows decay here however rare they are.
+        keep = s.weight_decay_mode == 1 ? 1 - s.weight_decay * m : s.weight_decay_mode == 2 ? 1 - s.weight_decay * s.lr : 1;
     } else if (s.weight_decay_mode == 1 && adjusting) {
         keep = 1 - frequency * s.weight_decay * m;
     } else if (s.weight_decay_mode == 2 && adjusting) {
@@ -143,7 +150,7 @@ FB_INLINE void rowwise_adagrad_with_counter(float* w, float* g, int64_t dim, con
     } else if (s.weight_decay_mode == 3) {
         keep = 1 - s.weight_decay * s.lr;
     }
-    if (s.weight_decay_mode == 3) {  // AdagradW: rare rows learn faster, and make up for decay they missed
+    if (s.weight_decay_mode == 3 && s.regularization_mode != 4) {  // AdagradW: rare rows learn faster, and make up for decay they missed
         if (adjusting) {
             if (s.counter_halflife == -1) m *= sqrtf(count);
             if (s.counter_halflife == -2) m = fminf(s.lr * count, s.adjustment_ub) / (sqrtf(v) + s.eps);
@@ -163,7 +170,9 @@ FB_INLINE float corrected(float beta, int64_t iteration) noexcept { return 1 - p
 
 // The direction of Adam, written over the gradient; the second moment is of the row where `by_row`.
 FB_INLINE void adam_direction(float* g, int64_t dim, const States& state, const Settings& s, bool by_row) noexcept {
-    const float first = corrected(s.beta1, s.iteration), second = corrected(s.beta2, s.iteration);
+    int64_t step = s.iteration;
+    if (s.rowwise_bias_correction && state.counter) step = int64_t(*state.counter += 1);
+    const float first = corrected(s.beta1, step), second = corrected(s.beta2, step);
     float row = 0;
     if (by_row) {
         const float v = s.beta2 * *state.m2 + (1 - s.beta2) * (sum_of_squares(g, dim) / float(dim));

@@ -46,7 +46,10 @@ void weigh(const Batch& batch, const float* gradient, const uint8_t* wanted, flo
             const float scale = batch.pooling == Pooling::Mean ? 1.0f / float(last - first) : 1.0f;
             for (int64_t i = first; i < last; ++i) {
                 const int64_t index = batch.index(i);
-                result[i] = !wanted || wanted[f] ? scale * dot(weights + batch.weights_offsets[f] + index * dim, above, dim) : 0.0f;
+                const W* row = weights + batch.weights_offsets[f] + index * dim;
+                if (batch.slots && batch.slots[i] >= 0)
+                    row = static_cast<const W*>(batch.cache) + batch.slots[i] * batch.cache_width;
+                result[i] = !wanted || wanted[f] ? scale * dot(row, above, dim) : 0.0f;
             }
         }
     });

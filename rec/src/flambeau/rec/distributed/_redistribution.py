@@ -79,9 +79,10 @@ def _kept(module: ShardedTables) -> dict[str, list[list[Tensor]]]:
     found: dict[str, list[list[Tensor]]] = {}
     for kernel in module._kernels():
         states = getattr(kernel.emb_module, "split_optimizer_states", None)
-        if states is None:
+        kept = [] if states is None else states()
+        if not kept:
             continue
-        for table, of_table in zip(kernel.config.embedding_tables, states(), strict=True):
+        for table, of_table in zip(kernel.config.embedding_tables, kept, strict=True):
             found.setdefault(table.name, []).append(of_table)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -63,6 +64,29 @@ _OF_CACHES = frozenset({
 })  # fmt: skip
 
 
+# Kernels of tables on disk derive from those here, so they have a module of their own, which is found when it is asked
+# for.
+_STORED = (
+    "ENABLE_RAW_EMBEDDING_STREAMING_STR",
+    "RES_ENABLED_TABLES_STR",
+    "RES_STORE_SHARDS_STR",
+    "KeyValueEmbedding",
+    "KeyValueEmbeddingBag",
+    "KeyValueEmbeddingFusedOptimizer",
+    "ZeroCollisionEmbeddingCache",
+    "ZeroCollisionEmbeddingEnrichmentCache",
+    "ZeroCollisionKeyValueEmbedding",
+    "ZeroCollisionKeyValueEmbeddingBag",
+    "ZeroCollisionKeyValueEmbeddingFusedOptimizer",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _STORED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("flambeau.rec.distributed._key_value_kernels"), name)
+
+
 @dataclass
 class ShardParams:
     """What a process has of a table: weights, what an optimizer keeps, and where they lie in the whole."""
@@ -106,7 +130,7 @@ class EmbeddingFusedOptimizer(FusedOptimizer):
     ) -> None:
         self._emb_module, self._pg = emb_module, pg
         weights = embedding_weights_by_table or emb_module.split_embedding_weights()
-        states = all_optimizer_states or emb_module.get_optimizer_state()
+        states = all_optimizer_states or emb_module.get_optimizer_state() or [{} for _ in weights]
         parts: dict[str, ShardParams] = {}
         tables: dict[str, ShardedEmbeddingTable] = {}
         for table, weight, state in zip(config.embedding_tables, weights, states, strict=True):

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from flambeau.rec.errors import OptionError
 from flambeau.rec.fbgemm_gpu._training_layout import Layout, places_by_rank
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import SparseType
+from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_training_common import check_sizes
 from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import BoundsCheckMode, PoolingMode
 from flambeau.rec.ops import tbe
 from flambeau.rec.ops.cumsum import asynchronous_complete_cumsum
@@ -35,7 +37,7 @@ class BatchedTables(nn.Module):
         table_names: for messages.
 
     Raises:
-        ValueError: tables and features that do not fit together, or another precision.
+        OptionError: tables and features that do not fit together, or another precision.
     """
 
     def __init__(
@@ -50,21 +52,26 @@ class BatchedTables(nn.Module):
     ) -> None:
         super().__init__()
         if weights_precision.as_dtype() not in (torch.float32, torch.float16, torch.bfloat16):
-            raise ValueError(f"weights_precision is {weights_precision}; tables are trained as fp32, fp16 or bf16.")
+            raise OptionError(f"weights_precision is {weights_precision}; tables are trained as fp32, fp16 or bf16.")
         tables = list(range(len(shapes))) if feature_table_map is None else feature_table_map
         if any(table < 0 or table >= len(shapes) for table in tables):
-            raise ValueError(f"feature_table_map is {tables}, expected tables 0 to {len(shapes) - 1}.")
+            raise OptionError(f"feature_table_map is {tables}, expected tables 0 to {len(shapes) - 1}.")
         nobag = pooling_mode == PoolingMode.NONE
         if nobag and len({dim for _, dim in shapes}) > 1:
             widths = [dim for _, dim in shapes]
-            raise ValueError(f"without pooling all tables are equally wide; they have {widths} columns.")
+            raise OptionError(f"without pooling all tables are equally wide; they have {widths} columns.")
         self.feature_table_map, self.pooling_mode = tables, pooling_mode
         self.weights_precision, self.output_dtype = weights_precision, output_dtype.as_int()
         self.bounds_check_mode_int = int(bounds_check_mode)
-        self.table_names = table_names or [f"table {at}" for at in range(len(shapes))]
+        if table_names is not None and len(table_names) != len(shapes):
+            raise OptionError(f"table_names has {len(table_names)} names for {len(shapes)} tables.")
+        self.table_names = table_names
         self.dims = tuple(dim for _, dim in shapes)
         self.total_D = sum(self.dims[table] for table in tables)
         self._layout = Layout(shapes, tables, nobag=nobag)
+
+    def _name_of(self, table: int) -> str:
+        return f"table {table}" if self.table_names is None else self.table_names[table]
 
     def log(self, msg: str) -> None:
         """Write a message to the log of all tables.
@@ -83,7 +90,10 @@ class BatchedTables(nn.Module):
         sizes: Sequence[Sequence[int]] | None,
     ) -> tuple[tbe.Lookup, tuple[int, ...]]:
         """A batch that fits the tables, and the shape of its result; see `forward`."""
-        outputs, shape, starts = self._shape(indices, offsets, sizes, len(self.feature_table_map))
+        for name, tensor in (("indices", indices), ("offsets", offsets)):
+            if tensor.dtype not in (torch.int32, torch.int64):
+                raise RuntimeError(f"{name} is {tensor.dtype}, expected int32 or int64.")
+        outputs, shape, starts = self._shape(indices, offsets, sizes)
         if per_sample_weights is not None and per_sample_weights.numel() != indices.numel():
             raise RuntimeError(
                 f"per_sample_weights has {per_sample_weights.numel()} entries for {indices.numel()} indices."
@@ -94,14 +104,23 @@ class BatchedTables(nn.Module):
         made = tbe.Lookup(weights, self._layout.tensor, indices, offsets, starts, width, pooling, factors, outputs)
         return made, shape
 
+    def _checked(
+        self, indices: Tensor, offsets: Tensor, sizes: Sequence[Sequence[int]] | None
+    ) -> tuple[Tensor, Tensor]:
+        """Indices and offsets that fit the tables."""
+        _, _, starts = self._shape(indices, offsets, sizes)
+        return self._within_bounds(indices.contiguous(), offsets.to(torch.int64), starts)
+
     def _shape(
-        self, indices: Tensor, offsets: Tensor, sizes: Sequence[Sequence[int]] | None, features: int
+        self, indices: Tensor, offsets: Tensor, sizes: Sequence[Sequence[int]] | None
     ) -> tuple[Tensor | None, tuple[int, ...], Tensor]:
         """Where bags go, the output's shape, and which bags are a feature's."""
         shape: tuple[int, ...]
+        features = len(self.feature_table_map)
         if sizes is not None:
-            if len(sizes) != features:
-                raise RuntimeError(f"batch_size_per_feature_per_rank has {len(sizes)} features, expected {features}.")
+            if self.pooling_mode == PoolingMode.NONE:
+                raise OptionError("batch_size_per_feature_per_rank is for sums and means; pooling_mode is NONE.")
+            check_sizes(sizes, features)
             starts = asynchronous_complete_cumsum(torch.tensor([sum(ranks) for ranks in sizes]))
             widths = [self.dims[table] for table in self.feature_table_map]
             places, size = places_by_rank(sizes, widths)
@@ -148,7 +167,7 @@ class BatchedTables(nn.Module):
                     "%d of %d indices lie outside of their tables, and became 0; the first is %d at %d, for feature %d "
                     "of %s with %d rows",
                     int(stray.sum()), indices.numel(), int(indices[at]), at, feature,
-                    self.table_names[self.feature_table_map[feature]], int(rows[at]),
+                    self._name_of(self.feature_table_map[feature]), int(rows[at]),
                 )  # fmt: skip
             indices = indices.masked_fill(stray, 0)
         return indices, offsets

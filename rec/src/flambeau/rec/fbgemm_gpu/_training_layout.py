@@ -19,6 +19,9 @@ BY_ELEMENT = {
     EmbOptimType.LAMB: (True, True),
     EmbOptimType.PARTIAL_ROWWISE_LAMB: (True, False),
     EmbOptimType.LARS_SGD: (True,),
+    EmbOptimType.ENSEMBLE_ROWWISE_ADAGRAD: (False, True),
+    EmbOptimType.EMAINPLACE_ROWWISE_ADAGRAD: (False,),
+    EmbOptimType.NONE: (),
 }
 """Of each optimizer that trains here: whether its states hold a number for each element, or one for each row."""
 
@@ -30,6 +33,8 @@ STATE_NAMES = {
     EmbOptimType.LAMB: ("exp_avg", "exp_avg_sq"),
     EmbOptimType.PARTIAL_ROWWISE_LAMB: ("exp_avg", "exp_avg_sq"),
     EmbOptimType.LARS_SGD: ("momentum_buffer",),
+    EmbOptimType.ENSEMBLE_ROWWISE_ADAGRAD: ("sum", "sparse_ema"),
+    EmbOptimType.EMAINPLACE_ROWWISE_ADAGRAD: ("sum",),
 }
 """What `get_optimizer_state` calls them."""
 
@@ -95,3 +100,22 @@ def places_by_rank(sizes: Sequence[Sequence[int]], widths: Sequence[int]) -> tup
         for size, start in zip(ranks, first, strict=True)
     ]
     return (torch.cat(parts) if parts else torch.empty(0, dtype=torch.int64)), at
+
+
+def elements_by_rank(sizes: Sequence[Sequence[int]], widths: Sequence[int], starts: Tensor) -> Tensor:
+    """Where the numbers of a flat output go in a larger one.
+
+    Args:
+        sizes: examples of each feature, and of each rank.
+        widths: of each feature.
+        starts: (ranks, features) where those of each rank and feature begin there.
+
+    Returns:
+        (size of the output,) int64.
+    """
+    parts = [
+        torch.arange(ranks[rank] * width, device=starts.device) + starts[rank, feature]
+        for rank in range(starts.shape[0])
+        for feature, (ranks, width) in enumerate(zip(sizes, widths, strict=True))
+    ]
+    return torch.cat(parts) if parts else torch.empty(0, dtype=torch.int64, device=starts.device)

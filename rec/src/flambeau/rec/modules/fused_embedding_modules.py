@@ -98,7 +98,8 @@ class EmbeddingFusedOptimizer(FusedOptimizer):
     def __init__(self, tables: list[BaseEmbeddingConfig], emb_module: SplitTableBatchedEmbeddingBagsCodegen) -> None:
         self._emb_module = emb_module
         params, state = {}, {}
-        weights, states = emb_module.split_embedding_weights(), emb_module.split_optimizer_states()
+        weights = emb_module.split_embedding_weights()
+        states = emb_module.split_optimizer_states() or [[] for _ in weights]
         for table, weight, kept in zip(tables, weights, states, strict=True):
             name = f"{table.name}.weight"
             if kept:

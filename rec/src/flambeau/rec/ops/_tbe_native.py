@@ -38,6 +38,8 @@ class _Batch(ctypes.Structure):
         ),
         *((name, _LONG) for name in ("row_width", "features", "total")),
         *((name, _INT) for name in ("wide_indices", "format", "pooling", "threads")),
+        *((name, _POINTER) for name in ("cache", "slots")),
+        ("cache_width", _LONG),
     ]
 
 
@@ -82,6 +84,8 @@ class _Settings(ctypes.Structure):
                 "min_shrinkage",
             )
         ),
+        *((name, _INT) for name in ("grad_sum_decay", "rowwise_bias_correction")),
+        ("decay_from", _LONG),
     ]
 
 
@@ -131,6 +135,9 @@ def _batch(lookup: Lookup) -> _Batch:
         FORMATS[lookup.weights.dtype],
         lookup.pooling,
         torch.get_num_threads(),
+        _address(lookup.cache),
+        _address(lookup.slots),
+        0 if lookup.cache is None else lookup.cache.shape[1],
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from flambeau.rec.ops._tbe_rows import Rows
 from flambeau.rec.ops._tbe_types import MEAN, NONE, Lookup, OptimizerSettings, OptimizerStates
 
 
@@ -48,18 +49,27 @@ def find_stray(lookup: Lookup) -> tuple[int, int, int] | None:
     return None
 
 
+def _rows(lookup: Lookup, feature: _Feature) -> Rows:
+    return Rows(feature.table(lookup.weights), feature.base, lookup.cache)
+
+
+def _looked_up(lookup: Lookup, feature: _Feature) -> Tensor:
+    """(items, dim) float32: the row of each index."""
+    slots = None if lookup.slots is None else lookup.slots[feature.items]
+    return _rows(lookup, feature).read(lookup.indices[feature.items].long(), slots)
+
+
 def forward(lookup: Lookup, output: Tensor) -> None:
     """Write the pooled rows, float32."""
     for feature in _features(lookup):
-        ids = lookup.indices[feature.items].long()
-        rows = feature.table(lookup.weights)[ids].float()
+        rows = _looked_up(lookup, feature)
         if lookup.pooling == NONE:
             output.view(-1, lookup.row_width)[feature.items] = rows
             continue
         if lookup.bag_weights is not None:
             rows = rows * lookup.bag_weights[feature.items].unsqueeze(1)
         lengths = lookup.offsets[feature.bags.start : feature.bags.stop + 1].diff()
-        bags = torch.arange(len(lengths), device=ids.device).repeat_interleave(lengths)
+        bags = torch.arange(len(lengths), device=rows.device).repeat_interleave(lengths)
         pooled = rows.new_zeros(len(lengths), feature.dim).index_add_(0, bags, rows)
         if lookup.pooling == MEAN:
             pooled = pooled / lengths.clamp(min=1).unsqueeze(1)
@@ -94,8 +104,7 @@ def weights_gradient(lookup: Lookup, gradient: Tensor, wanted: Tensor | None) ->
     for feature in _features(lookup):
         if wanted is not None and not wanted[feature.number]:
             continue
-        ids = lookup.indices[feature.items].long()
-        rows = feature.table(lookup.weights)[ids].float()
+        rows = _looked_up(lookup, feature)
         result[feature.items] = (rows * _per_item(lookup, feature, gradient)).sum(1)
     return result
 
@@ -117,19 +126,29 @@ def backward(
         ids, grads = torch.cat([part[1] for part in parts]), torch.cat([part[2] for part in parts])
         touched, place = ids.unique(return_inverse=True)
         total = grads.new_zeros(len(touched), feature.dim).index_add_(0, place, grads)
-        _update(lookup.weights, feature, touched, total, states, settings)
+        slots = None
+        if lookup.slots is not None:
+            slots = torch.empty_like(touched)
+            slots[place] = torch.cat([lookup.slots[part[0].items] for part in parts]).long()
+        _update(_rows(lookup, feature), feature, touched, total, states, settings, slots)
 
 
 def _update(
-    weights: Tensor, feature: _Feature, touched: Tensor, g: Tensor, states: OptimizerStates, settings: OptimizerSettings
+    rows: Rows,
+    feature: _Feature,
+    touched: Tensor,
+    g: Tensor,
+    states: OptimizerStates,
+    settings: OptimizerSettings,
+    slots: Tensor | None = None,
 ) -> None:
-    table = feature.table(weights)
-    state = _Rows(feature, touched, states)
-    table[touched] = _UPDATES[settings.optimizer](table[touched].float(), g, state, settings).to(table.dtype)
+    state = _States(feature, touched, states)
+    updated = _UPDATES[settings.optimizer](rows.read(touched, slots), g, state, settings)
+    rows.write(touched, updated, settings, slots)
     state.write()
 
 
-class _Rows:
+class _States:
     """The states of the rows that are updated; `write` puts them back."""
 
     def __init__(self, feature: _Feature, touched: Tensor, states: OptimizerStates) -> None:
@@ -143,15 +162,18 @@ class _Rows:
         whole = array[first : first + self._feature.rows * width]
         return whole.view(self._feature.rows, width) if width > 1 else whole
 
+    def has(self, name: str) -> bool:
+        return getattr(self._states, name) is not None
+
     def elements(self, name: str) -> Tensor:
         """(touched, dim)."""
         view = self._view(getattr(self._states, name), getattr(self._states, f"{name}_offsets"), self._feature.dim)
-        return view.view(self._feature.rows, self._feature.dim)[self._touched]
+        return view.view(self._feature.rows, self._feature.dim)[self._touched].float()
 
     def rows(self, name: str) -> Tensor:
         """(touched,)."""
         offsets = f"{name}_offsets" if name.startswith("momentum") else "row_offsets"
-        return self._view(getattr(self._states, name), getattr(self._states, offsets), 1)[self._touched]
+        return self._view(getattr(self._states, name), getattr(self._states, offsets), 1)[self._touched].float()
 
     def set(self, name: str, values: Tensor) -> Tensor:
         """Remember what a state becomes; returns it."""
@@ -166,27 +188,42 @@ class _Rows:
 
     def write(self) -> None:
         for view, values in self._changed:
-            view[self._touched] = values
+            view[self._touched] = values.to(view.dtype)
 
 
-Update = Callable[[Tensor, Tensor, _Rows, OptimizerSettings], Tensor]
+Update = Callable[[Tensor, Tensor, _States, OptimizerSettings], Tensor]
 
 
-def _sgd(w: Tensor, g: Tensor, state: _Rows, s: OptimizerSettings) -> Tensor:
+def missed_decay(before: Tensor, s: OptimizerSettings) -> Tensor:
+    """What rows decayed by while they were not looked up.
+
+    Args:
+        before: (n,) steps in which they were updated last, 0 for never.
+        s: the optimizer.
+
+    Returns:
+        (n,) factors.
+    """
+    if s.iteration <= s.decay_from:
+        return torch.ones_like(before)
+    steps = (s.iteration - before - 1).clamp(min=0) * (before > 0)
+    missed = torch.pow(torch.tensor(1 - s.lr * s.weight_decay, device=before.device), steps).clamp(min=s.lower_bound)
+    return torch.where(steps > 0, missed, 1.0)
+
+
+def _sgd(w: Tensor, g: Tensor, state: _States, s: OptimizerSettings) -> Tensor:
     return w - s.lr * g
 
 
-def _adagrad(w: Tensor, g: Tensor, state: _Rows, s: OptimizerSettings) -> Tensor:
+def _adagrad(w: Tensor, g: Tensor, state: _States, s: OptimizerSettings) -> Tensor:
     h = state.set("momentum1", state.elements("momentum1") + g * g)
     return w - s.lr * g / (h.sqrt() + s.eps)
 
 
-def _rowwise_adagrad(w: Tensor, g: Tensor, state: _Rows, s: OptimizerSettings) -> Tensor:
-    if s.weight_decay_mode == 3 and state._states.prev_iter is not None:
+def _rowwise_adagrad(w: Tensor, g: Tensor, state: _States, s: OptimizerSettings) -> Tensor:
+    if s.weight_decay_mode == 3 and state.has("prev_iter"):
         before = state.rows("prev_iter")
-        steps = (s.iteration - before - 1).clamp(min=0) * (before > 0)
-        missed = torch.pow(torch.tensor(1 - s.lr * s.weight_decay), steps).clamp(min=s.lower_bound)
-        w = w * torch.where(steps > 0, missed, 1.0).unsqueeze(1)
+        w = w * missed_decay(before, s).unsqueeze(1)
         state.set("prev_iter", torch.full_like(before, s.iteration))
     decayed = g + s.weight_decay * w if s.weight_decay_mode == 1 else g
     v = state.set("momentum1", state.rows("momentum1") + decayed.square().mean(1))
@@ -203,7 +240,7 @@ def _rowwise_adagrad(w: Tensor, g: Tensor, state: _Rows, s: OptimizerSettings) -
     return w
 
 
-def _rowwise_adagrad_with_counter(w: Tensor, g: Tensor, state: _Rows, s: OptimizerSettings) -> Tensor:
+def _rowwise_adagrad_with_counter(w: Tensor, g: Tensor, state: _States, s: OptimizerSettings) -> Tensor:
     before, count = state.rows("prev_iter"), state.rows("row_counter")
     gap = torch.where(before == 0, 1.0, s.iteration - before)
     state.set("prev_iter", torch.full_like(before, s.iteration))
@@ -215,7 +252,10 @@ def _rowwise_adagrad_with_counter(w: Tensor, g: Tensor, state: _Rows, s: Optimiz
     adjusting = s.adjustment_iter <= 0 or s.iteration > s.adjustment_iter
     frequency = (s.counter_halflife / count).unsqueeze(1)
     decayed = g + s.weight_decay * w if s.weight_decay_mode == 1 else g
-    v = state.set("momentum1", state.rows("momentum1") + decayed.square().mean(1))
+    before_sum = state.rows("momentum1")
+    if s.grad_sum_decay == 0 and s.counter_halflife > 0:
+        before_sum = before_sum * torch.exp(-gap * (math.log(2.0) / s.counter_halflife))
+    v = state.set("momentum1", before_sum + decayed.square().mean(1))
     m = s.lr / (v.sqrt() + s.eps)
     if adjusting:
         tail = math.floor(s.tail_threshold * s.max_counter) if s.tail_is_ratio else s.tail_threshold
@@ -232,7 +272,9 @@ def _rowwise_adagrad_with_counter(w: Tensor, g: Tensor, state: _Rows, s: Optimiz
         m = m * torch.clamp(limit / decayed.norm(dim=1), max=1)
     m = m.unsqueeze(1)
     keep: Tensor | float = 1.0
-    if s.weight_decay_mode == 1 and adjusting:
+    if s.regularization_mode == 4 and adjusting:  # however rare rows are
+        keep = {1: 1 - s.weight_decay * m, 2: 1 - s.weight_decay * s.lr}.get(s.weight_decay_mode, 1.0)
+    elif s.weight_decay_mode == 1 and adjusting:
         keep = 1 - frequency * s.weight_decay * m
     elif s.weight_decay_mode == 2 and adjusting:
         keep = 1 - frequency * s.weight_decay * s.lr
@@ -248,35 +290,38 @@ def _rowwise_adagrad_with_counter(w: Tensor, g: Tensor, state: _Rows, s: Optimiz
     return keep * w - m * g
 
 
-def _adam_direction(g: Tensor, state: _Rows, s: OptimizerSettings, *, by_row: bool) -> Tensor:
+def _adam_direction(g: Tensor, state: _States, s: OptimizerSettings, *, by_row: bool) -> Tensor:
     m = state.set("momentum1", s.beta1 * state.elements("momentum1") + (1 - s.beta1) * g)
     if by_row:
         v = s.beta2 * state.rows("momentum2") + (1 - s.beta2) * g.square().mean(1)
         second = state.set("momentum2", v).unsqueeze(1)
     else:
         second = state.set("momentum2", s.beta2 * state.elements("momentum2") + (1 - s.beta2) * g * g)
+    if s.rowwise_bias_correction and state.has("row_counter"):
+        steps = state.set("row_counter", state.rows("row_counter") + 1).unsqueeze(1)
+        return (m / (1 - s.beta1**steps)) / ((second / (1 - s.beta2**steps)).sqrt() + s.eps)
     first, under = m / (1 - s.beta1**s.iteration), second / (1 - s.beta2**s.iteration)
     return first / (under.sqrt() + s.eps)
 
 
-def _adam(w: Tensor, g: Tensor, state: _Rows, s: OptimizerSettings, *, by_row: bool = False) -> Tensor:
+def _adam(w: Tensor, g: Tensor, state: _States, s: OptimizerSettings, *, by_row: bool = False) -> Tensor:
     return w - s.lr * (_adam_direction(g, state, s, by_row=by_row) + s.weight_decay * w)
 
 
-def _lamb(w: Tensor, g: Tensor, state: _Rows, s: OptimizerSettings, *, by_row: bool = False) -> Tensor:
+def _lamb(w: Tensor, g: Tensor, state: _States, s: OptimizerSettings, *, by_row: bool = False) -> Tensor:
     u = _adam_direction(g, state, s, by_row=by_row) + s.weight_decay * w
     ratio: Tensor = w.norm(dim=1, keepdim=True) / u.norm(dim=1, keepdim=True)
     return w - s.lr * ratio * u
 
 
-def _lars_sgd(w: Tensor, g: Tensor, state: _Rows, s: OptimizerSettings) -> Tensor:
+def _lars_sgd(w: Tensor, g: Tensor, state: _States, s: OptimizerSettings) -> Tensor:
     norm, size = w.norm(dim=1, keepdim=True), g.norm(dim=1, keepdim=True)
     rate = s.lr * s.eta * norm / (size + s.weight_decay * norm)
     m = s.momentum * state.elements("momentum1") + rate * (g + s.weight_decay * w)
     return w - state.set("momentum1", m)
 
 
-def _rowwise_rmsprop_ar(w: Tensor, g: Tensor, state: _Rows, s: OptimizerSettings) -> Tensor:
+def _rowwise_rmsprop_ar(w: Tensor, g: Tensor, state: _States, s: OptimizerSettings) -> Tensor:
     v = state.set("momentum1", s.beta2 * state.rows("momentum1") + (1 - s.beta2) * g.square().mean(1))
     before = state.rows("prev_iter")
     gap = torch.where(before > 0, s.iteration - before, 1.0)
@@ -316,4 +361,4 @@ def update_rows(
     first = torch.zeros(1, dtype=torch.int64)
     flat = [state.view(-1) for state in states]
     kept = OptimizerStates(*(part for state in flat for part in (state, first)), *[None] * (4 - 2 * len(flat)))
-    _update(table.view(-1), feature, touched, gradient.float(), kept, settings)
+    _update(Rows(table), feature, touched, gradient.float(), kept, settings)

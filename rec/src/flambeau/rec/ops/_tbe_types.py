@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -30,6 +31,9 @@ class Lookup:
         pooling: SUM, MEAN or NONE.
         bag_weights: (total,) float32: a factor for each index.
         outputs: (bags,) int64: where in the output each bag begins, where that is not by example and feature.
+        cache: (slots, widest): rows that are kept here rather than in `weights` for the time being.
+        slots: (total,) int32: which of them each index's row is; -1 for rows in `weights`.
+        find_slots: gives `slots` as they are now, where a cache may have changed meanwhile.
     """
 
     weights: Tensor
@@ -41,11 +45,21 @@ class Lookup:
     pooling: int
     bag_weights: Tensor | None = None
     outputs: Tensor | None = None
+    cache: Tensor | None = None
+    slots: Tensor | None = None
+    find_slots: Callable[[], Tensor] | None = None
+
+    def located(self) -> Lookup:
+        """This one, with its rows where they are now."""
+        return self if self.find_slots is None else replace(self, slots=self.find_slots())
 
 
 @dataclass(frozen=True)
 class OptimizerStates:
-    """What an optimizer remembers of all tables, float32: arrays, and where each feature's table begins in them."""
+    """What an optimizer remembers of all tables: arrays, and where each feature's table begins in them.
+
+    Native kernels have them in float32.
+    """
 
     momentum1: Tensor | None = None
     momentum1_offsets: Tensor | None = None
@@ -83,5 +97,8 @@ class OptimizerSettings:
     lower_bound: float = 0.0
     ar_alpha: float = 0.0
     min_shrinkage: float = 0.1
+    grad_sum_decay: int = -1
+    rowwise_bias_correction: int = 0
+    decay_from: int = 0
     stochastic_rounding: bool = False
     seed: int = 0

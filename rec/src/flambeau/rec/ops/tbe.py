@@ -7,6 +7,7 @@ that was looked up: no gradient of a table is ever made. Native kernels: `native
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from flambeau.rec.ops import _tbe_native, _tbe_reference
 from flambeau.rec.ops._library import LIBRARY
-from flambeau.rec.ops._tbe_reference import update_rows
+from flambeau.rec.ops._tbe_reference import missed_decay, update_rows
 from flambeau.rec.ops._tbe_types import MEAN, NONE, SUM, Lookup, OptimizerSettings, OptimizerStates
 
 __all__ = [
@@ -27,17 +28,27 @@ __all__ = [
     "OptimizerStates",
     "lookup",
     "lookup_and_train",
+    "missed_decay",
     "update_rows",
 ]
 
 
-def lookup(lookup: Lookup, output_shape: tuple[int, ...], *, feature_requires_grad: Tensor | None = None) -> Tensor:
+def lookup(
+    lookup: Lookup,
+    output_shape: tuple[int, ...],
+    *,
+    feature_requires_grad: Tensor | None = None,
+    sparse: bool = False,
+    max_gradient: float | None = None,
+) -> Tensor:
     """Pool rows; the gradient of the tables is a tensor.
 
     Args:
         lookup: tables and bags.
         output_shape: of the result.
         feature_requires_grad: (features,), 0 where the feature gives its table no gradient.
+        sparse: whether that has only the rows that were looked up; `weights` are (rows of all tables, columns) then.
+        max_gradient: gradients of the output are limited to it, in size.
 
     Returns:
         float32 of `output_shape`. Gradients flow to the weights of bags, and to all tables of their dtype.
@@ -46,7 +57,9 @@ def lookup(lookup: Lookup, output_shape: tuple[int, ...], *, feature_requires_gr
         RuntimeError: an index outside of its table, with feature and place.
     """
     wanted = None if feature_requires_grad is None else feature_requires_grad.to(torch.uint8).contiguous()
-    result: Tensor = _DenseLookUp.apply(lookup.weights, lookup.bag_weights, lookup, output_shape, wanted)  # type: ignore[no-untyped-call]
+    result: Tensor = _DenseLookUp.apply(  # type: ignore[no-untyped-call]
+        lookup.weights, lookup.bag_weights, lookup, output_shape, wanted, sparse, max_gradient
+    )
     return result
 
 
@@ -58,6 +71,8 @@ def lookup_and_train(
     *,
     feature_requires_grad: Tensor | None = None,
     max_gradient: float | None = None,
+    row_factors: Tensor | None = None,
+    when_done: Callable[[], None] | None = None,
 ) -> Tensor:
     """Pool rows; the backward pass updates `lookup.weights` and the states in place.
 
@@ -68,6 +83,8 @@ def lookup_and_train(
         settings: the optimizer.
         feature_requires_grad: (features,), 0 where the feature's table takes no part in the update.
         max_gradient: gradients of the output are limited to it, in size.
+        row_factors: (total,) what the row of each index counts here, as decay that is not yet written does.
+        when_done: called after the update.
 
     Returns:
         float32 of `output_shape`.
@@ -77,8 +94,9 @@ def lookup_and_train(
     """
     wanted = None if feature_requires_grad is None else feature_requires_grad.to(torch.uint8).contiguous()
     result: Tensor = _LookUp.apply(  # type: ignore[no-untyped-call]
-        lookup.weights, lookup.bag_weights, lookup, output_shape, states, settings, wanted, max_gradient
-    )
+        lookup.weights, lookup.bag_weights, lookup, output_shape, states, settings, wanted, max_gradient, row_factors,
+        when_done,
+    )  # fmt: skip
     return result
 
 
@@ -88,8 +106,17 @@ def kernels(tensor: Tensor) -> Any:
     return _tbe_native if native else _tbe_reference
 
 
-def _pooled(lookup: Lookup, output_shape: tuple[int, ...]) -> Tensor:
+def _kernels(lookup: Lookup, states: OptimizerStates | None = None) -> Any:
     serving = kernels(lookup.weights)
+    kept = () if states is None else (states.momentum1, states.momentum2, states.prev_iter, states.row_counter)
+    plain = any(one is not None and one.dtype != torch.float32 for one in kept)
+    if lookup.cache is not None:
+        plain |= lookup.cache.dtype != lookup.weights.dtype or lookup.cache.device != lookup.weights.device
+    return _tbe_reference if plain else serving
+
+
+def _pooled(lookup: Lookup, output_shape: tuple[int, ...], row_factors: Tensor | None = None) -> Tensor:
+    serving = _kernels(lookup)
     if (stray := serving.find_stray(lookup)) is not None:
         place, feature, index = stray
         rows = int(lookup.layout[1, feature])
@@ -97,9 +124,42 @@ def _pooled(lookup: Lookup, output_shape: tuple[int, ...]) -> Tensor:
             f"indices has {index} at {place}, for feature {feature} whose table has {rows} rows; expected 0 to "
             f"{rows - 1}. bounds_check_mode decides what becomes of such indices."
         )
-    output = torch.zeros(output_shape, device=lookup.weights.device)
-    serving.forward(lookup, output)
+    lookup = lookup.located()
+    output = torch.zeros(output_shape, device=lookup.indices.device)
+    if row_factors is None:
+        serving.forward(lookup, output)
+    elif lookup.pooling == NONE:
+        serving.forward(lookup, output)
+        output *= row_factors.unsqueeze(1)
+    else:
+        factors = row_factors if lookup.bag_weights is None else row_factors * lookup.bag_weights
+        serving.forward(replace(lookup, bag_weights=factors), output)
     return output
+
+
+def _summed(lookup: Lookup, gradient: Tensor, wanted: Tensor | None) -> Tensor:
+    """The gradient of all tables, float32."""
+    # Gradient descent from zero, one step uphill, leaves the summed gradient of each row.
+    tables = torch.zeros_like(lookup.weights, dtype=torch.float32)
+    uphill = OptimizerSettings("exact_sgd", lr=-1.0, iteration=1)
+    onto = replace(lookup, weights=tables)
+    kernels(tables).backward(onto, gradient, wanted, OptimizerStates(), uphill)
+    return tables
+
+
+def _summed_by_row(lookup: Lookup, gradient: Tensor, wanted: Tensor | None) -> Tensor:
+    """The gradient of rows that were looked up, a sparse tensor (rows of all tables, columns) of the tables' dtype."""
+    rows, width = lookup.weights.shape
+    lengths = lookup.offsets[lookup.bag_starts].diff()
+    bases = torch.repeat_interleave(lookup.layout[3].to(lengths.device), lengths)
+    touched, place = (lookup.indices.long() + bases).unique(return_inverse=True)
+    layout = lookup.layout.clone()
+    layout[0], layout[1], layout[3] = 0, len(touched), 0
+    onto = replace(
+        lookup, weights=lookup.weights.new_zeros(len(touched) * width), layout=layout, indices=place.contiguous()
+    )
+    summed = _summed(onto, gradient, wanted).view(-1, width).to(lookup.weights.dtype)
+    return torch.sparse_coo_tensor(touched.unsqueeze(0), summed, (rows, width), is_coalesced=True)
 
 
 class _DenseLookUp(torch.autograd.Function):
@@ -111,27 +171,30 @@ class _DenseLookUp(torch.autograd.Function):
         lookup: Lookup,
         output_shape: tuple[int, ...],
         wanted: Tensor | None,
+        sparse: bool,
+        max_gradient: float | None,
     ) -> Tensor:
-        ctx.lookup, ctx.wanted = lookup, wanted
+        ctx.lookup, ctx.wanted, ctx.sparse, ctx.max_gradient = lookup, wanted, sparse, max_gradient
         return _pooled(lookup, output_shape)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        gradient = gradients[0].contiguous()
+        gradient = _limited(gradients[0], ctx.max_gradient)
         lookup = ctx.lookup
-        serving = kernels(lookup.weights)
         tables = bags = None
         with torch.no_grad():
-            if ctx.needs_input_grad[1]:
-                bags = serving.weights_gradient(lookup, gradient, ctx.wanted)
-            if ctx.needs_input_grad[0]:
-                # Gradient descent from zero, one step uphill, leaves the summed gradient of each row.
-                tables = torch.zeros_like(lookup.weights, dtype=torch.float32)
-                uphill = OptimizerSettings("exact_sgd", lr=-1.0, iteration=1)
-                onto = replace(lookup, weights=tables)
-                serving.backward(onto, gradient, ctx.wanted, OptimizerStates(), uphill)
-                tables = tables.to(lookup.weights.dtype)
-        return tables, bags, None, None, None
+            if ctx.needs_input_grad[1] and lookup.pooling != NONE:
+                bags = kernels(lookup.weights).weights_gradient(lookup, gradient, ctx.wanted)
+            if ctx.needs_input_grad[0] and ctx.sparse:
+                tables = _summed_by_row(lookup, gradient, ctx.wanted)
+            elif ctx.needs_input_grad[0]:
+                tables = _summed(lookup, gradient, ctx.wanted).to(lookup.weights.dtype)
+        return tables, bags, None, None, None, None, None
+
+
+def _limited(gradient: Tensor, most: float | None) -> Tensor:
+    gradient = gradient.contiguous()
+    return gradient if most is None else gradient.clamp(-most, most)
 
 
 class _LookUp(torch.autograd.Function):
@@ -146,23 +209,28 @@ class _LookUp(torch.autograd.Function):
         settings: OptimizerSettings,
         wanted: Tensor | None,
         max_gradient: float | None,
+        row_factors: Tensor | None,
+        when_done: Callable[[], None] | None,
     ) -> Tensor:
-        output = _pooled(lookup, output_shape)
+        output = _pooled(lookup, output_shape, row_factors)
         ctx.lookup, ctx.states, ctx.settings, ctx.wanted = lookup, states, settings, wanted
-        ctx.max_gradient = max_gradient
+        ctx.max_gradient, ctx.row_factors, ctx.when_done = max_gradient, row_factors, when_done
         return output
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (gradient,) = gradients
-        gradient = gradient.contiguous()
-        if ctx.max_gradient is not None:
-            gradient = gradient.clamp(-ctx.max_gradient, ctx.max_gradient)
-        serving = kernels(ctx.lookup.weights)
+        gradient = _limited(gradients[0], ctx.max_gradient)
+        lookup = ctx.lookup.located()
+        serving = _kernels(lookup, ctx.states)
         # Before the tables change.
-        wants_weights = ctx.needs_input_grad[1]
-        weights = serving.weights_gradient(ctx.lookup, gradient, ctx.wanted) if wants_weights else None
+        weights = None
+        if ctx.needs_input_grad[1] and lookup.pooling != NONE:
+            weights = serving.weights_gradient(lookup, gradient, ctx.wanted)
+            if ctx.row_factors is not None:
+                weights = weights * ctx.row_factors
         if ctx.needs_input_grad[0]:
             with torch.no_grad():
-                serving.backward(ctx.lookup, gradient, ctx.wanted, ctx.states, ctx.settings)
-        return None, weights, None, None, None, None, None, None
+                serving.backward(lookup, gradient, ctx.wanted, ctx.states, ctx.settings)
+        if ctx.when_done is not None:
+            ctx.when_done()
+        return None, weights, None, None, None, None, None, None, None, None

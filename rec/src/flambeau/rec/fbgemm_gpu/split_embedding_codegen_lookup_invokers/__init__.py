@@ -1,0 +1,1 @@
+"""What look-ups are told beside tables and bags."""
