@@ -187,8 +187,8 @@ class ShardedTables(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMo
         """Of each table, its parts here."""
         parts: dict[str, list[tuple[ShardedEmbeddingTable, Tensor]]] = {}
         for kernel in self._kernels():
-            weights = kernel.split_embedding_weights()
-            for table, weight in zip(kernel.config.embedding_tables, weights, strict=True):
+            weights = kernel.named_split_embedding_weights()
+            for table, (_, weight) in zip(kernel.config.embedding_tables, weights, strict=True):
                 parts.setdefault(table.name, []).append((table, weight))
         return parts
 
@@ -199,7 +199,8 @@ class ShardedTables(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMo
             if whole is None or whole.is_meta:
                 continue
             for table, weight in parts:
-                weight.copy_(_cut(whole, table))
+                if not getattr(weight, "is_virtual", False):  # whose rows are made when their ids come up
+                    weight.copy_(_cut(whole, table))
 
     def sharded_parameter_names(self, prefix: str = "") -> Iterator[str]:
         """Names of all tables, data-parallel ones as well, which train apart from other parameters."""
@@ -250,13 +251,16 @@ class ShardedTables(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMo
     def _whole_tables(self, module: nn.Module, destination: dict[str, Any], prefix: str, _: Any) -> None:
         """Replace parts by wholes in a state dictionary."""
         inside = f"{prefix}{self._tables_name}."
+        for kernel in self._stored_kernels():
+            kernel.state_dict(destination, inside)
+        stored = {name for kernel in self._stored_kernels() for name in kernel.config.table_names()}
         for kind, of_kind in self._sharding_infos.items():
             if kind == "data_parallel" or self._pg is None:
                 continue
             sharding = self.shardings[kind]
             for info in of_kind:
                 key = f"{inside}{info.embedding_config.name}.weight"
-                if key in destination:
+                if key in destination and info.embedding_config.name not in stored:
                     destination[key] = self._whole(sharding, info, inside)
 
     def _whole(self, sharding: Any, info: EmbeddingShardingInfo, inside: str) -> Any:
@@ -277,14 +281,35 @@ class ShardedTables(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMo
     def _parts_of_tables(self, state_dict: dict[str, Any], prefix: str, *_: Any) -> None:
         """Replace wholes by the parts here, before a state is loaded."""
         parts = self._local_parts()
+        stored = {name: kernel for kernel in self._stored_kernels() for name in kernel.config.table_names()}
         for info in self._all_infos():
             name = info.embedding_config.name
             key = f"{prefix}{self._tables_name}.{name}.weight"
             if key not in state_dict:
                 continue
             mine = parts.get(name, [])
+            if name in stored:
+                self._load_stored(state_dict, f"{prefix}{self._tables_name}.{name}.", stored[name], mine)
+                continue
             cut = [_cut(state_dict[key], table) for table, _ in mine]
             state_dict[key] = torch.cat(cut) if cut else torch.empty(0, dtype=info.param.dtype, device=self._device)
+
+    def _stored_kernels(self) -> Iterator[Any]:
+        """Those whose tables are on disk."""
+        yield from (kernel for kernel in self._kernels() if hasattr(kernel, "load_rows"))
+
+    @staticmethod
+    def _load_stored(state_dict: dict[str, Any], key: str, kernel: Any, mine: list[tuple[Any, Any]]) -> None:
+        """Write a table of a state to the disk; what is left of it is a parameter without elements."""
+        whole = state_dict[f"{key}weight"]
+        ids, _ = state_dict.pop(f"{key}weight_id", None), state_dict.pop(f"{key}bucket", None)
+        if ids is None:
+            for table, weight in mine:
+                weight.copy_(_cut(whole, table))
+        else:
+            here = [one.local_shards()[0].tensor if isinstance(one, ShardedTensor) else one for one in (whole, ids)]
+            kernel.load_rows(mine[0][0].name, *here)
+        state_dict[f"{key}weight"] = torch.empty(0)
 
     # ----- features ---------------------------------------------------------------------------------------------------
 

@@ -12,10 +12,23 @@ from torch.distributed._shard.metadata import ShardMetadata
 from torch.distributed._shard.sharded_tensor import Shard, ShardedTensor, ShardedTensorMetadata  # type: ignore[attr-defined]
 from torch.distributed.tensor import DTensor
 
+from flambeau.rec.distributed._virtual_tensors import (
+    create_virtual_sharded_tensors,
+    create_virtual_table_global_metadata,
+    create_virtual_table_local_metadata,
+)
 from flambeau.rec.distributed.embedding_types import DTensorMetadata, GroupedEmbeddingConfig, ShardedEmbeddingTable
 from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor
 
-__all__ = ["BaseEmbedding", "RawIdTrackerWrapper", "get_state_dict", "joined_shards"]
+__all__ = [
+    "BaseEmbedding",
+    "RawIdTrackerWrapper",
+    "create_virtual_sharded_tensors",
+    "create_virtual_table_global_metadata",
+    "create_virtual_table_local_metadata",
+    "get_state_dict",
+    "joined_shards",
+]
 
 
 class RawIdTrackerWrapper:

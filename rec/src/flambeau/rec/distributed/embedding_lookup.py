@@ -18,6 +18,14 @@ from flambeau.rec.distributed._infer_lookups import (
     MetaInferGroupedPooledEmbeddingsLookup,
     embeddings_cat_empty_rank_handle_inference,
 )
+from flambeau.rec.distributed._key_value_kernels import (
+    KeyValueEmbedding,
+    KeyValueEmbeddingBag,
+    ZeroCollisionEmbeddingCache,
+    ZeroCollisionKeyValueEmbedding,
+    ZeroCollisionKeyValueEmbeddingBag,
+    backend_of,
+)
 from flambeau.rec.distributed.batched_embedding_kernel import (
     BatchedDenseEmbedding,
     BatchedDenseEmbeddingBag,
@@ -58,6 +66,11 @@ _FUSED = (
     EmbeddingComputeKernel.FUSED_UVM_CACHING,
     EmbeddingComputeKernel.FUSED_TRITON,
 )
+_VIRTUAL = (
+    EmbeddingComputeKernel.SSD_VIRTUAL_TABLE,
+    EmbeddingComputeKernel.DRAM_VIRTUAL_TABLE,
+    EmbeddingComputeKernel.DRAM_SSD_VIRTUAL_TABLE,
+)
 
 
 class CommOpGradientScaling(Function):
@@ -89,8 +102,9 @@ def embeddings_cat_empty_rank_handle(embeddings: list[Tensor], dummy_embs_tensor
 
 
 def _check(config: GroupedEmbeddingConfig) -> None:
-    if config.compute_kernel not in (*_FUSED, EmbeddingComputeKernel.DENSE):
-        known = ", ".join(kernel.value for kernel in (EmbeddingComputeKernel.DENSE, *_FUSED))
+    serving = (EmbeddingComputeKernel.DENSE, *_FUSED, EmbeddingComputeKernel.KEY_VALUE, *_VIRTUAL)
+    if config.compute_kernel not in serving:
+        known = ", ".join(kernel.value for kernel in serving)
         raise OptionError(
             f"no kernel {config.compute_kernel.value!r} looks up tables {config.table_names()}; choose one of {known}."
         )
@@ -182,6 +196,11 @@ class GroupedEmbeddingsLookup(_Grouped):
     def _kernel(self, config: GroupedEmbeddingConfig) -> nn.Module:
         if config.compute_kernel == EmbeddingComputeKernel.DENSE:
             return BatchedDenseEmbedding(config, self._pg, self._device)
+        if config.compute_kernel == EmbeddingComputeKernel.KEY_VALUE:
+            return KeyValueEmbedding(config, self._pg, self._device)
+        if config.compute_kernel in _VIRTUAL:
+            virtual = ZeroCollisionEmbeddingCache if config.enable_embedding_update else ZeroCollisionKeyValueEmbedding
+            return virtual(config, self._pg, self._device, backend_of(config.compute_kernel))
         return BatchedFusedEmbedding(config, self._pg, self._device)
 
     def forward(self, sparse_features: KeyedJaggedTensor) -> Tensor:
@@ -233,6 +252,11 @@ class GroupedPooledEmbeddingsLookup(_Grouped):
     def _kernel(self, config: GroupedEmbeddingConfig) -> nn.Module:
         if config.compute_kernel == EmbeddingComputeKernel.DENSE:
             return BatchedDenseEmbeddingBag(config, self._pg, self._device, self._sharding_type)
+        if config.compute_kernel == EmbeddingComputeKernel.KEY_VALUE:
+            return KeyValueEmbeddingBag(config, self._pg, self._device, self._sharding_type)
+        if config.compute_kernel in _VIRTUAL:
+            backend = backend_of(config.compute_kernel)
+            return ZeroCollisionKeyValueEmbeddingBag(config, self._pg, self._device, self._sharding_type, backend)
         return BatchedFusedEmbeddingBag(config, self._pg, self._device, self._sharding_type)
 
     def forward(self, sparse_features: KeyedJaggedTensor) -> Tensor:
@@ -295,7 +319,12 @@ class GroupedEmbeddingsUpdate(BaseEmbeddingUpdate[KeyedJaggedTensor]):
         at = 0
         ids, rows = embeddings.values(), embeddings.weights()
         ends = embeddings.offset_per_key()
-        for kernel in lookup._emb_modules:
+        parts = lookup._parts(embeddings) if len(lookup._emb_modules) > 1 else [embeddings]
+        for kernel, part in zip(lookup._emb_modules, parts, strict=True):
+            if isinstance(kernel, ZeroCollisionEmbeddingCache):
+                kernel.update(part)
+                at += len(kernel._feature_table_map)
+                continue
             tables = kernel.split_embedding_weights()
             for number in kernel._feature_table_map:
                 mine = slice(ends[at], ends[at + 1])

@@ -71,5 +71,7 @@ class RowFormat:
 
 
 def _bytes(values: Tensor) -> Bytes:
+    if not values.numel():  # which torch cannot view as other elements
+        return np.empty((values.shape[0], values.shape[1] * values.element_size()), np.uint8)
     found: Bytes = values.contiguous().view(torch.uint8).numpy()
     return found

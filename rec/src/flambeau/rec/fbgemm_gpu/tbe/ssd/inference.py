@@ -88,6 +88,7 @@ class SSDIntNBitTableBatchedEmbeddingBags(nn.Module):
         enable_cache_locking: bool = False,
     ) -> None:
         super().__init__()
+        self._rows: Tensor
         if ps_hosts is not None:
             raise OptionError("tables on other machines (ps_hosts) are not served; keep them on disk.")
         self.embedding_specs, self.row_alignment = embedding_specs, row_alignment or 16

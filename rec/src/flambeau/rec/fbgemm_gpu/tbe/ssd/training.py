@@ -10,7 +10,7 @@ import contextlib
 import json
 import shutil
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -74,7 +74,7 @@ class SSDTableBatchedEmbeddingBags(BatchedTables, VirtualTables, UpstreamSteps):
         feature_table_map: the table of each feature, in any order; one feature for each table by default.
         cache_sets: rows of the cache by 32; it grows where a batch needs more at once.
         ssd_storage_directory: where the files go; several, separated by commas, are used in turns.
-        ssd_uniform_init_lower: rows begin as uniform random numbers, at least this,
+        ssd_uniform_init_lower: rows begin as uniform random numbers, at least this; a number, or one for each table,
         ssd_uniform_init_upper: and below this. The seed is drawn from torch's generator.
         weights_precision: of the tables: FP32, FP16 or BF16.
         output_dtype: of the result.
@@ -128,8 +128,8 @@ class SSDTableBatchedEmbeddingBags(BatchedTables, VirtualTables, UpstreamSteps):
         ssd_rocksdb_write_buffer_size: int = 2 * 1024 * 1024 * 1024,
         ssd_max_write_buffer_num: int = 4,
         ssd_cache_location: EmbeddingLocation = EmbeddingLocation.MANAGED,
-        ssd_uniform_init_lower: float = -0.01,
-        ssd_uniform_init_upper: float = 0.01,
+        ssd_uniform_init_lower: float | Sequence[float] = -0.01,
+        ssd_uniform_init_upper: float | Sequence[float] = 0.01,
         ssd_block_cache_size_per_tbe: int = 0,
         weights_precision: SparseType = SparseType.FP32,
         output_dtype: SparseType = SparseType.FP32,
@@ -212,8 +212,13 @@ class SSDTableBatchedEmbeddingBags(BatchedTables, VirtualTables, UpstreamSteps):
         self.tables = TieredTables(
             folder,
             [
-                TableSpec(rows, dim, ssd_uniform_init_lower, ssd_uniform_init_upper, virtual)
-                for rows, dim in embedding_specs
+                TableSpec(rows, dim, lower, upper, virtual)
+                for (rows, dim), lower, upper in zip(
+                    embedding_specs,
+                    _of_tables(ssd_uniform_init_lower, len(embedding_specs)),
+                    _of_tables(ssd_uniform_init_upper, len(embedding_specs)),
+                    strict=True,
+                )
             ],
             weights_precision.as_dtype(),
             [*BY_ELEMENT[optimizer], *([False, False] if by_row else [])],
@@ -627,6 +632,10 @@ class SSDTableBatchedEmbeddingBags(BatchedTables, VirtualTables, UpstreamSteps):
         """Tables, features, optimizer and folder."""
         tables = ", ".join(f"{rows} x {dim}" for rows, dim in self.embedding_specs)
         return f"tables [{tables}] in {self.folder}, features {self.feature_table_map}, {self.optimizer}"
+
+
+def _of_tables(value: float | Sequence[float], count: int) -> Sequence[float]:
+    return [float(value)] * count if isinstance(value, int | float) else value
 
 
 def _close(tables: TieredTables, remove: Path | None) -> None:
