@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from processes import names_of, outcomes
 
-MODULES = ["checks_pipelines"]
+MODULES = ["checks_pipelines", "checks_replicas", "checks_trackers"]
 
 
 @pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.slow)])

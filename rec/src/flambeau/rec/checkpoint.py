@@ -288,7 +288,8 @@ def _parts(value: Any) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
         local = value._local_tensor
         if not hasattr(local, "local_shards"):
             raise OptionError("a DTensor whose part is no LocalShardsWrapper cannot be read through the first process.")
-        yield from zip((tuple(one) for one in local.local_offsets()), local.local_shards(), strict=True)
+        shards = local.local_shards()  # of none, there is an offset all the same
+        yield from zip((tuple(one) for one in local.local_offsets()[: len(shards)]), shards, strict=True)
     else:
         yield (0,) * value.dim(), value
 

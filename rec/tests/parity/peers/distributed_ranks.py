@@ -27,6 +27,7 @@ TABLES = [
     ("t4", 5, 8, ["f4"], "SUM"),
     ("t5", 7, 8, ["f2"], "SUM"),
 ]
+RANKS = 2  # that plans are for
 KEYS, ROWS = ["f1", "f2", "f3", "f4"], [6, 6, 6, 5]
 
 
@@ -163,6 +164,8 @@ def placed(root: Root, kind: str, rows: int, columns: int, kernel: str) -> Any:
 
     if kind == "data_parallel":
         return types.ParameterSharding(kind, "dense", [0, 1])
+    if RANKS == 1:
+        return types.ParameterSharding(kind, kernel, [0], spec.EnumerableShardingSpec([shard(0, 0, rows, columns, 0)]))
     half = -(-rows // 2)
     shards = {
         "table_wise": [shard(0, 0, rows, columns, rows % 2)],

@@ -48,9 +48,9 @@ class Reversed(nn.Module):
 class Ranker(nn.Module):
     """Tables, and a layer over them; gives losses and predictions."""
 
-    def __init__(self, tables: nn.Module, pooled: bool, before: nn.Module | None) -> None:
+    def __init__(self, tables: nn.Module, pooled: bool, before: nn.Module | None, shared: bool = True) -> None:
         super().__init__()
-        self.tables, self.pooled = tables, pooled
+        self.tables, self.pooled, self.shared = tables, pooled, shared
         if before is not None:
             self.before = before
         self.has_before = before is not None
@@ -63,9 +63,10 @@ class Ranker(nn.Module):
         found = self.tables(sparse)
         if self.pooled:
             names = ["f1@t1", "f1@t3", "f2@t2", "f2@t5", "f3", "f4"]
+            names = names if self.shared else ["f1", "f2", "f3", "f4"]
             rows = sum((at + 1) * found[name] for at, name in enumerate(names))
         else:
-            names = ["f1@t1", "f3", "f4"]
+            names = ["f1@t1" if self.shared else "f1", "f3", "f4"]
             rows = sum((at + 1) * found[name].values().sum(0, keepdim=True) for at, name in enumerate(names))
         predictions = self.over(rows / 20).square().mean(1)
         return predictions.mean().unsqueeze(0), predictions.detach()
@@ -73,7 +74,7 @@ class Ranker(nn.Module):
 
 def model(
     root: Root, kinds: list[str], pooled: bool = True, before: bool = False, optimizer: str = "EXACT_SGD",
-    wrap: Callable[..., Any] | None = None,
+    wrap: Callable[..., Any] | None = None, names: tuple[str, ...] = ("t1", "t2", "t3", "t4", "t5"),
 ) -> Any:  # fmt: skip
     """A sharded model with an optimizer of its other parameters."""
     configs, modules = root("modules.embedding_configs"), root("modules.embedding_modules")
@@ -81,21 +82,22 @@ def model(
     if pooled:
         tables = [
             configs.EmbeddingBagConfig(
-                num_embeddings=rows, embedding_dim=columns, name=name, feature_names=names,
+                num_embeddings=rows, embedding_dim=columns, name=name, feature_names=features,
                 pooling=configs.PoolingType.SUM,
             )
-            for name, rows, columns, names, _ in TABLES
+            for name, rows, columns, features, _ in TABLES if name in names
         ]  # fmt: skip
         collection = modules.EmbeddingBagCollection(tables=tables)
         sharder = root("distributed.embeddingbag").EmbeddingBagCollectionSharder
     else:
         tables = [
-            configs.EmbeddingConfig(num_embeddings=rows, embedding_dim=8, name=name, feature_names=names)
-            for name, rows, _, names, _ in TABLES
+            configs.EmbeddingConfig(num_embeddings=rows, embedding_dim=8, name=name, feature_names=features)
+            for name, rows, _, features, _ in TABLES
+            if name in names
         ]
         collection = modules.EmbeddingCollection(tables=tables)
         sharder = root("distributed.embedding").EmbeddingCollectionSharder
-    whole = Ranker(collection, pooled, Reversed() if before else None)
+    whole = Ranker(collection, pooled, Reversed() if before else None, shared=len(names) == len(TABLES))
     drawn = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for param in whole.parameters():
@@ -133,7 +135,7 @@ def overwrite(dmp: Any, start: dict[str, Any]) -> None:
         if hasattr(value, "_local_tensor"):
             local = value._local_tensor
             offsets = local.local_offsets() if hasattr(local, "local_offsets") else [(0, 0)]
-            for shard, (row, column) in zip(pieces(local), offsets, strict=True):
+            for shard, (row, column) in zip(pieces(local), offsets, strict=False):
                 shard.copy_(given[row : row + shard.shape[0], column : column + shard.shape[1]])
         elif hasattr(value, "local_shards"):
             for one in value.local_shards():
@@ -287,3 +289,97 @@ for _start in (0, 2, 900):
         f"pipelines/TrainPipelineSemiSync/stashed from {_start}", piped, kind="TrainPipelineSemiSync",
         start_batch=_start, stash_gradients=True, kinds=["table_wise"],
     )  # fmt: skip
+
+
+# ----- replicated models ----------------------------------------------------------------------------------------------
+
+
+def replicated(size: int, neighbours: bool, **options: Any) -> Callable[..., Any]:
+    def wrap(root: Root, whole: nn.Module, place: Any, sharders: list[Any]) -> Any:
+        return root("distributed.model_parallel").DMPCollection(
+            module=whole, device=CPU, plan=place, world_size=2, sharding_group_size=size, global_pg=dist.group.WORLD,
+            sharders=sharders, use_inter_host_allreduce=neighbours, **options,
+        )  # fmt: skip
+
+    return wrap
+
+
+def two_dimensional(
+    root: Root, rank: int, size: int, neighbours: bool = False, kinds: list[str] = MIXED, steps: int = 2,
+    optimizer: str = "EXACT_SGD", synced: bool | None = True, hook: bool = False, **options: Any,
+) -> Any:  # fmt: skip
+    with on_few_processes(size):
+        dmp, dense = model(root, kinds, optimizer=optimizer, wrap=replicated(size, neighbours, **options))
+    if hook:
+        dmp.set_all_reduce_hook(lambda tensors: [one.mul_(2) for one in tensors] and None)
+    predictions = []
+    for examples in given(root, rank, steps):
+        dense.zero_grad()
+        losses, output = dmp(examples)
+        losses.sum().backward()
+        dense.step()
+        predictions.append(output.clone())
+        if synced is not None:
+            with sums_divided(root):
+                dmp.sync(include_optimizer_state=synced)
+    kept = dmp.fused_optimizer.state_dict()["state"]
+    return {
+        "predictions": predictions,
+        "state": state(dmp),
+        "optimizer": {name: {key: described(one) for key, one in values.items()} for name, values in kept.items()},
+        "mesh": dmp.device_mesh.mesh.tolist(),
+        "names": dmp.device_mesh.mesh_dim_names,
+        "plan": str(dmp.plan),
+    }
+
+
+@contextlib.contextmanager
+def on_few_processes(size: int) -> Iterator[None]:
+    """Within it, plans are made for so many processes."""
+    with pytest.MonkeyPatch.context() as patch:
+        if size == 1:
+            import distributed_ranks
+
+            patch.setattr(distributed_ranks, "RANKS", 1)
+        yield
+
+
+@contextlib.contextmanager
+def sums_divided(root: Root) -> Iterator[None]:
+    """Upstream asks for means over processes, which gloo has not; here they are sums that are divided."""
+    with pytest.MonkeyPatch.context() as patch:
+        if root.name == "torchrec":
+
+            def divided(pg: Any, tensors: list[torch.Tensor], options: Any = None) -> Any:
+                for one in tensors:
+                    dist.all_reduce(one, group=pg)
+                    one.div_(dist.get_world_size(pg))
+
+                class Done:
+                    def wait(self) -> None:
+                        """It is."""
+
+                return Done()
+
+            patch.setattr(torch.distributed.ProcessGroup, "allreduce_coalesced", divided)
+        yield
+
+
+for _size in (1, 2):
+    for _neighbours in (False, True):
+        for _synced in (None, True):
+            _add(
+                f"replicated/groups of {_size}, neighbours {_neighbours}, synced {_synced}", two_dimensional,
+                size=_size, neighbours=_neighbours, synced=_synced,
+            )  # fmt: skip
+for _optimizer in ("EXACT_ROWWISE_ADAGRAD", "EXACT_ADAGRAD", "ADAM"):
+    for _synced in (False, True):
+        _add(
+            f"replicated/{_optimizer}, states {_synced}", two_dimensional,
+            size=1, kinds=["table_wise"], optimizer=_optimizer, synced=_synced,
+        )  # fmt: skip
+_add("replicated/by a hook", two_dimensional, size=1, kinds=["table_wise"], hook=True)
+for _kind in ("table_wise", "column_wise", "row_wise"):
+    _add(f"replicated/{_kind}", two_dimensional, size=2, kinds=[_kind])
+    _add(f"replicated/{_kind} of one", two_dimensional, size=1, kinds=[_kind])
+_add("replicated/uneven", two_dimensional, size=3)
