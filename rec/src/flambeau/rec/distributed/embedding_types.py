@@ -498,7 +498,7 @@ class BaseQuantEmbeddingSharder(ModuleSharder[M]):
 
     Args:
         fused_params: options of the kernels.
-        shardable_params: the tables that may be spread; all by default.
+        shardable_params: the tables that may be spread, all or none of each collection; all by default.
     """
 
     def __init__(self, fused_params: dict[str, Any] | None = None, shardable_params: list[str] | None = None) -> None:
@@ -522,10 +522,13 @@ class BaseQuantEmbeddingSharder(ModuleSharder[M]):
         tables = {name.split(".")[-2]: table for name, table in module.state_dict().items() if name.endswith(".weight")}
         if not self._shardable_params:
             return tables
-        unknown = [name for name in self._shardable_params if name not in tables]
-        if unknown:
-            raise ValueError(f"shardable_params names {unknown}, which {type(module).__name__} has no tables of.")
-        return {name: table for name, table in tables.items() if name in self._shardable_params}
+        named = [name for name in tables if name in self._shardable_params]
+        if named and len(named) < len(tables):
+            raise OptionError(
+                f"shardable_params names {named} of the tables {sorted(tables)} of {type(module).__name__}; a "
+                "collection is spread with all its tables or not at all. Name all or none of them."
+            )
+        return tables if named else {}
 
     @property
     def fused_params(self) -> dict[str, Any] | None:

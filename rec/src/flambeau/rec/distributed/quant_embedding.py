@@ -206,7 +206,7 @@ class ShardedQuantEcInputDist(nn.Module):
             features: with all features of the tables, in any order; others are left out.
 
         Raises:
-            KeyError: a feature is missing.
+            ValueError: a feature is missing.
         """
         parts = in_order(flatten_feature_lengths(features), self._names).split(self._splits)
         given = [dist(part) for dist, part in zip(self._input_dists, parts, strict=True)]
@@ -268,6 +268,7 @@ class ShardedQuantEmbeddingCollection(ShardedQuantEmbeddingModuleState):
             self._tbes_configs,
             table_name_to_parameter_sharding,
             "embeddings",
+            names=[table.name for table in self._embedding_configs],
             split_scale_bias=is_fused_param_quant_state_dict_split_scale_bias(fused_params),
         )
         self._take_over(state)
@@ -294,7 +295,7 @@ class ShardedQuantEmbeddingCollection(ShardedQuantEmbeddingModuleState):
             features: with all features of the tables, in any order; others are left out.
 
         Raises:
-            KeyError: a feature is missing.
+            ValueError: a feature is missing.
         """
         given = self._input_dist(features)
         for each in zip(*given, self._embedding_names_per_rank_per_sharding, strict=True):
@@ -406,7 +407,7 @@ class ShardedQuantEmbeddingCollection(ShardedQuantEmbeddingModuleState):
             By feature, `<feature>@<table>` where several tables read one: (ids, columns), with the features' lengths.
 
         Raises:
-            KeyError: a feature is missing.
+            ValueError: a feature is missing.
         """
         ctx = self.create_context()
         return self.compute_and_output_dist(ctx, self.input_dist(ctx, *input, **kwargs))  # type: ignore[arg-type]

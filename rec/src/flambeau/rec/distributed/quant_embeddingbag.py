@@ -156,7 +156,7 @@ class ShardedQuantEbcInputDist(nn.Module):
             features: with all features of the tables, in any order; others are left out.
 
         Raises:
-            KeyError: a feature is missing.
+            ValueError: a feature is missing.
         """
         parts = in_order(flatten_feature_lengths(features), self._names).split(self._splits)
         given = [dist(part) for dist, part in zip(self._input_dists, parts, strict=True)]
@@ -169,7 +169,7 @@ def in_order(features: KeyedJaggedTensor, names: list[str]) -> KeyedJaggedTensor
     if keys == names:
         return features
     if missing := sorted(set(names) - set(keys)):
-        raise KeyError(f"the batch has no features {missing}; it has {keys}.")
+        raise OptionError(f"the batch has no features {missing}; it has {keys}.")
     return features.permute([keys.index(name) for name in names])
 
 
@@ -230,6 +230,7 @@ class ShardedQuantEmbeddingBagCollection(ShardedQuantEmbeddingModuleState):
             self._tbes_configs,
             table_name_to_parameter_sharding,
             "embedding_bags",
+            names=[table.name for table in self._embedding_bag_configs],
             split_scale_bias=is_fused_param_quant_state_dict_split_scale_bias(fused_params),
         )
         self._take_over(state)
@@ -255,7 +256,7 @@ class ShardedQuantEmbeddingBagCollection(ShardedQuantEmbeddingModuleState):
             features: with all features of the tables, in any order; others are left out.
 
         Raises:
-            KeyError: a feature is missing.
+            ValueError: a feature is missing.
         """
         found: ListOfKJTList = self._input_dist_module(features)
         return found
@@ -285,7 +286,7 @@ class ShardedQuantEmbeddingBagCollection(ShardedQuantEmbeddingModuleState):
             (batch, columns of all features), found by name.
 
         Raises:
-            KeyError: a feature is missing.
+            ValueError: a feature is missing.
         """
         ctx = self.create_context()
         return self.compute_and_output_dist(ctx, self.input_dist(ctx, *input, **kwargs))
@@ -319,7 +320,7 @@ class ShardedQuantEmbeddingBagCollection(ShardedQuantEmbeddingModuleState):
 class ShardedQuantFeatureProcessedEmbeddingBagCollection(ShardedQuantEmbeddingBagCollection):
     """A quantized `FeatureProcessedEmbeddingBagCollection` whose tables are spread over the devices of one process.
 
-    Each device has its own copy of the processors, as features are processed where they are looked up.
+    Each device has a copy of the processors of its own, as features are processed where they are looked up.
 
     Args:
         module: the quantized collection.
@@ -352,10 +353,17 @@ class ShardedQuantFeatureProcessedEmbeddingBagCollection(ShardedQuantEmbeddingBa
             raise OptionError(
                 f"tables {by_rows} are cut by rows, and processors go by places in whole bags; cut columns."
             )
-        homes = [lookup.device for each in self._lookups for lookup in each._embedding_lookups_per_rank]
+        there: dict[Any, nn.Module] = {}
         self.feature_processors_per_rank = nn.ModuleList()
-        for home in homes[: len(self._lookups[0]._embedding_lookups_per_rank)] if self._lookups else []:
-            self.feature_processors_per_rank.append(copy.deepcopy(feature_processor).to(home))  # type: ignore[arg-type, union-attr]
+        for lookup in self._lookups[0]._embedding_lookups_per_rank if self._lookups else ():  # type: ignore[union-attr]
+            if lookup.device not in there:
+                there[lookup.device] = copy.deepcopy(feature_processor).to(lookup.device)
+            processor = there[lookup.device]
+            # Ranks on one device share the memory of parameters.
+            shared: dict[int, Any] = {id(buffer): buffer for buffer in processor.buffers()}
+            for param in processor.parameters():
+                shared[id(param)] = nn.Parameter(param.detach(), param.requires_grad)
+            self.feature_processors_per_rank.append(copy.deepcopy(processor, shared))
 
     def apply_feature_processor(self, kjt_list: KJTList) -> KJTList:
         """Features of each device with weights."""

@@ -26,7 +26,7 @@ from flambeau.rec.fbgemm_gpu._inference_layout import DEFAULT_SCALE_BIAS_SIZE_IN
 from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_inference import (
     IntNBitTableBatchedEmbeddingBagsCodegen,
 )
-from flambeau.rec.quant._tables import as_codes, bytes_of, table_type
+from flambeau.rec.quant._tables import ShownTable, as_codes, bytes_of, table_type
 from flambeau.rec.tensor_types import UIntXTensor
 
 __all__ = [
@@ -71,17 +71,30 @@ class ShardedQuantEmbeddingModuleState(ShardedEmbeddingModule[Any, Any, Any, Any
         table_name_to_parameter_sharding: Mapping[str, ParameterSharding],
         tables_weights_prefix: str,
         *,
+        names: list[str],
         split_scale_bias: bool,
     ) -> None:
+        self._state_names = names
         self._state_prefix = tables_weights_prefix
         self._state_tables = dict(tbes)
         self._state_plan = dict(table_name_to_parameter_sharding)
         self._state_split = split_scale_bias
+        if not split_scale_bias:
+            self._register_tables()
+            return
 
         def add(module: nn.Module, destination: dict[str, Any], prefix: str, metadata: Any) -> None:
             post_state_dict_hook(cast("Any", module), destination, prefix, metadata, tables_weights_prefix)
 
         self._register_state_dict_hook(add)
+
+    def _register_tables(self) -> None:
+        """Whole tables with their scales and biases inside of rows are buffers, as in the unsharded module."""
+        parts = self._parts_by_table()
+        shown = nn.ModuleDict()
+        for name in self._state_names:
+            shown[name] = ShownTable(table_type(parts[name][0].table.data_type), parts[name][0].tensors[0])
+        setattr(self, self._state_prefix, shown)
 
     def _parts_by_table(self) -> dict[str, list[_TablePart]]:
         """Views of all parts of each table, those of the first device first."""
@@ -129,6 +142,8 @@ class ShardedQuantEmbeddingModuleState(ShardedEmbeddingModule[Any, Any, Any, Any
         super()._load_from_state_dict(  # type: ignore[no-untyped-call]
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
+        if not self._state_split:
+            return
         known = set()
         for table, parts in self._parts_by_table().items():
             for number, name in enumerate(_PARTS):
@@ -286,7 +301,9 @@ def get_param_id_from_type(is_sqebc: bool, is_sqmcec: bool, is_sfpebc: bool) -> 
         is_sqmcec: it maps ids of sequences before.
         is_sfpebc: features are processed before they are pooled.
     """
-    if is_sqebc or is_sfpebc:
+    if is_sfpebc:
+        return "_embedding_bag_collection.embedding_bags"
+    if is_sqebc:
         return "embedding_bags"
     return "_embedding_module.embeddings" if is_sqmcec else "embeddings"
 
@@ -338,7 +355,8 @@ def _specs(
 ) -> Iterable[tuple[str, WeightSpec]]:
     collides = hasattr(module, "_managed_collision_collection")
     pooled = module._state_prefix == "embedding_bags"
-    below = get_param_id_from_type(pooled, collides and not pooled, False)
+    processed = hasattr(module, "feature_processors_per_rank")
+    below = get_param_id_from_type(pooled and not processed, collides and not pooled, processed)
     starts = get_bucket_offsets_per_virtual_table(list(module._state_tables.values()), bucket_lengths)
     seen: dict[str, int] = {}
     for number, (tables, config) in enumerate(module._state_tables.items()):

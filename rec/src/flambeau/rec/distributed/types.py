@@ -48,6 +48,7 @@ from flambeau.rec.distributed._plans import (
     ShardingType,
 )
 from flambeau.rec.streamable import Multistreamable
+from flambeau.rec.tensor_types import UIntXTensor
 from flambeau.rec.types import ModuleNoCopyMixin
 
 if TYPE_CHECKING:
@@ -356,8 +357,9 @@ _OF_HOST = {
 
 
 def get_tensor_size_bytes(t: Tensor) -> int:
-    """Memory of a tensor's elements."""
-    return t.element_size() * t.nelement()
+    """Memory of a tensor's elements; several codes of less than a byte share one."""
+    held = t.elem if isinstance(t, UIntXTensor) else t
+    return held.element_size() * held.nelement()
 
 
 def compute_storage_usage(

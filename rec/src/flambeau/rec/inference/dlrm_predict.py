@@ -13,6 +13,7 @@ from flambeau.rec.inference.modules import (
     PredictFactory,
     PredictModule,
     quantize_inference_model,
+    shard_quant_model,
 )
 from flambeau.rec.models.dlrm import DLRM
 from flambeau.rec.modules.embedding_configs import EmbeddingBagConfig
@@ -111,14 +112,9 @@ class DLRMPredictFactory(PredictFactory):
         """A DLRM with tables of eight bits, without weights of its own yet.
 
         Args:
-            world_size: devices; one.
+            world_size: devices; the tables are spread over several ones of the kind of `device`.
             device: where it computes.
-
-        Raises:
-            ValueError: several devices.
         """
-        if world_size != 1:
-            raise ValueError(f"world_size is {world_size}, expected 1: shard the model for more devices.")
         config = self.model_config
         rows = config.num_embeddings_per_feature or [config.num_embeddings] * len(config.id_list_features_keys)
         tables = [
@@ -135,7 +131,12 @@ class DLRMPredictFactory(PredictFactory):
             config.id_list_features_keys,
             torch.device(device),
         )
-        return quantize_inference_model(module)
+        quantized = quantize_inference_model(module)
+        if world_size == 1:
+            return quantized
+        kind = torch.device(device).type
+        made, _ = shard_quant_model(quantized, world_size, compute_device=kind, sharding_device=device)
+        return made
 
     def batching_metadata(self) -> dict[str, BatchingMetadata]:
         """Dense features, and ids."""

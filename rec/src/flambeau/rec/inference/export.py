@@ -15,7 +15,7 @@ from flambeau.rec.errors import OptionError
 __all__ = ["BatchProgram", "compile_ahead", "export_model", "load"]
 
 # What programs call; importing them makes torch know them.
-_OPERATORS = ("bounds", "cumsum", "permute", "pruning", "tbe_inference")
+_OPERATORS = ("bounds", "bucketize", "cumsum", "permute", "pruning", "tbe_inference")
 
 
 class BatchProgram(nn.Module):

@@ -184,16 +184,18 @@ def bytes_of(rows: Tensor) -> Tensor:
     return rows.elem if isinstance(rows, UIntXTensor) else rows
 
 
-class _Shown(nn.Module):
+class ShownTable(nn.Module):
     """A table in a state dict: codes of less than a byte are counted there, while the module computes with bytes.
 
     Args:
         kind: elements of the table.
+        rows: its bytes; a view of where they are looked up.
     """
 
-    def __init__(self, kind: SparseType) -> None:
+    def __init__(self, kind: SparseType, rows: Tensor) -> None:
         super().__init__()
         self._kind = kind
+        self.register_buffer("weight", rows)
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -215,8 +217,7 @@ def show_tables(
     """Register views of tables as buffers: `<table>.weight`, and perhaps `weight_qscale` and `weight_qbias`."""
     parts = tables.split_embedding_weights_with_scale_bias(2 if split_scale_bias else 0)
     for config, (codes, scale, bias) in zip(configs, parts, strict=True):
-        shown = _Shown(table_type(config.data_type))
-        shown.register_buffer("weight", codes)
+        shown = ShownTable(table_type(config.data_type), codes)
         if scale is not None and bias is not None:
             shown.register_buffer("weight_qscale", scale)
             shown.register_buffer("weight_qbias", bias)
