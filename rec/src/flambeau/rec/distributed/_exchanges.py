@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -31,6 +32,8 @@ class Exchange(abc.ABC):
     """
 
     what = "an exchange of embeddings"
+    # A collective that the program brought along for what is sent forward; torch's sends gradients back.
+    collective: Any | None = None
 
     def __init__(self, pg: dist.ProcessGroup, codecs: QuantizedCommCodecs | None) -> None:
         self.pg = pg
@@ -52,10 +55,16 @@ class Exchange(abc.ABC):
         sent: Sequence[int],
         received: Sequence[int],
         codec: QuantizedCommCodec | None,  # type: ignore[type-arg]
+        collective: Any | None = None,
     ) -> Finish:
         coded, dtype = Coded(codec), flat.dtype
         pending = exchange(
-            self.pg, coded.encode(flat, sent), coded.sizes(sent), coded.sizes(received), f"{self.what} (all-to-all)"
+            self.pg,
+            coded.encode(flat, sent),
+            coded.sizes(sent),
+            coded.sizes(received),
+            f"{self.what} (all-to-all)",
+            collective,
         )
         return lambda: coded.decode(pending.wait(), received).to(dtype)
 
@@ -114,7 +123,7 @@ class Pooled(Exchange):
 
     def send(self, embeddings: Tensor) -> Finish:
         """Send examples to the processes they came from."""
-        arrive = self._all_to_all(embeddings.reshape(-1), self._sent, self._received, self._forward)
+        arrive = self._all_to_all(embeddings.reshape(-1), self._sent, self._received, self._forward, self.collective)
 
         def finish() -> Tensor:
             pieces = arrive().split(self._received)
@@ -149,7 +158,7 @@ class VariablePooled(Exchange):
 
     def send(self, embeddings: Tensor) -> Finish:
         """Send bags to the processes they came from."""
-        return self._all_to_all(embeddings.reshape(-1), self._sent, self._received, self._forward)
+        return self._all_to_all(embeddings.reshape(-1), self._sent, self._received, self._forward, self.collective)
 
     def send_back(self, gradient: Tensor) -> Finish:
         """Send their gradients to the processes that looked them up."""
@@ -190,7 +199,7 @@ class Sequences(Exchange):
         """Sort rows by process, and send them."""
         if self._order is not None:
             embeddings = embeddings.index_select(0, self._order)
-        arrive = self._all_to_all(embeddings.reshape(-1), self._sent, self._received, self._forward)
+        arrive = self._all_to_all(embeddings.reshape(-1), self._sent, self._received, self._forward, self.collective)
         return lambda: arrive().view(self._asked, self._width)
 
     def send_back(self, gradient: Tensor) -> Finish:

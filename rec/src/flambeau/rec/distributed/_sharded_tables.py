@@ -234,6 +234,13 @@ class ShardedTables(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMo
                 broadcast_buffers=True,
             )
 
+    def create_rocksdb_hard_link_snapshot(self) -> None:
+        """Keep tables in key-value stores as they are now, for a checkpoint to read; others need nothing of the kind."""
+        for kernel in self._kernels():
+            keep = getattr(kernel.emb_module, "create_rocksdb_hard_link_snapshot", None)
+            if keep is not None:
+                keep()
+
     # ----- optimizers -------------------------------------------------------------------------------------------------
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -45,7 +46,12 @@ class Pending:
 
 
 def exchange(
-    pg: dist.ProcessGroup, sent: Tensor, sent_sizes: Sequence[int], received_sizes: Sequence[int], what: str
+    pg: dist.ProcessGroup,
+    sent: Tensor,
+    sent_sizes: Sequence[int],
+    received_sizes: Sequence[int],
+    what: str,
+    collective: Any | None = None,
 ) -> Pending:
     """Send the pieces of a flat tensor to the processes, and receive as many from them.
 
@@ -55,6 +61,7 @@ def exchange(
         sent_sizes: elements for each process.
         received_sizes: elements from each process.
         what: it is, for messages.
+        collective: an `All2AllSingle` to send by, which also gives the memory; torch's by default.
 
     Returns:
         (sum of received_sizes,) of the same dtype, from the first process on.
@@ -62,7 +69,11 @@ def exchange(
     if len(sent_sizes) == 1:
         return Pending(sent, None, pg, what)
     sent = sent.contiguous()
-    received = torch.empty(sum(received_sizes), dtype=sent.dtype, device=sent.device)
+    if collective is None:
+        received = torch.empty(sum(received_sizes), dtype=sent.dtype, device=sent.device)
+    else:
+        received = collective.allocate((sum(received_sizes),), dtype=sent.dtype, device=sent.device)
+        sent = collective.allocate((sent.numel(),), dtype=sent.dtype, device=sent.device).copy_(sent)
     outgoing, incoming = sent, received
     sent_sizes, received_sizes = list(sent_sizes), list(received_sizes)
     if sent.dtype not in _SENT_AS_THEY_ARE:
@@ -72,7 +83,13 @@ def exchange(
     holder: list[dist.Work | None] = []
 
     def start() -> None:
-        holder.append(dist.all_to_all_single(incoming, outgoing, received_sizes, sent_sizes, pg, async_op=True))
+        send = dist.all_to_all_single if collective is None else collective
+        holder.append(
+            send(
+                incoming, outgoing, output_split_sizes=received_sizes, input_split_sizes=sent_sizes, group=pg,
+                async_op=True,
+            )
+        )  # fmt: skip
 
     waited_for(start, pg, what)
     return Pending(received, holder[0], pg, what, outgoing)

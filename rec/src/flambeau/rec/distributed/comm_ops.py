@@ -38,6 +38,7 @@ __all__ = [
     "AllGatherBaseInfo",
     "AllGatherBase_Req",
     "AllGatherBase_Wait",
+    "AllToAllSingle",
     "Comm",
     "DefaultAll2AllSingle",
     "DefaultAllocMixin",
@@ -58,6 +59,9 @@ __all__ = [
     "all2all_sequence_sync",
     "all_gather_base_pooled",
     "all_gather_base_sync",
+    "all_gather_into_tensor_backward",
+    "all_gather_into_tensor_fake",
+    "all_gather_into_tensor_setup_context",
     "alltoall_pooled",
     "alltoall_sequence",
     "alltoallv",
@@ -68,6 +72,9 @@ __all__ = [
     "reduce_scatter_base_sync",
     "reduce_scatter_pooled",
     "reduce_scatter_sync",
+    "reduce_scatter_tensor_backward",
+    "reduce_scatter_tensor_fake",
+    "reduce_scatter_tensor_setup_context",
     "reduce_scatter_v_per_feature_pooled",
     "reduce_scatter_v_pooled",
     "reduce_scatter_v_sync",
@@ -347,7 +354,9 @@ def _pair(name: str, make: Any, waiting: str | None = None) -> tuple[type[Functi
 
 
 def _pooled(pg: dist.ProcessGroup, info: All2AllPooledInfo, embeddings: Tensor) -> exchanges.Exchange:
-    return exchanges.Pooled(pg, info.batch_size_per_rank, info.dim_sum_per_rank, info.codecs)
+    made = exchanges.Pooled(pg, info.batch_size_per_rank, info.dim_sum_per_rank, info.codecs)
+    made.collective = getattr(info, "_collective", None)
+    return made
 
 
 def _variable(pg: dist.ProcessGroup, info: VariableBatchAll2AllPooledInfo, embeddings: Tensor) -> exchanges.Exchange:
@@ -363,7 +372,9 @@ def _variable(pg: dist.ProcessGroup, info: VariableBatchAll2AllPooledInfo, embed
         received.append(sum(size * width for size, width in zip(sizes, of_rank, strict=True)))
         at += len(of_rank)
     info.input_splits, info.output_splits = sent, received
-    return exchanges.VariablePooled(pg, sent, received, info.codecs)
+    made = exchanges.VariablePooled(pg, sent, received, info.codecs)
+    made.collective = getattr(info, "_collective", None)
+    return made
 
 
 def _sequences(pg: dist.ProcessGroup, info: All2AllSequenceInfo, embeddings: Tensor) -> exchanges.Exchange:
@@ -456,7 +467,8 @@ def alltoall_pooled(
         cumsum_dim_sum_per_rank_tensor: its cumulative sums, which are not needed here.
         group: who takes part; all processes by default.
         codecs: of what is sent.
-        all_to_all_single_comm: the all-to-all to use; torch's, which reports lost processes, by default.
+        all_to_all_single_comm: what sends embeddings, and gives the memory for it; torch's by default, which sends
+            gradients back in any case.
 
     Returns:
         Awaitable of (examples of this process, columns of all processes).
@@ -466,6 +478,7 @@ def alltoall_pooled(
     info = All2AllPooledInfo(
         batch_size_per_rank, dim_sum_per_rank, dim_sum_per_rank_tensor, cumsum_dim_sum_per_rank_tensor, codecs
     )
+    info._collective = all_to_all_single_comm  # type: ignore[attr-defined]
     return _started(All2All_Pooled_Req, group, info, a2a_pooled_embs_tensor)
 
 
@@ -492,7 +505,7 @@ def variable_batch_alltoall_pooled(
         emb_dim_per_rank_per_feature: of each process, columns of each of its features.
         group: who takes part; all processes by default.
         codecs: of what is sent.
-        all_to_all_single_comm: the all-to-all to use; torch's by default.
+        all_to_all_single_comm: likewise.
 
     Returns:
         Awaitable of a flat tensor: for each process, for each of its features, (examples of this process, columns).
@@ -502,6 +515,7 @@ def variable_batch_alltoall_pooled(
     info = VariableBatchAll2AllPooledInfo(
         batch_size_per_rank_per_feature, batch_size_per_feature_pre_a2a, emb_dim_per_rank_per_feature, codecs
     )
+    info._collective = all_to_all_single_comm  # type: ignore[attr-defined]
     return _started(Variable_Batch_All2All_Pooled_Req, group, info, a2a_pooled_embs_tensor)
 
 
@@ -746,3 +760,141 @@ def all_gather_base_pooled(
 def all_gather_base_sync(pg: dist.ProcessGroup, agi: AllGatherBaseInfo, input: Tensor) -> Tensor:
     """`all_gather_base_pooled`, waited for."""
     return _started(AllGatherBase_Req, pg, agi, input).wait()
+
+
+# ----- exchanges that graphs can hold ---------------------------------------------------------------------------------
+
+
+def _waited(tensor: Tensor) -> Tensor:
+    found: Tensor = torch.ops._c10d_functional.wait_tensor(tensor)
+    return found
+
+
+class AllToAllSingle(Function):
+    """An all-to-all of rows that compiled programs can hold; `apply` it.
+
+    Its arguments: (rows for all processes, ...), rows from each process, rows for each process, the name of the group,
+    its size, and whether gradients are divided by it.
+    """
+
+    @staticmethod
+    def forward(  # type: ignore[override]
+        ctx: Any,
+        input: Tensor,
+        output_split_sizes: list[int],
+        input_split_sizes: list[int],
+        group_name: str,
+        group_size: int,
+        gradient_division: bool,
+    ) -> Tensor:
+        """(rows from all processes, ...)."""
+        ctx.splits = input_split_sizes, output_split_sizes
+        ctx.group_name, ctx.factor = group_name, group_size if gradient_division else 1
+        return _waited(
+            torch.ops._c10d_functional.all_to_all_single(
+                input.contiguous(), output_split_sizes, input_split_sizes, group_name
+            )
+        )
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        """Gradients to where rows came from."""
+        received, sent = ctx.splits
+        back = _waited(torch.ops._c10d_functional.all_to_all_single(grad.contiguous(), received, sent, ctx.group_name))
+        return (back if ctx.factor == 1 else back / ctx.factor, None, None, None, None, None)
+
+
+def _gathered(shard: Tensor, group_size: int, group_name: str) -> Tensor:
+    return _waited(torch.ops._c10d_functional.all_gather_into_tensor(shard.contiguous(), group_size, group_name))
+
+
+def _summed(whole: Tensor, reduce_op: str, group_size: int, group_name: str) -> Tensor:
+    """By any backend: an all-to-all, and a sum in the order of the processes."""
+    rows = whole.shape[0] // group_size
+    pieces = _waited(
+        torch.ops._c10d_functional.all_to_all_single(
+            whole.contiguous(), [rows] * group_size, [rows] * group_size, group_name
+        )
+    )
+    total = pieces.view(group_size, rows, *whole.shape[1:])
+    return total.mean(0) if reduce_op.lower() == "avg" else total.sum(0)
+
+
+@torch.library.custom_op("flambeau_rec::reduce_scatter_tensor", mutates_args=())
+def _reduce_scatter_tensor(
+    input: Tensor, reduceOp: str, group_size: int, group_name: str, gradient_division: bool
+) -> Tensor:
+    """Each process's rows of the sum, or mean, of what all processes have."""
+    if reduceOp.lower() not in ("sum", "avg"):
+        raise OptionError(f"reduceOp is {reduceOp!r}, expected 'sum' or 'avg'.")
+    if input.shape[0] % group_size:
+        raise OptionError(f"input has {input.shape[0]} rows, which {group_size} processes cannot share equally.")
+    return _summed(input, reduceOp, group_size, group_name)
+
+
+@_reduce_scatter_tensor.register_fake
+def reduce_scatter_tensor_fake(
+    input: Tensor, reduceOp: str, group_size: int, group_name: str, gradient_division: bool
+) -> Tensor:
+    """A tensor of the shape that a process gets of a sum."""
+    return input.new_empty(input.shape[0] // group_size, *input.shape[1:])
+
+
+def reduce_scatter_tensor_setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """Note what the gradient of a sum is computed by."""
+    _, reduce_op, group_size, group_name, gradient_division = inputs
+    ctx.group_size, ctx.group_name, ctx.gradient_division = group_size, group_name, gradient_division
+    ctx.reduce_op = reduce_op
+
+
+def reduce_scatter_tensor_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """The gradient of a sum: those of all processes."""
+    back = _gathered(grad, ctx.group_size, ctx.group_name)
+    for divides in (ctx.gradient_division, ctx.reduce_op.lower() == "avg"):
+        if divides:
+            back = back / ctx.group_size
+    return back, None, None, None, None
+
+
+_reduce_scatter_tensor.register_autograd(
+    reduce_scatter_tensor_backward, setup_context=reduce_scatter_tensor_setup_context
+)
+
+
+@torch.library.custom_op("flambeau_rec::all_gather_into_tensor", mutates_args=())
+def _all_gather_into_tensor(
+    shard: Tensor, gather_dim: int, group_size: int, group_name: str, gradient_division: bool
+) -> Tensor:
+    """What all processes have, joined along a dimension."""
+    joined = _gathered(shard, group_size, group_name)
+    return joined if gather_dim == 0 else torch.cat(joined.chunk(group_size), dim=gather_dim)
+
+
+@_all_gather_into_tensor.register_fake
+def all_gather_into_tensor_fake(
+    shard: Tensor, gather_dim: int, group_size: int, group_name: str, gradient_division: bool
+) -> Tensor:
+    """A tensor of the shape that a process gets of what all have."""
+    shape = list(shard.shape)
+    shape[gather_dim] *= group_size
+    return shard.new_empty(shape)
+
+
+def all_gather_into_tensor_setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    """Note what the gradient is computed by."""
+    _, gather_dim, group_size, group_name, gradient_division = inputs
+    ctx.gather_dim, ctx.group_size, ctx.group_name = gather_dim, group_size, group_name
+    ctx.gradient_division = gradient_division
+
+
+def all_gather_into_tensor_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """The sum of all processes' gradients of this one's part."""
+    if ctx.gather_dim:
+        grad = torch.cat(grad.chunk(ctx.group_size, dim=ctx.gather_dim))
+    back = _summed(grad, "sum", ctx.group_size, ctx.group_name)
+    return (back / ctx.group_size if ctx.gradient_division else back), None, None, None, None
+
+
+_all_gather_into_tensor.register_autograd(
+    all_gather_into_tensor_backward, setup_context=all_gather_into_tensor_setup_context
+)

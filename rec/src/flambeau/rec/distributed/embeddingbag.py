@@ -681,6 +681,23 @@ class ShardedEmbeddingBag(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptim
 
     _name = "table"
 
+    @classmethod
+    def create_embedding_bag_sharding(
+        cls,
+        sharding_infos: list[EmbeddingShardingInfo],
+        env: ShardingEnv,
+        device: torch.device | None = None,
+        permute_embeddings: bool = False,
+        qcomm_codecs_registry: dict[str, QuantizedCommCodecs] | None = None,
+    ) -> EmbeddingSharding[EmbeddingShardingContext, KeyedJaggedTensor, Tensor, Tensor]:
+        """The sharding of tables that are spread in one way.
+
+        See `ShardedEmbeddingBagCollection.create_embedding_bag_sharding`.
+        """
+        return ShardedEmbeddingBagCollection.create_embedding_bag_sharding(
+            sharding_infos, env, device, permute_embeddings, qcomm_codecs_registry
+        )
+
     @property
     def _inner(self) -> Any:
         return self._collection[0]

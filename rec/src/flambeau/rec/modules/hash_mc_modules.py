@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from flambeau.rec.errors import OptionError
@@ -14,6 +15,7 @@ from flambeau.rec.modules.hash_mc_evictions import (
     HashZchEvictionPolicyName,
     get_kernel_from_policy,
 )
+from flambeau.rec.modules.hash_mc_metrics import ScalarLogger
 from flambeau.rec.modules.mc_modules import Features, ManagedCollisionModule
 from flambeau.rec.ops.hashing import create_zch_buffer, zero_collision_hash
 from flambeau.rec.sparse.jagged_tensor import JaggedTensor
@@ -93,7 +95,7 @@ class HashZchManagedCollisionModule(ManagedCollisionModule):
         output_segments: boundaries of the parts.
         is_inference: whether ids are looked up only.
         name: of the table, for messages.
-        tb_logging_frequency: kept for programs that give it.
+        tb_logging_frequency: batches from one report of rates to the next, see `ScalarLogger`; 0 for none.
         eviction_policy_name: which ids may be evicted; none where not given.
         eviction_config: for how long ids stay.
         inference_dispatch_div_train_world_size: see `TrainInputMapper`.
@@ -192,6 +194,13 @@ class HashZchManagedCollisionModule(ManagedCollisionModule):
             name,
         )  # fmt: skip
 
+        self._scalar_logger: ScalarLogger | None = None
+        if tb_logging_frequency > 0:
+            self._scalar_logger = ScalarLogger(
+                name or "", zch_size, tb_logging_frequency, start_bucket, here, self.get_reserved_slots_per_bucket(),
+                self._device, disable_fallback,
+            )  # fmt: skip
+
     @property
     def max_probe(self) -> int:
         """Rows to look at for an id."""
@@ -249,6 +258,8 @@ class HashZchManagedCollisionModule(ManagedCollisionModule):
         """
         readonly = self._is_inference or not self.training
         ids, sizes, offsets = self.input_mapper(feature.values().to(torch.int64), self._offset())
+        before = self._hash_zch_identities.clone() if self._scalar_logger is not None else None
+        stayed = None if before is None or self._hash_zch_metadata is None else self._hash_zch_metadata.clone()
         scores, threshold = None, -1
         if not readonly and self._eviction_module is not None:
             scores, threshold = self._eviction_module(feature)
@@ -263,7 +274,20 @@ class HashZchManagedCollisionModule(ManagedCollisionModule):
         if evicted is not None and evicted.numel():
             self._evicted_indices.append(evicted[evicted >= 0] + self._output_global_offset)
         self._note(rows, write_weights, readonly)
+        if before is not None:
+            self._log(before, stayed, ids, rows, evicted)
         return torch.where(rows >= 0, rows + self._output_global_offset, rows)
+
+    def _log(self, before: Tensor, stayed: Tensor | None, ids: Tensor, rows: Tensor, evicted: Tensor | None) -> None:
+        """Count what became of a batch's ids, and report if it is time."""
+        assert self._scalar_logger is not None
+        self._scalar_logger.train(self.training and not self._is_inference)
+        placed = (rows >= 0).nonzero().view(-1)
+        changed = None if evicted is None else evicted[evicted >= 0]
+        self._scalar_logger.update(
+            before, self._hash_zch_identities, ids, rows[placed], placed, changed, stayed, self._eviction_config
+        )
+        self._scalar_logger("train" if self._scalar_logger.training else "eval", self._hash_zch_identities)
 
     def _offset(self) -> Tensor | None:
         if not self._output_global_offset:
@@ -350,6 +374,71 @@ class HashZchManagedCollisionModule(ManagedCollisionModule):
             return None
         ends = torch.tensor(self._output_segments[self._start_bucket + 1 : self._end_bucket + 1], device=self._device)
         return (ends.unsqueeze(1) - count + torch.arange(count, device=self._device)).flatten()
+
+    @torch.no_grad()
+    def sync_identities(
+        self, is_root_node: bool, num_replica_gp: int, replica_ranks: list[int], replica_pg: dist.ProcessGroup
+    ) -> tuple[Tensor, Tensor]:
+        """Bring copies of the table, which have learned from different batches, to the same ids in the same rows.
+
+        Ids of the first copy keep their rows; those of the others keep theirs where they are free, or come to the next
+        free one that is looked at for them. An id for which there is none is lost.
+
+        Args:
+            is_root_node: accepted for upstream's sake: all copies find the same by themselves.
+            num_replica_gp: copies.
+            replica_ranks: processes that have them.
+            replica_pg: the same.
+
+        Returns:
+            (rows here,) int64, the row from now on of each row's id, or -1; and (rows here,) bool, whether it has one.
+
+        Raises:
+            OptionError: there are not as many copies as processes.
+        """
+        if num_replica_gp != dist.get_world_size(replica_pg) or len(replica_ranks) != num_replica_gp:
+            raise OptionError(
+                f"num_replica_gp is {num_replica_gp} and replica_ranks are {replica_ranks}, expected the "
+                f"{dist.get_world_size(replica_pg)} processes of replica_pg."
+            )
+        mine = self._hash_zch_identities.clone()
+        copies = [torch.empty_like(mine) for _ in range(num_replica_gp)]
+        dist.all_gather(copies, mine, group=replica_pg)
+        stays: list[Tensor] = []
+        if self._hash_zch_metadata is not None:
+            stays = [torch.empty_like(self._hash_zch_metadata) for _ in copies]
+            dist.all_gather(stays, self._hash_zch_metadata.data, group=replica_pg)
+        merged = copies[0].clone()
+        for other in copies[1:]:
+            self._placed_in(merged, other, readonly=False)
+        merged_stays = torch.full_like(stays[0], -1) if stays else None
+        for other, until in zip(copies, stays, strict=False):
+            assert merged_stays is not None
+            rows = self._placed_in(merged, other, readonly=True)
+            kept = rows >= 0
+            # An id stays as long as in the copy where it stays longest.
+            merged_stays.view(-1).scatter_reduce_(0, rows[kept], until.view(-1)[kept], "amax")
+        found = self._placed_in(merged, mine, readonly=True)
+        self._hash_zch_identities.copy_(merged)
+        if self._hash_zch_metadata is not None and merged_stays is not None:
+            self._hash_zch_metadata.copy_(merged_stays)
+        return found, found >= 0
+
+    def _placed_in(self, table: Tensor, other: Tensor, *, readonly: bool) -> Tensor:
+        """Where ids of another table are in this one; put there, where they are not, if there is room."""
+        held = (other[:, 0] != -1).nonzero().view(-1)
+        found = torch.full((other.shape[0],), -1, dtype=torch.int64, device=other.device)
+        if not held.numel():
+            return found
+        bounds = torch.tensor(self._output_segments, device=other.device)
+        bucket = torch.searchsorted(bounds, held + self._output_global_offset, right=True) - 1
+        rows, _ = zero_collision_hash(
+            other[held, 0], table, self._max_probe, circular_probe=True, readonly=readonly,
+            local_sizes=bounds.diff()[bucket], offsets=bounds[bucket] - self._output_global_offset,
+            disable_fallback=True,
+        )  # fmt: skip
+        found[held] = rows
+        return found
 
     def open_slots(self) -> Tensor:
         """(1,) of 0: rows are found when they are needed."""
