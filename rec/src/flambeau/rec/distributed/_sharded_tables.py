@@ -235,7 +235,7 @@ class ShardedTables(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMo
             )
 
     def create_rocksdb_hard_link_snapshot(self) -> None:
-        """Keep tables in key-value stores as they are now, for a checkpoint to read; others need nothing of the kind."""
+        """Keep tables in key-value stores as they are now, for a checkpoint to read; others are left alone."""
         for kernel in self._kernels():
             keep = getattr(kernel.emb_module, "create_rocksdb_hard_link_snapshot", None)
             if keep is not None:

@@ -83,11 +83,13 @@ def exchange(
     holder: list[dist.Work | None] = []
 
     def start() -> None:
-        send = dist.all_to_all_single if collective is None else collective
+        if collective is None:
+            holder.append(dist.all_to_all_single(incoming, outgoing, received_sizes, sent_sizes, pg, async_op=True))
+            return
         holder.append(
-            send(
-                incoming, outgoing, output_split_sizes=received_sizes, input_split_sizes=sent_sizes, group=pg,
-                async_op=True,
+            collective(
+                output_tensor=incoming, input_tensor=outgoing, output_split_sizes=received_sizes,
+                input_split_sizes=sent_sizes, group=pg, async_op=True,
             )
         )  # fmt: skip
 

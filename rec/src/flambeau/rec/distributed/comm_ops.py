@@ -256,9 +256,19 @@ class DefaultAllocMixin:
 class DefaultAll2AllSingle(DefaultAllocMixin, All2AllSingle):
     """`torch.distributed.all_to_all_single` itself."""
 
-    def __call__(self, *args: Any, **kwargs: Any) -> dist.Work | None:
+    def __call__(
+        self,
+        output_tensor: Tensor,
+        input_tensor: Tensor,
+        output_split_sizes: list[int] | None = None,
+        input_split_sizes: list[int] | None = None,
+        group: dist.ProcessGroup | None = None,
+        async_op: bool = False,
+    ) -> dist.Work | None:
         """Start it."""
-        work: dist.Work | None = dist.all_to_all_single(*args, **kwargs)
+        work: dist.Work | None = dist.all_to_all_single(
+            output_tensor, input_tensor, output_split_sizes, input_split_sizes, group, async_op
+        )
         return work
 
 
