@@ -36,7 +36,8 @@ _BY_ROWS = ("row_wise", "table_row_wise")
 class GenericITEPModule(nn.Module):
     """Gives the rows of tables to the ids that are seen most, and takes them from those that are not.
 
-    Ids are remapped before they are looked up, and counted. At the third, sixth and ninth batch, then at every 30th up
+    Ids are remapped before they are looked up. In training they are counted: in the first 10 batches, in every 19th up
+    to 100, and in every 39th. At the third, sixth and ninth batch, then at every 30th up
     to 100, at every 300th up to 1,000, and at every `pruning_interval`-th, rows change hands; after the first interval
     they, and what the optimizer keeps of them, become zero. Ids without a row share row 0.
 
@@ -297,7 +298,7 @@ class GenericITEPModule(nn.Module):
         full = None if features.inverse_indices_or_none() is None else self._full_values(features, lookup)
         values = remap_indices_update_utils(
             cur_iter, tables, lengths, starts, features.values(), self.address_lookup, self.row_util,
-            self.buffer_offsets, full, self.training,
+            self.buffer_offsets, full, None if self.training else False,
         )  # fmt: skip
         return _with_values(features, values)
 

@@ -80,6 +80,8 @@ class RwObjectPoolIDsDist(nn.Module):
         ctx.unbucketize_permute = places
         if self._num_replicas > 1:
             counts, sorted_ids = counts.repeat(self._num_replicas), sorted_ids.repeat(self._num_replicas)
+        # Upstream: counts are of int32.
+        counts = counts.int()
         ctx.num_ids_each_rank_to_send = counts
         return _Sizes(ctx, self._dist(sorted_ids, counts))
 

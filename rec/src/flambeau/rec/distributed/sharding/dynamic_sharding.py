@@ -1,0 +1,422 @@
+"""Tables that move to other processes while a model lives: what changes between plans, and the messages that move them.
+
+`DistributedModelParallel.reshard` moves tables between any plans by itself; here are the steps, for those who put
+together their own. A step works on state dictionaries before and after, whose tensors are spread over all processes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed._shard.metadata import ShardMetadata
+from torch.distributed._shard.sharded_tensor import Shard, ShardedTensor  # type: ignore[attr-defined]
+
+from flambeau.rec.distributed._failures import waited_for
+from flambeau.rec.distributed.comm import get_local_size
+from flambeau.rec.distributed.embedding_sharding import EmbeddingShardingInfo
+from flambeau.rec.distributed.types import EmbeddingModuleShardingPlan, ParameterSharding, ShardedModule, ShardingEnv
+from flambeau.rec.errors import OptionError
+
+__all__ = [
+    "MAX_TAG_HASH_VALUE",
+    "CommP2PMetadata",
+    "CommStrategy",
+    "move_sharded_tensors_to_cpu",
+    "output_sharding_plan_delta_single",
+    "output_sharding_plans_delta",
+    "prepare_comm_ops",
+    "transfer_data",
+    "update_module_sharding_plan",
+    "update_state_dictionaries",
+]
+
+MAX_TAG_HASH_VALUE = 2**31 - 1
+
+OptimizerState = dict[str, dict[str, dict[str, Any]]]
+
+
+@unique
+class CommStrategy(Enum):
+    """Messages by what they carry, and by whether they leave the host."""
+
+    STATE_INTER_NODE_COMM = "state_inter_node_comm"
+    STATE_INTRA_NODE_COMM = "state_intra_node_comm"
+    OPT_INTER_NODE_COMM = "opt_inter_node_comm"
+    OPT_INTRA_NODE_COMM = "opt_intra_node_comm"
+
+
+@dataclass
+class CommP2PMetadata:
+    """One message.
+
+    Args:
+        shard_name: the table, or the state of an optimizer.
+        offsets: where the part lies in the whole.
+        comm_op: to send it, or to receive it.
+        requires_copy: whether it is received beside its place, and has to be copied there.
+        is_optimizer_state: whether it is the state of an optimizer.
+    """
+
+    shard_name: str
+    offsets: list[int]
+    comm_op: dist.P2POp
+    requires_copy: bool
+    is_optimizer_state: bool
+
+
+# ----- plans ----------------------------------------------------------------------------------------------------------
+
+
+def _shards(sharding: ParameterSharding) -> list[ShardMetadata]:
+    return list(getattr(sharding.sharding_spec, "shards", None) or [])
+
+
+def _facts(sharding: ParameterSharding) -> Any:
+    places = [(list(one.shard_offsets), list(one.shard_sizes), str(one.placement)) for one in _shards(sharding)]
+    return sharding.sharding_type, sharding.compute_kernel, sharding.ranks, places
+
+
+def _megabytes(sharding: ParameterSharding) -> float:
+    # Upstream: numbers of 4 bytes, whatever the table has.
+    return sum(one.shard_sizes[0] * one.shard_sizes[1] * 4 for one in _shards(sharding)) / 1024**2
+
+
+def output_sharding_plan_delta_single(
+    old_plan: EmbeddingModuleShardingPlan, new_plan: EmbeddingModuleShardingPlan, return_data_volume: bool = False
+) -> tuple[float, EmbeddingModuleShardingPlan]:
+    """Which tables of a module go elsewhere.
+
+    Args:
+        old_plan: where they are.
+        new_plan: where they go.
+        return_data_volume: whether to say how much that moves.
+
+    Returns:
+        MiB of the tables that move, or 0; where those go.
+
+    Raises:
+        OptionError: plans of different tables.
+    """
+    if set(old_plan) != set(new_plan):
+        raise OptionError(
+            f"the old plan has tables {sorted(old_plan)}, and the new one {sorted(new_plan)}; expected the same."
+        )
+    changed = EmbeddingModuleShardingPlan(
+        {name: one for name, one in new_plan.items() if _facts(one) != _facts(old_plan[name])}
+    )
+    volume = sum(_megabytes(one) for one in changed.values()) if return_data_volume else 0
+    return volume, changed
+
+
+def output_sharding_plans_delta(
+    old_plan: dict[str, EmbeddingModuleShardingPlan],
+    new_plan: dict[str, EmbeddingModuleShardingPlan],
+    return_data_volume: bool = False,
+) -> dict[str, tuple[float, EmbeddingModuleShardingPlan]]:
+    """The same for all modules of a model, by path, as `DistributedModelParallel.reshard` takes it.
+
+    Raises:
+        OptionError: a module without a new plan, or plans of different tables.
+    """
+    missing = sorted(set(old_plan) - set(new_plan))
+    if missing:
+        raise OptionError(f"the new plan says nothing of modules {missing}; it has {sorted(new_plan)}.")
+    return {
+        path: output_sharding_plan_delta_single(one, new_plan[path], return_data_volume)
+        for path, one in old_plan.items()
+    }
+
+
+def update_module_sharding_plan(
+    module: ShardedModule[Any, Any, Any, Any],
+    changed_sharding_params: dict[str, ParameterSharding],
+    sharding_type_to_sharding_infos: dict[str, list[EmbeddingShardingInfo]],
+) -> None:
+    """Note where tables are now, in the plan of a module and in what it says of them.
+
+    Args:
+        module: with a `module_sharding_plan`.
+        changed_sharding_params: where tables are that went elsewhere.
+        sharding_type_to_sharding_infos: what is known of its tables, by the way in which they are spread; changed in
+            place.
+
+    Raises:
+        OptionError: the module has no plan, or no such table.
+    """
+    plan = getattr(module, "module_sharding_plan", None)
+    if plan is None:
+        raise OptionError(f"{type(module).__name__} has no module_sharding_plan, which tables could be noted in.")
+    unknown = sorted(set(changed_sharding_params) - set(plan))
+    if unknown:
+        raise OptionError(f"tables {unknown} are not in the plan of {type(module).__name__}, which has {sorted(plan)}.")
+    for name, sharding in changed_sharding_params.items():
+        plan[name] = sharding
+        for kind, infos in list(sharding_type_to_sharding_infos.items()):
+            for info in [one for one in infos if one.embedding_config.name == name]:
+                info.param_sharding = sharding
+                if kind != sharding.sharding_type:
+                    infos.remove(info)
+                    sharding_type_to_sharding_infos.setdefault(sharding.sharding_type, []).append(info)
+            if not infos:
+                del sharding_type_to_sharding_infos[kind]
+
+
+# ----- states ---------------------------------------------------------------------------------------------------------
+
+
+def move_sharded_tensors_to_cpu(state_dict: dict[str, Any]) -> dict[str, Any]:
+    """A state whose parts here are on the CPU, to make room for new tables; other values are kept as they are.
+
+    Args:
+        state_dict: of a sharded module.
+    """
+    found = {}
+    for name, value in state_dict.items():
+        if isinstance(value, ShardedTensor):
+            shards = [Shard(one.tensor.detach().cpu(), one.metadata) for one in value.local_shards()]
+            value = ShardedTensor._init_from_local_shards_and_global_metadata(
+                shards, value.metadata(), process_group=value._process_group
+            )
+        elif isinstance(value, Tensor):
+            value = value.detach().cpu()
+        found[name] = value
+    return found
+
+
+@dataclass
+class _Piece:
+    """What two parts of a tensor share."""
+
+    sender: int
+    receiver: int
+    source: ShardMetadata
+    target: ShardMetadata
+    offsets: list[int]
+    sizes: list[int]
+
+    def within(self, tensor: Tensor, place: ShardMetadata) -> Tensor:
+        for dim, (offset, size) in enumerate(zip(self.offsets, self.sizes, strict=True)):
+            tensor = tensor.narrow(dim, offset - place.shard_offsets[dim], size)
+        return tensor
+
+
+def _rank(place: ShardMetadata) -> int:
+    if place.placement is None or place.placement.rank() is None:
+        raise OptionError(f"a part at {place.shard_offsets} has no process; expected a placement such as 'rank:0/cpu'.")
+    return int(place.placement.rank())  # type: ignore[arg-type]
+
+
+def _pieces(name: str, old: ShardedTensor, new: ShardedTensor) -> Iterator[_Piece]:
+    """All pieces of a tensor on their way, in an order that all processes agree on."""
+    if old.size() != new.size():
+        raise OptionError(
+            f"{name!r} has size {tuple(old.size())} before and {tuple(new.size())} after; parts of columns that have "
+            "states of their own rows cannot be joined by messages. DistributedModelParallel.reshard moves them."
+        )
+    for source in old.metadata().shards_metadata:
+        for target in new.metadata().shards_metadata:
+            pairs = list(zip(source.shard_offsets, target.shard_offsets, strict=True))
+            first = [max(one, other) for one, other in pairs]
+            last = [
+                min(a + b, c + d)
+                for a, b, c, d in zip(
+                    source.shard_offsets, source.shard_sizes, target.shard_offsets, target.shard_sizes, strict=True
+                )
+            ]
+            sizes = [end - begin for begin, end in zip(first, last, strict=True)]
+            if all(size > 0 for size in sizes):
+                yield _Piece(_rank(source), _rank(target), source, target, first, sizes)
+
+
+def _local(tensor: ShardedTensor, place: ShardMetadata) -> Tensor:
+    for shard in tensor.local_shards():
+        if list(shard.metadata.shard_offsets) == list(place.shard_offsets):
+            found: Tensor = shard.tensor
+            return found
+    raise OptionError(f"this process has no part at {place.shard_offsets}, where the metadata say that it has one.")
+
+
+def _tag(name: str, offsets: list[int]) -> int:
+    # The same on all processes, which Python's own hashes of texts are not.
+    return zlib.crc32(f"{name}{offsets}".encode()) % MAX_TAG_HASH_VALUE
+
+
+def _messages(
+    name: str, old: ShardedTensor, new: ShardedTensor, env: ShardingEnv, is_optimizer_state: bool
+) -> Iterator[tuple[CommStrategy, CommP2PMetadata]]:
+    me, group = dist.get_rank(), env.process_group
+    size = get_local_size()
+    for piece in _pieces(name, old, new):
+        if piece.sender == piece.receiver or me not in (piece.sender, piece.receiver):
+            continue
+        within = piece.sender // size == piece.receiver // size
+        kind = "OPT" if is_optimizer_state else "STATE"
+        strategy = CommStrategy[f"{kind}_{'INTRA' if within else 'INTER'}_NODE_COMM"]
+        tag = _tag(name, piece.offsets)
+        if me == piece.sender:
+            part = piece.within(_local(old, piece.source), piece.source).detach().contiguous()
+            op = dist.P2POp(dist.isend, part, piece.receiver, group, tag)
+            yield strategy, CommP2PMetadata(name, piece.offsets, op, False, is_optimizer_state)
+        else:
+            part = piece.within(_local(new, piece.target), piece.target).detach()
+            copied = not part.is_contiguous()
+            op = dist.P2POp(
+                dist.irecv, torch.empty_like(part).contiguous() if copied else part, piece.sender, group, tag
+            )
+            yield strategy, CommP2PMetadata(name, piece.offsets, op, copied, is_optimizer_state)
+
+
+def _optimizer_states(
+    name: str, old: OptimizerState | None, new: OptimizerState | None
+) -> Iterator[tuple[str, ShardedTensor, ShardedTensor]]:
+    """What optimizers keep of a parameter, before and after."""
+    before, after = (old or {}).get("state", {}).get(name, {}), (new or {}).get("state", {}).get(name, {})
+    for key in sorted(set(before) & set(after)):
+        if isinstance(before[key], ShardedTensor) and isinstance(after[key], ShardedTensor):
+            yield key, before[key], after[key]
+
+
+def prepare_comm_ops(
+    module_sharding_plan: EmbeddingModuleShardingPlan,
+    current_state_dict: dict[str, ShardedTensor],
+    new_state_dict: dict[str, ShardedTensor],
+    changed_sharding_params: dict[str, ParameterSharding],
+    shard_name: str,
+    env: ShardingEnv,
+    extend_shard_name: Callable[[str], str] = lambda name: name,
+    current_opt_state: OptimizerState | None = None,
+    new_opt_state: OptimizerState | None = None,
+    has_optimizer: bool = False,
+) -> dict[CommStrategy, list[CommP2PMetadata]]:
+    """The messages of this process that move a table; all processes call this for the same tables in the same order.
+
+    Args:
+        module_sharding_plan: where the tables are.
+        current_state_dict: their state.
+        new_state_dict: the state of a module of the new plan, which is written to.
+        changed_sharding_params: where tables go.
+        shard_name: the table.
+        env: the processes.
+        extend_shard_name: gives the name of a table's parameter.
+        current_opt_state: of the optimizers of the tables.
+        new_opt_state: of those of the new module, which is written to.
+        has_optimizer: whether they are moved as well.
+
+    Raises:
+        OptionError: a table that is not in the plans or states, or that is not spread.
+    """
+    key = extend_shard_name(shard_name)
+    for what, names, name in (
+        ("module_sharding_plan", module_sharding_plan, shard_name),
+        ("changed_sharding_params", changed_sharding_params, shard_name),
+        ("current_state_dict", current_state_dict, key),
+        ("new_state_dict", new_state_dict, key),
+    ):
+        if name not in names:
+            raise OptionError(f"{what} has no {name!r}; it has {sorted(names)}.")
+    old, new = current_state_dict[key], new_state_dict[key]
+    if not isinstance(old, ShardedTensor) or not isinstance(new, ShardedTensor):
+        raise OptionError(f"{key!r} is a {type(old).__name__} and a {type(new).__name__}, expected ShardedTensors.")
+    found: dict[CommStrategy, list[CommP2PMetadata]] = {strategy: [] for strategy in CommStrategy}
+    for strategy, message in _messages(shard_name, old, new, env, False):
+        found[strategy].append(message)
+    if has_optimizer:
+        for name, before, after in _optimizer_states(key, current_opt_state, new_opt_state):
+            for strategy, message in _messages(name, before, after, env, True):
+                found[strategy].append(message)
+    return found
+
+
+def transfer_data(
+    comms_op: dict[CommStrategy, list[CommP2PMetadata]],
+) -> list[tuple[dist.Work, CommP2PMetadata]]:
+    """Start to send and receive.
+
+    Args:
+        comms_op: messages; all processes give those of the same tables.
+
+    Returns:
+        Each message with what it is waited for by.
+    """
+    found: list[tuple[dist.Work, CommP2PMetadata]] = []
+    for strategy in CommStrategy:
+        messages = comms_op.get(strategy, [])
+        if not messages:
+            continue
+        works = dist.batch_isend_irecv([one.comm_op for one in messages])
+        # Some backends join all messages into one.
+        found += [(works[at] if len(works) == len(messages) else works[0], one) for at, one in enumerate(messages)]
+    return found
+
+
+@torch.no_grad()
+def update_state_dictionaries(
+    reqs: list[tuple[dist.Work, CommP2PMetadata]],
+    old_optimizer_state: OptimizerState | None,
+    new_optimizer_state: OptimizerState | None,
+    old_state: dict[str, Any],
+    new_state: dict[str, Any],
+    changed_sharding_params: dict[str, ParameterSharding],
+    extend_shard_name: Callable[[str], str] = lambda name: name,
+    update_local: bool = False,
+) -> None:
+    """Wait for messages, and put what they brought into the new states.
+
+    Args:
+        reqs: as `transfer_data` gave them.
+        old_optimizer_state: of the optimizers before.
+        new_optimizer_state: of those after; written to.
+        old_state: of the tables before.
+        new_state: of those after; written to.
+        changed_sharding_params: the tables that move.
+        extend_shard_name: gives the name of a table's parameter.
+        update_local: whether parts that stay on this process are copied as well.
+
+    Raises:
+        LostProcessError: another process did not take part.
+    """
+    states = {
+        name: value
+        for of_parameter in (new_optimizer_state or {}).get("state", {}).values()
+        for name, value in of_parameter.items()
+    }
+    for work, message in reqs:
+        op = message.comm_op
+        waited_for(work.wait, op.group or dist.group.WORLD, "a move of tables (send and receive)")
+        if not message.requires_copy:
+            continue
+        whole = states if message.is_optimizer_state else new_state
+        name = message.shard_name if message.is_optimizer_state else extend_shard_name(message.shard_name)
+        _put(whole[name], message.offsets, op.tensor)
+    if not update_local:
+        return
+    me = dist.get_rank()
+    for table in changed_sharding_params:
+        key = extend_shard_name(table)
+        moved = [(key, old_state[key], new_state[key])]
+        moved += _optimizer_states(key, old_optimizer_state, new_optimizer_state)
+        for name, old, new in moved:
+            for piece in _pieces(name, old, new):
+                if piece.sender == piece.receiver == me:
+                    kept = piece.within(_local(old, piece.source), piece.source)
+                    piece.within(_local(new, piece.target), piece.target).copy_(kept)
+
+
+def _put(whole: ShardedTensor, offsets: list[int], part: Tensor) -> None:
+    for shard in whole.local_shards():
+        begin = [one - first for one, first in zip(offsets, shard.metadata.shard_offsets, strict=True)]
+        sizes = zip(begin, part.shape, shard.metadata.shard_sizes, strict=True)
+        if all(first >= 0 and first + size <= here for first, size, here in sizes):
+            place = shard.tensor
+            for dim, first in enumerate(begin):
+                place = place.narrow(dim, first, part.shape[dim])
+            place.copy_(part)
+            return
+    raise OptionError(f"no part of this process has room for what came for {offsets}.")
