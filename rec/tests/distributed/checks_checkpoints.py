@@ -120,7 +120,7 @@ def check_a_save_that_is_killed_leaves_the_old_checkpoint(world: World):
         raise Killed
 
     # Before a part is written, and before the new checkpoint counts.
-    for name in ("torch.distributed.checkpoint.save", "flambeau.rec.checkpoint._together"):
+    for name in ("torch.distributed.checkpoint.state_dict_saver.save", "flambeau.rec.checkpoint._together"):
         calls = []
 
         def then_killed(*args, calls=calls, **kwargs):

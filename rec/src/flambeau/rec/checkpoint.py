@@ -62,7 +62,7 @@ def save(
     Raises:
         OptionError: the optimizer has no names of parameters.
     """
-    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint import state_dict_saver
 
     folder = Path(path)
     alone, name = _agreed(process_group, uuid.uuid4().hex)
@@ -75,7 +75,7 @@ def save(
     if extra is not None:
         state[_EXTRA] = dict(extra)
     with _knowingly_alone():
-        dcp.save(state, checkpoint_id=target, process_group=process_group, no_dist=alone)
+        state_dict_saver.save(state, checkpoint_id=target, process_group=process_group, no_dist=alone)
     if _first(process_group, alone):
         write_atomic(folder / _CURRENT, name)
         for other in folder.iterdir():
@@ -196,7 +196,7 @@ def _whole(place: Path) -> Path:
 
 
 def _facts(folder: Path) -> Any:
-    from torch.distributed.checkpoint import FileSystemReader
+    from torch.distributed.checkpoint.filesystem import FileSystemReader
 
     return FileSystemReader(folder).read_metadata()
 
@@ -226,7 +226,7 @@ def _each_its_own(
     alone: bool,
     process_group: dist.ProcessGroup | None,
 ) -> dict[str, Any]:
-    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint import state_dict_loader
     from torch.distributed.checkpoint._nested_dict import flatten_state_dict, unflatten_state_dict
 
     facts = _facts(folder)
@@ -235,7 +235,7 @@ def _each_its_own(
     extra = _extra_names(facts)
     wanted = {**kept, **dict.fromkeys(extra)}
     with _knowingly_alone():
-        dcp.load(wanted, checkpoint_id=folder, process_group=process_group, no_dist=alone)
+        state_dict_loader.load(wanted, checkpoint_id=folder, process_group=process_group, no_dist=alone)
     found = unflatten_state_dict({**flat, **{name: wanted[name] for name in kept}}, paths)
     _give_back(model, optimizer, found)
     return {name.partition(".")[2]: wanted[name] for name in extra}
@@ -278,14 +278,14 @@ def _from_file(model: nn.Module, file: Path, strict: bool) -> None:
 
 def _parts(value: Any) -> Iterator[tuple[tuple[int, ...], torch.Tensor]]:
     """The parts of a tensor that this process has, with where they lie in the whole."""
-    from torch.distributed._shard.sharded_tensor import ShardedTensor
+    from torch.distributed._shard.sharded_tensor import ShardedTensor  # type: ignore[attr-defined]
     from torch.distributed.tensor import DTensor
 
     if isinstance(value, ShardedTensor):
         for shard in value.local_shards():
             yield tuple(shard.metadata.shard_offsets), shard.tensor
     elif isinstance(value, DTensor):
-        local = value._local_tensor
+        local: Any = value._local_tensor
         if not hasattr(local, "local_shards"):
             raise OptionError("a DTensor whose part is no LocalShardsWrapper cannot be read through the first process.")
         shards = local.local_shards()  # of none, there is an offset all the same
@@ -310,8 +310,8 @@ def _pieces(size: tuple[int, ...], element_bytes: int, piece_bytes: int) -> Iter
 def _read_rows(reader: Any, facts: Any, name: str, begin: int, count: int) -> torch.Tensor:
     """Some rows of a tensor of a checkpoint."""
     import torch
-    from torch.distributed.checkpoint import LoadPlan, LoadPlanner
     from torch.distributed.checkpoint.metadata import ChunkStorageMetadata
+    from torch.distributed.checkpoint.planner import LoadPlan, LoadPlanner
     from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
 
     stored = facts.state_dict_metadata[name]
@@ -379,8 +379,8 @@ def _through_first(
 ) -> dict[str, Any]:
     import torch
     import torch.distributed as dist
-    from torch.distributed.checkpoint import FileSystemReader
     from torch.distributed.checkpoint._nested_dict import flatten_state_dict, unflatten_state_dict
+    from torch.distributed.checkpoint.filesystem import FileSystemReader
 
     first = dist.get_rank(process_group) == 0
     folder, facts, error = None, None, None
@@ -417,10 +417,10 @@ def _through_first(
                 _put(parts, begin, rows)
     values: dict[str, Any] = dict.fromkeys(others)
     if folder is not None and others:
-        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint import state_dict_loader
 
         with _knowingly_alone():
-            dcp.load(values, checkpoint_id=folder, no_dist=True)
+            state_dict_loader.load(values, checkpoint_id=folder, no_dist=True)
     _, values = _agreed(process_group, values)
     mine = {name: value for name, value in values.items() if name in flat}
     _give_back(model, optimizer, unflatten_state_dict({**flat, **mine}, paths))

@@ -26,6 +26,3 @@ class LazyStr:
 
     def __str__(self) -> str:
         return self._fn()
-
-    def __repr__(self) -> str:
-        return str(self)

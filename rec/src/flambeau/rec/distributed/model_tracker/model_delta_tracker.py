@@ -185,7 +185,7 @@ class ModelDeltaTrackerTrec(ModelDeltaTracker):
         for kernel in module._kernels():
             optimizer = getattr(kernel.emb_module, "optimizer", None)
             row_wise = optimizer is EmbOptimType.EXACT_ROWWISE_ADAGRAD
-            kept = getattr(kernel.emb_module, "split_optimizer_states", list)()
+            kept: list[list[Tensor]] = getattr(kernel.emb_module, "split_optimizer_states", list)()
             if not kept or not kept[0] or (self._mode is TrackingMode.ROWWISE_ADAGRAD and not row_wise):
                 raise OptionError(
                     f"tables {kernel.config.table_names()} of {path!r} are trained by {optimizer}, which does not keep "

@@ -142,7 +142,7 @@ class TrainPipelineSparseDistCompAutograd(TrainPipelineSparseDist[In, Out]):
             return contextlib.nullcontext()
         from torch._dynamo import compiled_autograd
 
-        return compiled_autograd._enable(torch.compile(**self.compiled_autograd_options))  # type: ignore[no-any-return]
+        return compiled_autograd._enable(torch.compile(**self.compiled_autograd_options))
 
     def progress(self, dataloader_iter: Iterator[In]) -> Out:
         """Train on the next batch; see `TrainPipeline.progress`."""

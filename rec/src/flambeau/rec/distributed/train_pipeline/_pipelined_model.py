@@ -109,7 +109,7 @@ class PipelinedModel:
             for part in dist.modules():
                 if isinstance(part, KJTAllToAll) and not isinstance(part.forward, KJTAllToAllForward):
                     self._originals.append((part, part.forward))
-                    part.forward = KJTAllToAllForward(part._pg, part._splits, part._stagger)  # type: ignore[method-assign, assignment]
+                    part.forward = KJTAllToAllForward(part._pg, part._splits, part._stagger)  # type: ignore[method-assign]
 
     @property
     def installed(self) -> bool:

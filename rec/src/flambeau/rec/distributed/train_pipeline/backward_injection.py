@@ -125,13 +125,13 @@ class InjectionSite:
 
 def will_hook_fire(p: torch.Tensor) -> bool:
     """Whether autograd, and not a kernel of tables, writes the gradient of a parameter, and calls hooks on it."""
-    from torch.distributed._shard.sharded_tensor import ShardedTensor
+    from torch.distributed._shard.sharded_tensor import ShardedTensor  # type: ignore[attr-defined]
 
     return p.requires_grad and not isinstance(p, (ShardedTensor, TableBatchedEmbeddingSlice))
 
 
 def _module(model: nn.Module, fqn: str) -> nn.Module:
-    modules = dict(get_unwrapped_module(model).named_modules())
+    modules: dict[str, nn.Module] = dict(get_unwrapped_module(model).named_modules())
     if fqn not in modules:
         raise OptionError(f"the model has no module {fqn!r}; it has {sorted(name for name in modules if name)}.")
     return modules[fqn]
@@ -166,7 +166,8 @@ def register_backward_hook(
             assert param.grad is not None
             hook_fn(param.grad)
 
-        return chosen.register_post_accumulate_grad_hook(arrived)
+        handle: RemovableHandle = chosen.register_post_accumulate_grad_hook(arrived)
+        return handle
     if site.target_type is not InjectionTargetType.ACTIVATION:
         raise OptionError(f"target_type is {site.target_type!r}; expected an InjectionTargetType.")
 
