@@ -20,6 +20,7 @@ from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_training import 
 )
 from flambeau.rec.fbgemm_gpu.tbe.config.optimizer_config import CounterBasedRegularizationDefinition
 from flambeau.rec.fbgemm_gpu.tbe.ssd import SSDTableBatchedEmbeddingBags
+from flambeau.rec.fbgemm_gpu.tbe.ssd.utils.partially_materialized_tensor import PartiallyMaterializedTensor
 
 SPECS = [(1000, 8), (50, 8), (400, 12)]
 FEATURES = [0, 1, 2, 0]
@@ -52,7 +53,7 @@ def batch(step, specs=SPECS, features=FEATURES, size=20):
 
 
 def full(state):
-    return state if isinstance(state, torch.Tensor) else state.full_tensor()
+    return state.full_tensor() if isinstance(state, PartiallyMaterializedTensor) else state
 
 
 def assert_same(stored, held):

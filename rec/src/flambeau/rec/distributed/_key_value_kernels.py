@@ -149,7 +149,7 @@ class KeyValueEmbeddingFusedOptimizer(EmbeddingFusedOptimizer):
         tables = self._emb_module.tables  # type: ignore[attr-defined]
         for table, states in enumerate(self._read):
             for part, values in enumerate(states, 1):
-                if isinstance(values, Tensor):
+                if not isinstance(values, PartiallyMaterializedTensor):
                     tables.write_part(table, np.arange(len(values)), part, values)
 
     def get_sharded_optim_state(

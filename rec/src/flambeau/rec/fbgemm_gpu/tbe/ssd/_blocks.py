@@ -14,6 +14,7 @@ import mmap
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ Bytes = npt.NDArray[np.uint8]
 
 PAGE = 4096
 _CHUNK_BYTES = 32 << 20  # copied at a time
+_GIVE_BACK_S = 5.0  # for giving back places, at each commit
 
 
 def block_bytes_of(record_bytes: int) -> int:
@@ -196,8 +198,10 @@ class BlockFile:
     def _give_back(self, places: Rows) -> None:
         if not sys.platform.startswith("linux"):
             return
-        punch = _fallocate()
+        punch, deadline = _fallocate(), time.monotonic() + _GIVE_BACK_S
         for place in places.tolist():
+            if time.monotonic() > deadline:  # disks that are told of every hole take long; the next commit goes on
+                return
             # Keep the size, punch a hole; a file system that cannot do it keeps the space, which is no harm.
             if punch(self._file, 0x01 | 0x02, place * self.block_bytes, self.block_bytes):
                 return

@@ -13,5 +13,5 @@ ASSOC: int = 32
 
 
 def tensor_pad4(value: Tensor) -> Tensor:
-    """The next multiples of 4: int64 of the same shape."""
-    return (value.long() + 3) // 4 * 4
+    """The next multiples of 4."""
+    return (value + 3) // 4 * 4

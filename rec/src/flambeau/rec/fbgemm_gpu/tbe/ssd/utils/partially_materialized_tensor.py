@@ -128,6 +128,11 @@ class PartiallyMaterializedTensor:
             self._wrapped.set_range(0, start, count, made)
         return self
 
+    @property
+    def __class__(self) -> type[Any]:  # type: ignore[override]
+        """Upstream: what asks whether it has a parameter is told so, as checkpoints do."""
+        return torch.nn.Parameter
+
     # ----- what a tensor says of itself -------------------------------------------------------------------------------
 
     @implements(torch.detach)

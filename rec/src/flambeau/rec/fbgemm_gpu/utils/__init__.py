@@ -1,0 +1,1 @@
+"""Helpers of programs around tables: files, environment, libraries of operators, gradients of written rows."""
