@@ -34,6 +34,7 @@ from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_training import 
     SplitTableBatchedEmbeddingBagsCodegen,
 )
 from flambeau.rec.modules.embedding_configs import (
+    PoolingType,
     data_type_to_dtype,
     data_type_to_sparse_type,
     pooling_type_to_pooling_mode,
@@ -347,10 +348,14 @@ class _Batched(BaseEmbedding):
         """
         weights = features.weights_or_none()
         sizes = features.stride_per_key_per_rank() if features.variable_stride_per_key() else None
+        offsets = features.offsets()
+        if sizes is not None and self._config.pooling == PoolingType.NONE:
+            # A row for each id does not depend on bags: all ids of a feature are one.
+            offsets, sizes = torch.tensor(features.offset_per_key(), dtype=offsets.dtype, device=offsets.device), None
         use_weights = self._config.is_weighted or self._config.has_feature_processor
         output: Tensor = self._emb_module(
             features.values(),
-            features.offsets(),
+            offsets,
             per_sample_weights=weights if use_weights else None,
             batch_size_per_feature_per_rank=sizes,
         )
