@@ -117,7 +117,8 @@ class PredictFactoryPackager:
         with PackageExporter(output, importer=package_importer) as pe:  # type: ignore[arg-type]
             cls.set_extern_modules(pe)
             cls.set_mocked_modules(pe)
-            pe.extern(["_queue", "sys"], allow_empty=True)
+            # What was said first counts; of the factory's own module nothing need be said.
+            pe.intern(predict_factory.__module__, allow_empty=True)
             for name, content in extra_files.items():
                 _save(pe, "extra_files", name, content, pickled=False)
             for name, content in configs.items():
