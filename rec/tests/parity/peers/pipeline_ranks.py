@@ -383,3 +383,62 @@ for _kind in ("table_wise", "column_wise", "row_wise"):
     _add(f"replicated/{_kind}", two_dimensional, size=2, kinds=[_kind])
     _add(f"replicated/{_kind} of one", two_dimensional, size=1, kinds=[_kind])
 _add("replicated/uneven", two_dimensional, size=3)
+
+# ----- trackers -------------------------------------------------------------------------------------------------------
+
+
+def told(found: dict[str, Any]) -> Any:
+    return {
+        name: {"ids": rows.ids, "states": rows.states} if hasattr(rows, "ids") else rows
+        for name, rows in sorted(found.items())
+    }
+
+
+def tracked(
+    root: Root, rank: int, mode: str, kinds: list[str] = MIXED, pooled: bool = False, optimizer: str = "EXACT_SGD",
+    steps: int = 3, consumers: list[str] | None = None, cleared: bool = False, **options: Any,
+) -> Any:  # fmt: skip
+    types = root("distributed.model_tracker.types")
+    # Upstream tells one table only of those that share a feature.
+    dmp, dense = model(root, kinds, pooled, optimizer=optimizer, names=("t1", "t2", "t4"))
+    config = types.DeltaTrackerConfig(tracking_mode=types.TrackingMode(mode), consumers=consumers, **options)
+    tracker = dmp.init_torchrec_delta_tracker(config)
+    found = {}
+    for step, examples in enumerate(given(root, rank, steps)):
+        dense.zero_grad()
+        losses, _ = dmp(examples)
+        losses.sum().backward()
+        dense.step()
+        if cleared and step == 0:
+            tracker.clear(None if consumers is None else consumers[0])
+        if consumers is not None:
+            found[f"{consumers[0]} at {step}"] = told(tracker.get_unique(consumers[0]))
+    found["all"] = told(tracker.get_unique(None if consumers is None else consumers[-1]))
+    found["tables"] = {name: list(names) for name, names in tracker.fqn_to_feature_names().items()}
+    found["modules"] = sorted(tracker.get_tracked_modules())
+    return found
+
+
+_TRACKED = {
+    "id_only": "EXACT_SGD", "embedding": "EXACT_SGD", "momentum_diff": "EXACT_ROWWISE_ADAGRAD",
+    "rowwise_adagrad": "EXACT_ROWWISE_ADAGRAD",
+}  # fmt: skip
+for _mode, _optimizer in _TRACKED.items():
+    for _pooled in (False, True):
+        for _kind in ("table_wise", "row_wise"):
+            _add(
+                f"trackers/{_mode}, {_kind}, pooled {_pooled}", tracked,
+                mode=_mode, kinds=[_kind], pooled=_pooled, optimizer=_optimizer,
+            )  # fmt: skip
+    for _name, _options in {
+        "consumers": {"consumers": ["a", "b"]},
+        "cleared": {"consumers": ["a", "b"], "cleared": True},
+        "kept": {"delete_on_read": False},
+        "compacted": {"auto_compact": True},
+        "without a table": {"fqns_to_skip": ["tables.embeddings.t1"]},
+        "without a module": {"fqns_to_skip": ["tables"]},
+    }.items():
+        _add(
+            f"trackers/{_mode}, {_name}", tracked,
+            mode=_mode, kinds=["table_wise"], optimizer=_optimizer, **_options,
+        )  # fmt: skip

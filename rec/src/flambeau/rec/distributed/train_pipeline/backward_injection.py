@@ -93,11 +93,13 @@ class OutputDistTensorFinder(GradTensorFinder):
     sharding_type: ShardingType = ShardingType.TABLE_WISE
 
     def __call__(self, input: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> torch.Tensor | None:
-        """The tensor; None where no tables are spread in this way."""
+        """The tensor; None where no tables are spread in this way. The result is that of a sharded collection."""
         awaitables = getattr(output, "_awaitables", None)
         kinds = getattr(output, "_sharding_types", None)
         if awaitables is None or not kinds:
-            return None
+            raise RuntimeError(
+                f"the result is a {type(output).__name__}, expected one of a sharded collection, which is under way."
+            )
         for at, kind in enumerate(kinds):
             if kind == self.sharding_type.value:
                 found = awaitables[at].wait()

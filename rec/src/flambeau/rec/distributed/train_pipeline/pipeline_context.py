@@ -88,5 +88,5 @@ class CPUEmbeddingTrainPipelineContext(EmbeddingTrainPipelineContext):
         gpu_embedding_outputs: of each module, its results there.
     """
 
-    dense_gpu_device: str = field(default_factory=lambda: "cuda" if torch.cuda.is_available() else "cpu")
+    dense_gpu_device: str = field(default_factory=str)
     gpu_embedding_outputs: dict[str, Any] = field(default_factory=dict)
