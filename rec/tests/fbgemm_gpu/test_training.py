@@ -136,7 +136,7 @@ def test_hyper_parameters_change_from_the_next_step_on():
     with pytest.raises(ValueError, match="params_dict has speed; what can be changed are lr, beta1"):
         made.update_hyper_parameters({"lr": 3.0, "speed": 1.0})
     assert made.get_learning_rate() == 0.25
-    assert made.get_optimizer_buffer("iter").tolist() == [1]
+    assert made.get_optimizer_buffer("iter").tolist() == [0]  # gradient descent does not need to count steps
 
 
 def test_pruned_rows_and_what_the_optimizer_kept_of_them_start_anew():

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 
@@ -336,7 +337,6 @@ CONSTRUCTIONS = {
     "counter-with-sgd": {"optimizer": "EXACT_SGD", "weight_decay_mode": "COUNTER", "counter_based_regularization": {}},
     "global-decay-with-sgd": {"optimizer": "EXACT_SGD", "weight_decay_mode": "DECOUPLE_GLOBAL"},
     "ema-of-unequal": {"optimizer": "EMAINPLACE_ROWWISE_ADAGRAD", "emainplace_mode": {}},
-    "names": {"table_names": ["a"]},
 }
 CONSTRUCTIONS["a-table-without-features"] = {"features": [0, 1]}
 CONSTRUCTIONS["states-of-sixteen-bits"] = {
@@ -358,6 +358,229 @@ PLACED = [
 SUITE.add(
     *(dataclasses.replace(cell, effects=False, printed=False) for cell in cross("construction", {"placed": {}}, PLACED))
 )
+
+# The operators behind them.
+PT2 = "split_embedding_codegen_lookup_{}_function_pt2"
+NAMED = "split_embedding_codegen_lookup_{}_function_cpu"
+BEHIND = {
+    "sgd": ((), [], []),
+    "adagrad": (("momentum1",), [], [0.01]),
+    "rowwise_adagrad": (("momentum1",), [0], [0.01, 0.0, 0.0]),
+    "rowwise_adagrad_with_counter": (
+        ("momentum1", "prev_iter", "row_counter"), [3, -1, 1, 2, -1, 0, 3], [0.01, 0.1, 0.5, 2.0, 0.5, 0.0, 0.0],
+    ),
+}  # fmt: skip
+
+
+def _memory(optimizer):
+    by_element = optimizer == "adagrad"
+    places = torch.tensor([3, 3, 3], dtype=torch.int32)
+    starts = torch.tensor([0, 28, 68])
+    rows = torch.tensor([0, 7, 12])
+    kept = [
+        [torch.zeros(140 if by_element else 18), places, starts if by_element else rows] for _ in BEHIND[optimizer][0]
+    ]
+    return [tensor("tables", (140,)), places, starts], kept
+
+
+def _by_lists(library, optimizer, *, pooling=0, weighted=False, sizes=None):
+    operators = torch.ops.flambeau_rec if library.ours else torch.ops.fbgemm
+    weights, kept = _memory(optimizer)
+    weights[0].requires_grad_()
+    names, integers_, floats = BEHIND[optimizer]
+    facts = [None] * 7
+    largest, size = (-1, -1), -1
+    if sizes is not None:
+        facts[:3] = [
+            torch.tensor([0, 3, 6, 10], dtype=torch.int32), torch.tensor([0, 4, 28, 52, 60, 60, 84]),
+            torch.tensor([[0, 1, 3], [0, 3, 3], [0, 2, 4]], dtype=torch.int32),
+        ]  # fmt: skip
+        largest, size = (4, 3), 84
+    facts[3] = torch.empty(0, dtype=torch.int32)
+    outputs = []
+    for step in range(2):
+        given = bags(step, weighted=weighted, sizes=sizes)
+        output = getattr(operators, PT2.format(optimizer))(
+            placeholder_autograd_tensor=torch.zeros(0, requires_grad=True), weights=weights,
+            D_offsets=torch.tensor([0, 4, 12, 24], dtype=torch.int32), total_D=24, max_D=12,
+            hash_size_cumsum=torch.tensor([0, 7, 12, 18]), total_hash_size_bits=5, indices=given["indices"],
+            offsets=given["offsets"], pooling_mode=pooling, indice_weights=given["per_sample_weights"],
+            feature_requires_grad=None, output_dtype=0, max_B=largest[0], max_B_feature_rank=largest[1],
+            vbe_output_size=size, aux_tensor=facts, aux_int=[step + 1, 30, (1 << 30) - 1], aux_float=[0.0, 0.3],
+            aux_bool=[False, False, True, False, step == 1, False, True], learning_rate_tensor=torch.tensor(0.1),
+            **dict(zip(names, kept, strict=True)), **({"optim_int": integers_} if integers_ else {}),
+            **({"optim_float": floats} if floats else {}),
+        )  # fmt: skip
+        output.backward(tensor(f"above{step}", tuple(output.shape)))
+        outputs.append(output.detach())
+    return outputs, weights[0].detach(), [one[0] for one in kept]
+
+
+def _by_names(library, optimizer):
+    operators = torch.ops.flambeau_rec if library.ours else torch.ops.fbgemm
+    weights, kept = _memory(optimizer)
+    weights[0].requires_grad_()
+    given = bags(0)
+    options = {"eps": 0.01, "learning_rate": 0.1} if optimizer == "adagrad" else {"learning_rate": 0.1}
+    output = getattr(operators, NAMED.format(optimizer))(
+        *weights, torch.tensor([0, 4, 12, 24], dtype=torch.int32), 24, 12, torch.tensor([0, 7, 12, 18]), 5,
+        given["indices"], given["offsets"], 0, None, None, True, 0.3, False, *(part for one in kept for part in one),
+        **options,
+    )  # fmt: skip
+    output.backward(tensor("above", tuple(output.shape)))
+    return output.detach(), weights[0].detach(), [one[0] for one in kept]
+
+
+for _optimizer in BEHIND:
+    for _pooling in (0, 1):
+        for _weighted in (False, True):
+            if _pooling and _weighted:
+                continue
+            SUITE.add(
+                Cell(f"behind/{_optimizer}/{_pooling}/{_weighted}", "operators",
+                     lambda library, given, o=_optimizer, p=_pooling, w=_weighted: _by_lists(
+                         library, o, pooling=p, weighted=w))
+            )  # fmt: skip
+    if _optimizer != "adagrad":
+        SUITE.add(
+            Cell(f"behind/{_optimizer}/vbe", "operators",
+                 lambda library, given, o=_optimizer: _by_lists(library, o, sizes=[[1, 2], [3, 0], [2, 2]]))
+        )  # fmt: skip
+for _optimizer in ("sgd", "adagrad"):
+    SUITE.add(
+        Cell(f"behind/{_optimizer}/by-names", "operators", lambda library, given, o=_optimizer: _by_names(library, o))
+    )
+for _optimizer in ("approx_sgd", "approx_rowwise_adagrad_with_counter", "rowwise_weighted_adagrad"):
+    SUITE.add(
+        Cell(f"behind/{_optimizer}/given-up", "operators", lambda library, given, o=_optimizer: _given_up(library, o))
+    )
+
+
+def _given_up(library, optimizer):
+    operators = torch.ops.flambeau_rec if library.ours else torch.ops.fbgemm
+    operator = getattr(operators, NAMED.format(optimizer)).default
+    one = torch.zeros(1, dtype=torch.int64)
+    made = {"Tensor": one, "int": 0, "float": 0.0, "bool": False}
+    kinds = [str(argument.type) for argument in operator._schema.arguments]
+    return operator(*(made.get(kind, None if "Optional" in kind else 0) for kind in kinds))
+
+
+FACTS = [
+    f"o.generate_vbe_metadata(i([0, 3, 6]).int(), i([[0, 1, 3], [0, 2, 3]]).int(), i([0, 4, 16, 32, 36]), "
+    f"i([0, 4, 12]).int(), {width}, {nobag}, 2, {bits}, 6)"
+    for width, nobag in ((-1, False), (8, True))
+    for bits in (26, 28)
+] + [
+    "[o.get_infos_metadata(i([0]), B, T) for B, T in ((3, 1), (3, 2), (3, 3), (3, 4), (100, 63), (100, 64), (9, 1000))]",
+    "o.get_infos_metadata(i([0]), 1 << 30, 4)",
+    "o.check_feature_gate_key('TBE_V2')",
+    "[o.is_uvm_tensor(i([0])), o.is_uvm_tensor(torch.zeros(3))]",
+    "o.uvm_to_cpu(i([0]))",
+    "o.uvm_to_cpu_clone(i([0]))",
+    "o.tbe_estimate_indices_distribution(torch.arange(500) // 3)[::3]",
+    "o.tbe_estimate_indices_distribution(torch.arange(3000) ** 2 // 90000)[0]",
+    "o.tbe_estimate_indices_distribution(i([]).long())",
+    "(lambda x: (x.dtype, x.shape, x.min() >= 0, x.max() <= 100))(o.tbe_generate_indices_from_distribution("
+    "torch.tensor([0.5, 0.2], dtype=torch.float64), 1.0, 1.5, 100, 1000))",
+]
+SUITE.add(
+    *(
+        dataclasses.replace(cell, effects=False, printed=False)
+        for cell in cross(
+            "facts",
+            {"of": {"o": lambda library: torch.ops.flambeau_rec if library.ours else torch.ops.fbgemm,
+                    "i": lambda library: torch.tensor}},
+            FACTS, names={"torch": torch},
+        )
+    )
+)  # fmt: skip
+
+# What a batch of its own is made of.
+PARTS = [
+    "u.offsets.get_table_batched_offsets_from_dense(torch.arange(12).view(2, 2, 3), use_cpu=True)",
+    "u.offsets.get_table_batched_offsets_from_dense(torch.arange(12), 3, 4, True)",
+    "u.offsets.get_offsets_from_dense(torch.arange(6).view(2, 3))",
+    "u.offsets.b_indices(torch.nn.functional.embedding_bag, torch.arange(6).view(2, 3))",
+    "torch.manual_seed(0); u.offsets.b_indices(torch.nn.EmbeddingBag(6, 2, mode='sum'), torch.arange(6).view(2, 3), "
+    "torch.ones(6), use_cpu=True)",
+    "torch.manual_seed(0); u.offsets.b_indices(torch.nn.Embedding(6, 2), torch.arange(6).view(2, 3), use_cpu=True, "
+    "do_pooling=False)",
+    "str(u.common.get_device())",
+    "[u.common.round_up(a, 4) for a in (0, 1, 4, 5)]",
+    "u.common.to_device(torch.arange(3), True)",
+    "numpy.random.seed(0); u.requests.generate_int_data_from_stats(2, 5, 6, 'uniform')",
+    "numpy.random.seed(0); u.requests.generate_int_data_from_stats(5, 2, 6, 'normal').shape",
+    "numpy.random.seed(0); [list(p.shape) or int(p) if hasattr(p, 'shape') else p for p in "
+    "u.requests.generate_pooling_factors_from_stats(2, [2, 2], 30, 0, 'normal')]",
+    "[x for x in u.requests.generate_batch_sizes_from_stats(4, 3, 0, 2, 'normal')]",
+    "(lambda x: (x.shape, x.dtype, x.min() >= 0, x.max() < 10))(u.requests.generate_indices_uniform(2, [2, 2], 3, 10, "
+    "False, None))",
+    "(lambda x: (x.shape, x.dtype))(u.requests.generate_indices_uniform(2, [2, 2], 3, 10, True, "
+    "torch.tensor([0, 3, 6, 9, 12, 13, 14, 15, 17])))",
+    "(lambda x: (x.shape, x.dtype, x.min() >= 0, x.max() < 10))(u.requests.generate_indices_zipf(2, [2, 2], 3, 10, "
+    "1.15, 3, False, None, True))",
+    "(lambda x: (x.shape, x.dtype))(u.requests.update_indices_with_random_reuse(2, [2, 2], 3, 0.5, "
+    "torch.arange(24).view(2, 12)))",
+    "u.requests.update_indices_with_random_reuse(2, [2, 2], 3, 0.0, torch.arange(24).view(2, 12))",
+    "u.requests.maybe_to_dtype(torch.arange(3), torch.int32)",
+    "u.requests.maybe_to_dtype(torch.arange(3), None)",
+    "[part for part in u.requests.TBERequest(torch.arange(3), torch.tensor([0, 3])).unpack_4()]",
+    "u.requests.generate_requests(2, 2, 2, 3, 10, use_cpu=True, sigma_B=1)",
+    *(
+        f"[(r.indices.shape, r.indices.dtype, r.offsets, None if r.per_sample_weights is None else "
+        f"r.per_sample_weights.shape, r.Bs_per_feature_per_rank) for r in u.requests.generate_requests(2, 2, 2, 3, 10, "
+        f"use_cpu=True{more})]"
+        for more in (
+            "",
+            ", alpha=1.2",
+            ", alpha=0.5",
+            ", weighted=True",
+            ", reuse=0.5",
+            ", Ls=[1, 3]",
+            ", Es=[3, 50]",
+            ", sigma_L=0",
+            ", sigma_B=0, vbe_num_ranks=2",
+            ", index_dtype=torch.int32, offset_dtype=torch.int32",
+        )
+    ),
+    "list(common.construct_cache_state([5, 6, 7], [L.MANAGED_CACHING, L.HOST, L.MANAGED_CACHING], [0, 1, 1, 2]))",
+    "list(common.construct_cache_state([5, 6], [L.HOST, L.HOST], [0, 1]))",
+    "list(common.construct_cache_state([], [], []))",
+    *(
+        f"batches.generate_vbe_metadata(torch.arange(7), {sizes}, common.PoolingMode.{pooling}, torch.tensor([4, 8]), "
+        "torch.device('cpu'))"
+        for sizes in ("[[1, 2], [2, 1]]", "[[0, 0], [3, 1]]", "None", "[[1, 2], [2]]")
+        for pooling in ("SUM", "MEAN", "NONE")
+    ),
+    *(
+        f"batches.check_allocated_vbe_output({number}, {sizes}, {output}, {places})"
+        for number, sizes, output, places in (
+            (0, "[[1, 2], [2, 1], [0, 0]]", "torch.zeros(24)", "torch.zeros(2, 3).long()"),
+            (0, "[[1, 2], [2, 1], [0, 0]]", "torch.zeros(24)", "torch.zeros(3, 2).long()"),
+            (0, "[[1, 2], [2, 1]]", "torch.zeros(24)", "None"),
+            (0, "[[1, 2], [2, 1]]", "None", "torch.zeros(2, 2)"),
+            (0, "None", "torch.zeros(24)", "torch.zeros(2, 2).long()"),
+            (1, "[[1, 2], [2, 1]]", "torch.zeros(24)", "torch.zeros(2, 2).long()"),
+            (0, "[[1, 2], [2, 1]]", "torch.zeros(2, 24)", "torch.zeros(2, 2).long()"),
+            (0, "None", "None", "None"),
+        )
+    ),
+]
+SUITE.add(
+    *(
+        dataclasses.replace(cell, effects=False, printed=False)
+        for cell in cross(
+            "parts",
+            {"of": {
+                "u": lambda library: library.tbe.utils,
+                "common": lambda library: library.split_table_batched_embeddings_ops_common,
+                "L": lambda library: library.split_table_batched_embeddings_ops_common.EmbeddingLocation,
+                "batches": lambda library: library.split_table_batched_embeddings_ops_training_common,
+            }},
+            PARTS, names={"torch": torch, "numpy": numpy},
+        )
+    )
+)  # fmt: skip
 
 
 def test_its_cells_are_many():

@@ -1,9 +1,9 @@
 """Tables in slow memory whose rows a cache in fast memory takes in before they are looked up.
 
 Rows are written back when they give way to others, before a checkpoint is made of the tables, and before these are
-given away; what optimizers keep of rows stays where it is, so that it is always up to date. Where an index's row is gets
-found out at the moment it is read or updated: results are those of the same tables without a cache, whatever else was
-fetched in between. On a machine without an accelerator the fast memory is a piece of the same memory.
+given away; what optimizers keep of rows stays where it is, so that it is always up to date. Where an index's row is,
+is found out at the moment it is read or updated: results are those of the same tables without a cache, whatever else
+was fetched in between. On a machine without an accelerator the fast memory is a piece of the same memory.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def construct_split_state(
 
 
 def one_piece(embedding_specs: Sequence[Spec], *, rowwise: bool, placement: EmbeddingLocation | None) -> SplitState:
-    """All tables, or what an optimizer keeps of them, in one piece of memory: the slowest that one of them is placed in.
+    """All tables, or what an optimizer keeps of them, in one piece of memory: the slowest that one is placed in.
 
     Args:
         embedding_specs: (rows, columns, location, device) of each table.
@@ -145,7 +145,8 @@ def apply_split_helper(
     if split.host_size:
         if preallocated_host_buffer is not None and preallocated_host_buffer.numel() != split.host_size:
             raise OptionError(
-                f"the buffer for {prefix!r} has {preallocated_host_buffer.numel()} elements, expected {split.host_size}."
+                f"the buffer for {prefix!r} has {preallocated_host_buffer.numel()} elements, expected "
+                f"{split.host_size}."
             )
         memory = preallocated_host_buffer
         if memory is None:

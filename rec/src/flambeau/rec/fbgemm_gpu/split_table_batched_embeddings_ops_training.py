@@ -159,7 +159,7 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
         global_weight_decay: options where `weight_decay_mode` is DECOUPLE_GLOBAL.
         uvm_host_mapped: without effect; managed memory is the host's.
         extra_optimizer_config: options that are off unless asked for.
-        tbe_input_multiplexer_config: its `create_tbe_input_multiplexer(info)` makes what is shown all batches.
+        tbe_input_multiplexer_config: kept, not used.
         embedding_table_index_type: of indices; others are taken as well.
         embedding_table_offset_type: of offsets; others are taken as well.
         embedding_shard_info: (rows, columns, rows of the whole, columns of the whole) of each table. Kept, not used.
@@ -296,8 +296,6 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
             self.gwd_start_iter, self.gwd_lower_bound = decay.start_iter, decay.lower_bound
         self._set_up_averages(ensemble_mode or EnsembleModeDefinition(), emainplace_mode or EmainplaceModeDefinition())
         self._batch: tuple[Tensor, Tensor] | None = None
-        if self._optimizer_options.extra.use_writeback_bwd_prehook:
-            self.register_full_backward_pre_hook(self.writeback_hook)
         self.stats_reporter = None if stats_reporter_config is None else stats_reporter_config.create_reporter()
         self.tbe_input_multiplexer_config = tbe_input_multiplexer_config
 
@@ -360,7 +358,7 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
                 raise OptionError(f"without an optimizer all tables are equally wide; they have {self.dims} columns.")
             weights = self._memory("weights").detach().view(self.total_hash_size, self.max_D)
             setattr(self, self.weights_name, nn.Parameter(weights))
-        self.register_buffer("max_counter", torch.ones(1), persistent=False)
+        self.register_buffer("max_counter", torch.ones(1), persistent=options.counts_rows)
         self.register_buffer("iter", torch.zeros(1, dtype=torch.int64), persistent=options.keeps_step)
 
     def _check_names(self, argument: str, given: dict[str, Any], known: Any) -> None:
@@ -440,10 +438,15 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
             RuntimeError: sizes that do not fit together, or an index outside of its table where that is fatal.
         """
         sizes = batch_size_per_feature_per_rank
-        check_allocated_vbe_output(self.output_dtype, sizes, vbe_output, vbe_output_offsets)
+        if vbe_output is not None or vbe_output_offsets is not None:
+            check_allocated_vbe_output(self.output_dtype, sizes, vbe_output, vbe_output_offsets)
         lookup, shape = self._lookup(self._weights, indices, offsets, per_sample_weights, sizes)
         self.step += 1
         output = self._looked_up(lookup, shape, feature_requires_grad, sizes)
+        if self._optimizer_options.extra.use_writeback_bwd_prehook:
+            batch = self._batch = lookup.indices, lookup.offsets[lookup.bag_starts]
+            if output.requires_grad:
+                output.register_hook(lambda gradient: self._written_once(gradient, *batch))
         output = output.to(SparseType.from_int(self.output_dtype).as_dtype())
         if vbe_output is None or vbe_output_offsets is None or sizes is None:
             return output
@@ -458,8 +461,6 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
         sizes: list[list[int]] | None,
     ) -> Tensor:
         options = self._optimizer_options
-        if self._optimizer_options.extra.use_writeback_bwd_prehook:
-            self._batch = (lookup.indices, lookup.offsets[lookup.bag_starts])
         learns = self.training or torch.is_grad_enabled()
         find_slots, when_done = self._enter(lookup.indices, lookup.offsets, sizes)
         if find_slots is not None:
@@ -526,12 +527,11 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
         )
 
     def _report(self) -> None:
-        if self.stats_reporter is not None and self.gather_uvm_cache_stats:
-            if self.stats_reporter.should_report(self.step):
-                for place in UVMCacheStatsIndex:
-                    self.stats_reporter.report_data_amount(
-                        self.step, f"tbe.cache.{place.name}", int(self.uvm_cache_stats[place])
-                    )
+        reporter = self.stats_reporter
+        if reporter is None or not self.gather_uvm_cache_stats or not reporter.should_report(self.step):
+            return
+        for place in UVMCacheStatsIndex:
+            reporter.report_data_amount(self.step, f"tbe.cache.{place.name}", int(self.uvm_cache_stats[place]))
 
     def prepare_inputs(
         self,
@@ -584,22 +584,21 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
         Raises:
             OptionError: bags have other than one index.
         """
-        extra = self._optimizer_options.extra
-        if not extra.use_writeback_bwd_prehook or self._batch is None:
+        if not self._optimizer_options.extra.use_writeback_bwd_prehook or self._batch is None:
             return grad
-        indices, ends = self._batch
+        return (self._written_once(grad[0], *self._batch),)
+
+    def _written_once(self, gradient: Tensor, indices: Tensor, ends: Tensor) -> Tensor:
+        by_first = self._optimizer_options.extra.writeback_first_feature_only
         bases = torch.repeat_interleave(self._layout.rows, ends.diff().cpu()).to(indices.device)
         widths = None if self.is_nobag else [self.dims[table] for table in self.feature_table_map]
-        kept = only_first_gradients(
-            grad[0], indices.long() + bases, ends.tolist(), widths, by_first_feature=extra.writeback_first_feature_only
-        )
-        return (kept,)
+        return only_first_gradients(gradient, indices.long() + bases, ends.tolist(), widths, by_first_feature=by_first)
 
     def raw_embedding_stream(self) -> None:
         """Stream rows that were trained; there is no server to stream to."""
 
     def should_log(self) -> bool:
-        """Whether statistics of this step are wanted: where there is a cache, of steps 1, 2, 4, 8, ... and each 1024th."""
+        """Whether statistics of this step are wanted: with a cache, of steps 1, 2, 4, 8, ... and each 1024th."""
         step = self.step
         return self._is_cached and step > 0 and (step % 1024 == 0 or step & (step - 1) == 0)
 
@@ -644,7 +643,7 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
         return self._parts("weights")
 
     def split_optimizer_states(self) -> list[list[Tensor]]:
-        """Of each table, views of what the optimizer keeps: (rows,) or (rows, columns) each; empty if that is nothing."""
+        """Of each table, views of what the optimizer keeps: (rows,) or (rows, columns); empty if that is nothing."""
         parts = [self._parts(name) for name in self._names if name != "weights"]
         return [list(states) for states in zip(*parts, strict=True)]
 

@@ -54,7 +54,9 @@ def generate_vbe_metadata(
     widths = feature_dims_cpu.tolist()
     check_sizes(sizes, len(widths))
     by_feature = [sum(ranks) for ranks in sizes]
-    places = [0, *accumulate(size * width for ranks in zip(*sizes, strict=True) for size, width in zip(ranks, widths, strict=True))]  # fmt: skip
+    by_rank = list(zip(*sizes, strict=True))
+    parts = [size * width for ranks in by_rank for size, width in zip(ranks, widths, strict=True)]
+    places = [0, *accumulate(parts)]
     return VBEMetadata(
         torch.tensor([0, *accumulate(by_feature)], dtype=torch.int32, device=device),
         torch.tensor(places, dtype=torch.int64, device=device),
@@ -98,13 +100,13 @@ def check_allocated_vbe_output(
     Raises:
         OptionError: one is given without the other, or has another shape or dtype.
     """
+    sizes = batch_size_per_feature_per_rank
+    if sizes is None:
+        raise OptionError("vbe_output is for batches of different sizes; give batch_size_per_feature_per_rank.")
     if vbe_output is None and vbe_output_offsets is None:
         return
     if vbe_output is None or vbe_output_offsets is None:
         raise OptionError("vbe_output and vbe_output_offsets go together; give both, or neither.")
-    sizes = batch_size_per_feature_per_rank
-    if sizes is None:
-        raise OptionError("vbe_output is for batches of different sizes; give batch_size_per_feature_per_rank.")
     dtype = SparseType.from_int(output_dtype).as_dtype()
     if vbe_output.dtype != dtype:
         raise OptionError(f"vbe_output is {vbe_output.dtype}, expected {dtype} as the tables' output_dtype says.")

@@ -159,7 +159,9 @@ def _summed_by_row(lookup: Lookup, gradient: Tensor, wanted: Tensor | None) -> T
         lookup, weights=lookup.weights.new_zeros(len(touched) * width), layout=layout, indices=place.contiguous()
     )
     summed = _summed(onto, gradient, wanted).view(-1, width).to(lookup.weights.dtype)
-    return torch.sparse_coo_tensor(touched.unsqueeze(0), summed, (rows, width), is_coalesced=True)
+    return torch.sparse_coo_tensor(
+        touched.unsqueeze(0), summed, (rows, width), is_coalesced=True, check_invariants=False
+    )
 
 
 class _DenseLookUp(torch.autograd.Function):

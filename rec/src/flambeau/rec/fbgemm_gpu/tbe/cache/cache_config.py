@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import NamedTuple
 
 __all__ = ["CacheAlgorithm", "CacheState", "MultiPassPrefetchConfig", "UVMCacheStatsIndex"]
@@ -39,8 +38,7 @@ class UVMCacheStatsIndex(enum.IntEnum):
     num_conflict_misses = 5
 
 
-@dataclass
-class CacheState:
+class CacheState(NamedTuple):
     """Which rows are in reach of a cache.
 
     Args:

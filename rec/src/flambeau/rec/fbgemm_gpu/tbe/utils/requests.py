@@ -1,4 +1,4 @@
-"""Made-up batches for benchmarks of tables: indices that are spread evenly or as power laws, in bags of many lengths."""
+"""Made-up batches for benchmarks of tables: indices spread evenly or by power laws, in bags of many lengths."""
 
 from __future__ import annotations
 
@@ -64,20 +64,20 @@ def maybe_to_dtype(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def generate_int_data_from_stats(mu: int, sigma: int, size: int, distribution: str) -> np.ndarray:
-    """Integers of a mean and a spread; those of numpy's global generator.
+    """Integers by numpy's global generator.
 
     Args:
-        mu: the mean.
-        sigma: the standard deviation; of "uniform", the distance to the first number above.
+        mu: the mean; of "uniform", the smallest number.
+        sigma: the standard deviation; of "uniform", the number behind the largest.
         size: how many.
-        distribution: "uniform" between mu - sigma and mu + sigma, else normal.
+        distribution: "uniform", else normal.
 
     Returns:
-        (size,) int64.
+        (size,) int32.
     """
     if distribution == "uniform":
-        return np.random.randint(mu - sigma, mu + sigma, (size,))
-    return np.random.normal(loc=mu, scale=sigma, size=size).astype(int)
+        return np.random.randint(mu, sigma, (size,)).astype(np.int32)
+    return np.random.normal(loc=mu, scale=sigma, size=size).astype(np.int32)
 
 
 def generate_pooling_factors_from_stats(
