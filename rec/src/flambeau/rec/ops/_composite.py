@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import shorten
 
 __all__ = ["register_composite"]
 
@@ -28,4 +29,5 @@ def register_composite(schema: str, function: Callable[..., Any]) -> None:
     fragment.define(schema, tags=(torch.Tag.pt2_compliant_tag,))
     fragment.impl(name, function, "CompositeImplicitAutograd")
     overload = getattr(getattr(torch.ops, LIBRARY.namespace), name).default
+    shorten(overload, function)
     LIBRARY.operators[name] = {"schema": schema, "provider": "composite", "triton": None, "overload": overload}

@@ -1,0 +1,159 @@
+"""Calls of operators by their names take a short way, on which they do the same."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pkgutil
+
+import pytest
+import torch
+from operator_cases import CASES, copied
+from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import flambeau.rec.ops
+
+for _module in pkgutil.iter_modules(flambeau.rec.ops.__path__, "flambeau.rec.ops."):
+    importlib.import_module(_module.name)
+
+OPS = torch.ops.flambeau_rec
+OFFSETS = torch.tensor([0, 2, 2, 5])
+# A kernel of its own, and a function of that one.
+BOTH = [
+    ("jagged_2d_to_dense", lambda values: (values, OFFSETS, 3)),
+    ("jagged_to_padded_dense", lambda values: (values, [OFFSETS], [3], 0.0)),
+]
+
+
+def outcome(operator, arguments):
+    """What an operator gives, and does to its arguments; or its error."""
+    given = copied(arguments)
+    try:
+        result = operator(*given)
+    except Exception as error:
+        return type(error), str(error)
+    return result, given
+
+
+def same(a, b):
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):
+        return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a.isnan(), b.isnan()) and (
+            torch.equal(a.nan_to_num(), b.nan_to_num())
+        )  # fmt: skip
+    if isinstance(a, (list, tuple)):
+        return isinstance(b, (list, tuple)) and len(a) == len(b) and all(map(same, a, b))
+    return a == b
+
+
+@pytest.mark.parametrize("name", CASES, ids=str)
+def test_an_operator_by_its_name_does_what_its_overload_does(name):
+    operator = getattr(OPS, name.partition("/")[0])
+    plain = [one.detach() if isinstance(one, torch.Tensor) else one for one in copy.copy(list(CASES[name]))]
+
+    assert same(outcome(operator, plain), outcome(operator.default, plain))
+
+
+def test_most_operators_take_it():
+    shortened = [
+        name
+        for name in {case.partition("/")[0] for case in CASES}
+        if "_short_calls" in getattr(OPS, name)._op.__module__
+    ]
+
+    assert len(shortened) > 50
+
+
+@pytest.mark.parametrize("name, arguments", BOTH)
+def test_what_needs_a_gradient_gets_one(name, arguments):
+    values = torch.randn(5, 4, requires_grad=True)
+
+    getattr(OPS, name)(*arguments(values)).sum().backward()
+
+    assert torch.equal(values.grad, torch.ones(5, 4))
+
+
+@pytest.mark.parametrize("name, arguments", BOTH)
+def test_nothing_is_kept_for_a_gradient_that_nobody_needs(name, arguments):
+    learned = torch.randn(5, 4, requires_grad=True)
+
+    assert not getattr(OPS, name)(*arguments(torch.randn(5, 4))).requires_grad
+    with torch.no_grad():
+        assert not getattr(OPS, name)(*arguments(learned)).requires_grad
+
+
+@pytest.mark.parametrize("name, arguments", BOTH)
+def test_a_result_can_be_changed_and_learned_from(name, arguments):
+    result = getattr(OPS, name)(*arguments(torch.ones(5, 4)))
+
+    result.requires_grad_()
+    (result * 2).sum().backward()
+
+    assert torch.equal(result.grad, torch.full((3, 3, 4), 2.0))
+
+
+@pytest.mark.parametrize("name, arguments", BOTH)
+def test_modes_see_the_operator(name, arguments):
+    class Listening(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            seen.append(function.name())
+            return function(*args, **(kwargs or {}))
+
+    seen: list[str] = []
+    with Listening():
+        getattr(OPS, name)(*arguments(torch.ones(5, 4)))
+
+    assert any(one.startswith("flambeau_rec::") for one in seen)
+
+
+@pytest.mark.parametrize("name, arguments", BOTH)
+def test_fake_tensors_stay_fake(name, arguments):
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fake = mode.from_tensor(torch.ones(5, 4))
+    result = None
+    with mode:
+        result = getattr(OPS, name)(*arguments(fake))
+
+    assert type(result) is type(fake)
+    assert result.shape == (3, 3, 4)
+
+
+@pytest.mark.parametrize("name, arguments", BOTH)
+def test_traces_and_compiled_programs_have_the_operator(name, arguments):
+    def program(values):
+        return getattr(OPS, name)(*arguments(values)) * 2
+
+    values = torch.randn(5, 4)
+
+    assert "flambeau_rec" in make_fx(program)(values).code
+    assert torch.equal(torch.compile(program, fullgraph=True, backend="aot_eager")(values), program(values))
+
+
+@pytest.mark.parametrize("name, arguments", BOTH)
+def test_arguments_that_the_schema_does_not_have_are_refused(name, arguments):
+    values = torch.ones(5, 4)
+    with pytest.raises((TypeError, RuntimeError)):
+        getattr(OPS, name)(*arguments(values), 1, 2)
+    with pytest.raises((TypeError, RuntimeError)):
+        getattr(OPS, name)(*arguments("values"))
+    with pytest.raises((TypeError, RuntimeError)):
+        getattr(OPS, name)()
+
+
+def test_keyword_arguments_and_defaults_are_those_of_the_schema():
+    values = torch.ones(5, 4)
+
+    assert torch.equal(
+        OPS.jagged_to_padded_dense(values, [OFFSETS], [3]),
+        OPS.jagged_to_padded_dense(values=values, offsets=[OFFSETS], max_lengths=[3], padding_value=0.0),
+    )
+
+
+def test_an_operator_is_found_in_dictionaries_after_it_was_called():
+    operator = OPS.jagged_2d_to_dense
+    known = {operator: 1}
+
+    operator(torch.ones(5, 4), OFFSETS, 3)
+
+    assert known[OPS.jagged_2d_to_dense] == 1
