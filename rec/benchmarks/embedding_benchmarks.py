@@ -1,6 +1,6 @@
 """Collections of embedding tables and DLRM beside torchrec's, in one process, product and peer in turn.
 
-    python rec/benchmarks/embedding_benchmarks.py [--threads N] [--repetitions N]
+    python rec/benchmarks/embedding_benchmarks.py [--threads N] [--markdown] [--only TEXT]
 
 Times are the best of several repetitions; a ratio above 1 means that the product is faster. Without torchrec, which
 `tools/peers.py` installs, only the product is timed.
@@ -8,13 +8,12 @@ Times are the best of several repetitions; a ratio above 1 means that the produc
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
+from _tables import Table, fastest, parser
 from torch import Tensor
 
 # Tables, rows, columns, examples, and the mean number of ids in a bag.
@@ -28,17 +27,6 @@ def ours_and_peer() -> list[str]:
     except ImportError:
         return ["flambeau.rec"]
     return ["flambeau.rec", "torchrec"]
-
-
-def best_us(works: list[Callable[[], object]], repetitions: int) -> list[float]:
-    """Microseconds of each work, in turn, so that what else the machine does meets all alike."""
-    best = [float("inf")] * len(works)
-    for _ in range(repetitions):
-        for index, work in enumerate(works):
-            start = time.perf_counter()
-            work()
-            best[index] = min(best[index], time.perf_counter() - start)
-    return [seconds * 1e6 for seconds in best]
 
 
 class Case:
@@ -91,19 +79,19 @@ class Case:
 
 def main() -> None:
     """Print a row for each size and work."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--repetitions", type=int, default=15)
-    chosen = parser.parse_args()
+    options = parser(__doc__)
+    options.add_argument("--threads", type=int, default=torch.get_num_threads())
+    chosen = options.parse_args()
     torch.set_num_threads(chosen.threads)
-    print(f"{'tables x rows x columns':28}{'examples x ids':>16}{'work':>16}{'ours us':>10}{'peer us':>10}{'ratio':>7}")
+    libraries = ours_and_peer()
+    table = Table(f"Collections and DLRM, {chosen.threads} threads", "us", libraries[1:], chosen.markdown)
     for size in SIZES:
-        cases = [Case(library, size) for library in ours_and_peer()]
+        cases = [Case(library, size) for library in libraries]
+        tables, rows, dim, examples, pooled = size
         for work in ("look_up", "differentiate", "predict"):
-            times = best_us([getattr(case, work) for case in cases], chosen.repetitions)
-            tables, rows, dim, examples, pooled = size
-            what = f"{f'{tables} x {rows} x {dim}':28}{f'{examples} x {pooled}':>16}{work:>16}{times[0]:10.0f}"
-            print(what + (f"{times[1]:10.0f}{times[1] / times[0]:7.1f}" if len(times) > 1 else ""))
+            what = f"{work}: {tables} tables of {rows:,} x {dim}, batch {examples}, {pooled} ids each"
+            if chosen.only in what:
+                table.row(what, *fastest([getattr(case, work) for case in cases], 7, clock=time.perf_counter))
 
 
 if __name__ == "__main__":

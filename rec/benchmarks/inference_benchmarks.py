@@ -1,9 +1,10 @@
 """Look-ups in tables for inference, by element type, ours and FBGEMM's side by side.
 
     python rec/benchmarks/inference_benchmarks.py [--rows 1000000] [--dim 128] [--batch 512] [--bag 20] [--output FP32]
+        [--markdown]
 
-Both libraries alternate in one process; the fastest of several runs counts. Without fbgemm_gpu ours is timed alone. The
-last column is the time of ours by that of our float32 tables.
+Both libraries alternate in one process; the fastest of several runs counts. Without fbgemm_gpu ours stands beside its
+own float32 tables alone.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from _tables import Table, fastest, parser
 
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import SparseType
 from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_inference import (
@@ -42,26 +44,15 @@ def tables(kind: str, options: argparse.Namespace, theirs: Any = None) -> torch.
     return made
 
 
-def fastest(calls: list[Callable[[], object]], runs: int) -> list[float]:
-    """Seconds of each, alternating."""
-    best = [float("inf")] * len(calls)
-    for _ in range(runs):
-        for at, call in enumerate(calls):
-            begin = time.perf_counter()
-            call()
-            best[at] = min(best[at], time.perf_counter() - begin)
-    return best
-
-
 def main() -> None:
     """Print a line for each element type."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name, value in (("rows", 1_000_000), ("dim", 128), ("batch", 512), ("bag", 20), ("tables", 2), ("runs", 30)):
-        parser.add_argument(f"--{name}", type=int, default=value)
-    parser.add_argument("--output", default="FP32", choices=("FP32", "FP16", "BF16"))
-    parser.add_argument("--weighted", action="store_true")
-    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
-    options = parser.parse_args()
+    chosen = parser(__doc__)
+    for name, value in (("rows", 1_000_000), ("dim", 128), ("batch", 512), ("bag", 20), ("tables", 2), ("runs", 15)):
+        chosen.add_argument(f"--{name}", type=int, default=value)
+    chosen.add_argument("--output", default="FP32", choices=("FP32", "FP16", "BF16"))
+    chosen.add_argument("--weighted", action="store_true")
+    chosen.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
+    options = chosen.parse_args()
     try:
         from fbgemm_gpu import split_table_batched_embeddings_ops_inference as peer
         from fbgemm_gpu.split_embedding_configs import SparseType as PeerType
@@ -79,18 +70,14 @@ def main() -> None:
     offsets = torch.arange(0, total + 1, options.bag, dtype=torch.int32)
     weights = torch.rand(total) if options.weighted else None
     size = f"{options.tables} x {options.rows} x {options.dim}"
-    print(f"{size}, {bags} bags of {options.bag}, {torch.get_num_threads()} threads")
-    plain = None
+    title = f"Quantized look-ups, {size}, {bags} bags of {options.bag}, {torch.get_num_threads()} threads"
+    others = ["FBGEMM"] if theirs is not None else []
+    table = Table(title, "ms", [*others, "our float32"], options.markdown)
+    plain = tables("FP32", options)
     for kind in options.kinds:
-        ours = tables(kind, options)
-        calls = [lambda: ours(indices, offsets, weights)]  # noqa: B023
-        if theirs is not None:
-            other = tables(kind, options, theirs)
-            calls.append(lambda: other(indices, offsets, weights))  # noqa: B023
-        seconds = fastest(calls, options.runs)
-        plain = plain or seconds[0]
-        ratio = f"{seconds[1] / seconds[0]:6.2f}x of FBGEMM" if len(seconds) > 1 else ""
-        print(f"{kind:5} {seconds[0] * 1e3:8.3f} ms {ratio}  {seconds[0] / plain:5.2f} of float32")
+        made = [tables(kind, options), *(tables(kind, options, theirs) for _ in others), plain]
+        calls = [lambda one=one: one(indices, offsets, weights) for one in made]
+        table.row(kind, *fastest(calls, options.runs, clock=time.perf_counter))
 
 
 if __name__ == "__main__":

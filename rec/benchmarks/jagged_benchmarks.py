@@ -1,6 +1,6 @@
 """Operators on jagged tensors beside FBGEMM's, in one process, on one thread.
 
-    python rec/benchmarks/jagged_benchmarks.py [--only TEXT]
+    python rec/benchmarks/jagged_benchmarks.py [--only TEXT] [--markdown]
 
 Times are CPU time, the best of several repetitions, product and peer in turn; a ratio of 2 is twice as fast as the
 peer. Without fbgemm-gpu, which `tools/peers.py` installs, only the product is timed.
@@ -8,14 +8,13 @@ peer. Without fbgemm-gpu, which `tools/peers.py` installs, only the product is t
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from _tables import Table, fastest, parser
 from torch import Tensor
 
 from flambeau.rec.ops import (  # noqa: F401  # noqa: F401
@@ -32,7 +31,6 @@ from flambeau.rec.ops import (  # noqa: F401  # noqa: F401
 from flambeau.rec.ops._library import LIBRARY
 
 OURS = torch.ops.flambeau_rec
-REPETITIONS = 7
 Work = Callable[[Any], Any]
 
 
@@ -44,21 +42,6 @@ def peer() -> Any:
         print(f"no fbgemm-gpu: {error}", file=sys.stderr)
         return None
     return torch.ops.fbgemm
-
-
-def best_us(works: list[Callable[[], object]]) -> list[float]:
-    """CPU microseconds of each work, in turn, so that what else the machine does meets all alike."""
-    best = [float("inf")] * len(works)
-    start = time.process_time()
-    works[0]()
-    calls = max(1, min(200, int(0.02 / max(time.process_time() - start, 1e-6))))
-    for _ in range(REPETITIONS):
-        for index, work in enumerate(works):
-            start = time.process_time()
-            for _ in range(calls):
-                work()
-            best[index] = min(best[index], (time.process_time() - start) / calls * 1e6)
-    return best
 
 
 def batch(rows: int, longest: int, width: int, *, learned: bool = False) -> tuple[Tensor, Tensor, Tensor]:
@@ -138,20 +121,15 @@ def rows() -> Iterator[tuple[str, Work]]:
 
 def main() -> int:
     """Print the table; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="rows whose name contains this")
-    chosen = parser.parse_args().only
+    options = parser(__doc__).parse_args()
     torch.set_num_threads(1)
     theirs = peer()
     print(f"torch {torch.__version__}, tier {LIBRARY.provider}; CPU time, one thread")
-    print(f"{'':<44} {'ours, us':>12} {'peer, us':>12} {'ratio':>8}")
+    table = Table("Operators on jagged tensors", "us", ["FBGEMM"] if theirs else [], options.markdown)
     for what, work in rows():
-        if chosen not in what:
-            continue
-        works = [lambda work=work: work(OURS)] + ([lambda work=work: work(theirs)] if theirs else [])
-        times = best_us(works)
-        cells = f"{times[1]:>12,.1f} {times[1] / times[0]:>8.2f}" if theirs else f"{'-':>12} {'-':>8}"
-        print(f"{what:<44} {times[0]:>12,.1f} {cells}", flush=True)
+        if options.only in what:
+            works = [lambda work=work: work(OURS)] + ([lambda work=work: work(theirs)] if theirs else [])
+            table.row(what, *fastest(works, 7))
     return 0
 
 

@@ -1,6 +1,6 @@
 """Metrics beside torchrec's: taking batches in, and computing values.
 
-    python rec/benchmarks/metric_benchmarks.py [--only TEXT] [--runs 5]
+    python rec/benchmarks/metric_benchmarks.py [--only TEXT] [--runs 5] [--markdown]
 
 Both libraries alternate in one process, on one thread; the fastest of several runs counts, in CPU time. A ratio of 2 is
 twice as fast as the peer. Without torchrec, which `tools/peers.py` installs, ours is timed alone.
@@ -8,15 +8,14 @@ twice as fast as the peer. Without torchrec, which `tools/peers.py` installs, ou
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import logging
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from _tables import Table, fastest, parser
 from torch import Tensor
 
 BATCH = 512
@@ -158,22 +157,11 @@ CASES: dict[str, Callable[[str], Callable[[], object]]] = {
 }
 
 
-def fastest(calls: list[Callable[[], object]], runs: int) -> list[float]:
-    """Seconds of CPU time of each, in turn."""
-    best = [float("inf")] * len(calls)
-    for _ in range(runs):
-        for at, call in enumerate(calls):
-            begin = time.process_time()
-            call()
-            best[at] = min(best[at], time.process_time() - begin)
-    return best
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="cases whose names have this text")
-    parser.add_argument("--runs", type=int, default=5)
-    options = parser.parse_args()
+    """Print the table."""
+    chosen = parser(__doc__)
+    chosen.add_argument("--runs", type=int, default=5)
+    options = chosen.parse_args()
     torch.set_num_threads(1)
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
@@ -183,12 +171,10 @@ def main() -> None:
         roots.append("torchrec.metrics")
     except ImportError:
         print("torchrec is not installed; ours alone.")
-    print(f"{'case':<42}{'ours':>10}{'torchrec':>12}{'ratio':>8}")
+    table = Table("Metrics", "ms", ["torchrec"] * (len(roots) - 1), options.markdown)
     for name, prepare in CASES.items():
         if options.only in name:
-            times = fastest([prepare(root) for root in roots], options.runs)
-            peer = f"{times[1] * 1e3:>9.2f} ms{times[1] / times[0]:>8.2f}" if len(times) > 1 else ""
-            print(f"{name:<42}{times[0] * 1e3:>7.2f} ms{peer}")
+            table.row(name, *fastest([prepare(root) for root in roots], options.runs))
 
 
 if __name__ == "__main__":

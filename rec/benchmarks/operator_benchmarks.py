@@ -1,6 +1,6 @@
 """Operators on sparse batches, rows and columns beside FBGEMM's and torch's, in one process.
 
-    python rec/benchmarks/operator_benchmarks.py [-k PATTERN] [--threads N]
+    python rec/benchmarks/operator_benchmarks.py [--only TEXT] [--threads N] [--markdown]
 
 Times are CPU time of one thread (wall time with more), the best of several repetitions, all in turn. Without FBGEMM,
 which `tools/peers.py` installs, torch alone stands beside ours.
@@ -8,44 +8,18 @@ which `tools/peers.py` installs, torch alone stands beside ours.
 
 from __future__ import annotations
 
-import argparse
-import fnmatch
 import importlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from _tables import Table, fastest, parser
 
 import flambeau.rec  # torch.ops.flambeau_rec
 from flambeau.rec.ops._library import LIBRARY
 
-REPETITIONS, LEAST_S = 9, 0.01
 Work = Callable[[], Any]
-
-
-def best_us(works: list[Work | None], clock: Callable[[], float]) -> list[float | None]:
-    """Microseconds of each work, in turn, so that what else the machine does meets all alike."""
-    calls = []
-    for work in works:
-        if work is None:
-            calls.append(0)
-            continue
-        work()
-        start = time.perf_counter()
-        work()
-        calls.append(max(1, min(2000, int(LEAST_S / max(time.perf_counter() - start, 1e-7)))))
-    best: list[float | None] = [None] * len(works)
-    for _ in range(REPETITIONS):
-        for at, work in enumerate(works):
-            if work is None:
-                continue
-            start = clock()
-            for _ in range(calls[at]):
-                work()
-            taken = (clock() - start) / calls[at] * 1e6
-            best[at] = taken if best[at] is None else min(best[at], taken)
-    return best
 
 
 def batch(features: int, size: int, mean: int, *, rows: int = 1_000_000) -> tuple[torch.Tensor, ...]:
@@ -215,10 +189,9 @@ def dense(ours: Any, peer: Any) -> Iterator[tuple[str, Work, Work | None, Work |
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-k", default="*", help="pattern of the rows to measure")
-    parser.add_argument("--threads", type=int, default=1)
-    options = parser.parse_args()
+    chosen = parser(__doc__)
+    chosen.add_argument("--threads", type=int, default=1)
+    options = chosen.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(options.threads)
     clock = time.process_time if options.threads == 1 else time.perf_counter
@@ -227,17 +200,15 @@ def main() -> None:
         peer = torch.ops.fbgemm
     except ImportError:
         peer = None
-    versions = f"torch {torch.__version__}, flambeau-rec {flambeau.rec.__version__}"
-    print(f"{versions}, tier {LIBRARY.provider}, {options.threads} threads")
-    print(f"{'':<75} {'ours, us':>10} {'FBGEMM':>10} {'torch':>10} {'x FBGEMM':>9} {'x torch':>8}")
+    print(f"torch {torch.__version__}, flambeau-rec {flambeau.rec.__version__}, tier {LIBRARY.provider}")
+    table = Table(f"Operators, {options.threads} threads", "us", ["FBGEMM", "torch"], options.markdown)
     for family in (rows_of_tables, columns, batches, dense):
         for what, *works in family(torch.ops.flambeau_rec, peer):
-            if not fnmatch.fnmatch(what, options.k):
-                continue
-            ours, theirs, plain = best_us(works, clock)
-            cells = [f"{one:>10,.1f}" if one else f"{'-':>10}" for one in (ours, theirs, plain)]
-            ratios = [f"{one / ours:.2f}" if one and ours else "-" for one in (theirs, plain)]
-            print(f"{what:<75} {' '.join(cells)} {ratios[0]:>9} {ratios[1]:>8}", flush=True)
+            if options.only in what:
+                there = [work for work in works if work]
+                seconds = dict(zip(map(id, there), fastest(there, clock=clock), strict=True))
+                ours, *others = (seconds.get(id(work)) for work in works)
+                table.row(what, ours or 0.0, *others)
 
 
 if __name__ == "__main__":

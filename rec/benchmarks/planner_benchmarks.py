@@ -1,23 +1,22 @@
 """The planner beside torchrec's: listing options with their costs, placing one proposal, and whole plans.
 
-    python rec/benchmarks/planner_benchmarks.py [--only TEXT] [--runs 3] [--large]
+    python rec/benchmarks/planner_benchmarks.py [--only TEXT] [--runs 3] [--markdown]
 
 Both libraries alternate in one process, on one thread; the fastest of several runs counts, in CPU time. A ratio of 2 is
-twice as fast as the peer. Without torchrec, which `tools/peers.py` installs, ours is timed alone. With --large also
-plans that the peer is not asked for, as it takes hours.
+twice as fast as the peer. Without torchrec, which `tools/peers.py` installs, ours is timed alone, as it is with
+large models, for which the peer takes hours.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import logging
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from _tables import Table, fastest, parser
 
 OURS, PEER = "flambeau.rec", "torchrec"
 
@@ -94,28 +93,14 @@ CASES: list[tuple[str, Callable[..., Callable[[], Any]], dict[str, Any]]] = [
 LARGE: list[tuple[str, Callable[..., Callable[[], Any]], dict[str, Any]]] = [
     ("plan, all proposers: 200 tables, 128 devices", planning, {"tables": 200, "devices": 128}),
     ("plan, all proposers: 1,000 tables, 1,024 devices", planning, {"tables": 1000, "devices": 1024}),
-    ("plan, all proposers: 2,000 tables, 2,048 devices", planning, {"tables": 2000, "devices": 2048}),
 ]
-
-
-def fastest(runs: int, *functions: Callable[[], Any]) -> list[float]:
-    """Least CPU time of each, in milliseconds, taken in turns."""
-    least = [float("inf")] * len(functions)
-    for _ in range(runs):
-        for at, function in enumerate(functions):
-            start = time.process_time()
-            function()
-            least[at] = min(least[at], time.process_time() - start)
-    return [1e3 * seconds for seconds in least]
 
 
 def main() -> None:
     """Print a table of times and ratios."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="cases whose name has this text")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--large", action="store_true")
-    options = parser.parse_args()
+    chosen = parser(__doc__)
+    chosen.add_argument("--runs", type=int, default=3)
+    options = chosen.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
@@ -125,16 +110,13 @@ def main() -> None:
         roots.append(PEER)
     except ImportError:
         print("torchrec is not installed: ours alone")
-    print(f"{'':52}{'ours, ms':>12}{'torchrec, ms':>14}{'ratio':>8}")
+    table = Table("Planner", "ms", roots[1:], options.markdown)
     for name, make, given in CASES:
         if options.only in name:
-            times = fastest(options.runs, *(make(root, **given) for root in roots))
-            peer = f"{times[1]:14.1f}{times[1] / times[0]:8.1f}" if len(times) > 1 else ""
-            print(f"{name:52}{times[0]:12.1f}{peer}", flush=True)
-    for name, make, given in LARGE if options.large else ():
+            table.row(name, *fastest([make(root, **given) for root in roots], options.runs))
+    for name, make, given in LARGE:
         if options.only in name:
-            (ours,) = fastest(1, make(OURS, **given))
-            print(f"{name:52}{ours:12.1f}", flush=True)
+            table.row(name, *fastest([make(OURS, **given)], 1), *(None for _ in roots[1:]))
 
 
 if __name__ == "__main__":
