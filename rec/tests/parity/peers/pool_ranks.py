@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
-from distributed_ranks import CPU, Root, _read, parts
+from distributed_ranks import CPU, Root, _read, parts, placed
 
 POOL_SIZES = (5, 6, 2, 1)
 LIMITS = {"a": 2, "b": 3}
@@ -196,6 +196,132 @@ for _counts in ([0, 2], [0, 0], [1, 40], [1, 2]):
     _add(f"rows/counts/{_label}", rows, kind="ROW_WISE", pool_size=7, dtype=torch.float32, counts=_counts)
     _options = {"kind": "ROW_WISE", "pool_size": 7, "dtype": torch.int64, "weighted": False}
     _add(f"bags/counts/{_label}", bags, **_options, counts=_counts)
+
+
+# ----- batches in two parts -------------------------------------------------------------------------------------------
+
+PEC_TABLES = [("t1", 9, ["a"]), ("t2", 8, ["b", "c"])]
+
+
+def partitioned(root: Root, optimizer: str) -> tuple[Any, Any]:
+    configs, modules = root("modules.embedding_configs"), root("modules.embedding_modules")
+    torch.manual_seed(0)
+    tables = [
+        configs.EmbeddingConfig(num_embeddings=rows, embedding_dim=8, name=name, feature_names=names)
+        for name, rows, names in PEC_TABLES
+    ]
+    module = modules.EmbeddingCollection(tables=tables)
+    given = {name: one.detach().clone() for name, one in module.state_dict().items()}
+    kinds_of = root("fbgemm_gpu.split_embedding_configs").EmbOptimType
+    sharder = root("distributed.embedding").EmbeddingCollectionSharder(
+        fused_params={"optimizer": kinds_of[optimizer], "learning_rate": 0.5, "eps": 1e-4}
+    )
+    plan = {table.name: placed(root, "row_wise", table.num_embeddings, 8, "fused") for table in tables}
+    pec = root("modules.pec_embedding_modules").PECEmbeddingCollection(module)
+    sharded = (
+        root("distributed.pec_embedding").PECEmbeddingCollectionSharder(sharder).shard(pec, plan, everyone(root), CPU)
+    )
+    with torch.no_grad():
+        for name, value in sharded.state_dict().items():
+            for one in value.local_shards():
+                (row, _), (height, _) = one.metadata.shard_offsets, one.metadata.shard_sizes
+                one.tensor.copy_(given[name.removeprefix("_embedding_collection.")][row : row + height])
+    return sharded, given
+
+
+def batch_of(root: Root, rank: int, step: int, spread: int, count: int) -> Any:
+    """Ids of a window of the rows, which moves by `spread` from batch to batch."""
+    drawn = torch.Generator().manual_seed(77 * step + rank)
+    lengths = torch.randint(0, 3, (3 * count,), generator=drawn)
+    of_feature = lengths.view(3, count).sum(1).tolist()
+    values = [
+        (torch.randint(0, 3, (size,), generator=drawn) + spread * step) % rows
+        for size, rows in zip(of_feature, (9, 8, 8), strict=True)
+    ]
+    return root("sparse.jagged_tensor").KeyedJaggedTensor(["a", "b", "c"], torch.cat(values), lengths=lengths)
+
+
+def loss_of(rows: Any) -> Any:
+    return sum((one.values() ** 2).sum() * (at + 1) for at, (_, one) in enumerate(sorted(rows.items())))
+
+
+def in_two_parts(root: Root, rank: int, optimizer: str, spread: int, count: int = 2) -> Any:
+    """Three batches, each in two parts, as a pipeline sends them."""
+    sharded, _ = partitioned(root, optimizer)
+    found: dict[str, Any] = {"names": list(sharded.state_dict())}
+    waiting: Any = None
+    for step in range(3):
+        ctx = sharded.create_context()
+        arrived = sharded.input_dist(ctx, batch_of(root, rank, step, spread, count)).wait().wait()
+        if waiting is None:
+            ((forward, _),) = [one.wait() for one in sharded.overlap_dist(ctx, arrived)]
+            backward = None
+        else:
+            ((forward, backward),) = [
+                one.wait() for one in sharded.overlap_dist(ctx, arrived, waiting["ctx"], waiting["arrived"])
+            ]
+            finish(root, sharded, waiting, backward, found)
+        found[f"splits{step}"] = told_of(forward)
+        found[f"backward{step}"] = told_of(backward)
+        waiting = {"ctx": ctx, "arrived": arrived, "forward": forward, "step": step}
+    ((_, backward),) = [
+        one.wait() for one in sharded.overlap_dist(prev_ctx=waiting["ctx"], prev_dist_input=waiting["arrived"])
+    ]
+    found["backward"] = told_of(backward)
+    finish(root, sharded, waiting, backward, found)
+    found["state"] = state_of(sharded)
+    return found
+
+
+def told_of(one: Any) -> Any:
+    if one is None:
+        return None
+    told = {
+        "sent": [list(part) for part in one.splits.input_splits],
+        "came": [list(part) for part in one.splits.output_splits],
+        "inside": described(one.ol_features),
+        "outside": described(one.nol_features),
+    }
+    if hasattr(one, "permute"):
+        told["permute"] = one.permute.tolist()
+    return told
+
+
+def finish(root: Root, sharded: Any, waiting: Any, backward: Any, found: dict[str, Any]) -> None:
+    """Compute a batch, now that it is known what the next one has in common with it, and train by it."""
+    ctx, forward = waiting["ctx"], waiting["forward"]
+    ways = [
+        sharded.compute_and_output_dist_in_partition(ctx, features, forward.splits, is_overlapped)
+        for features, is_overlapped in ((forward.nol_features, False), (forward.ol_features, True))
+    ]
+    rows = sharded.merge_partitioned_embeddings(ctx, ways[1], ways[0], [forward], [backward]).wait()
+    found[f"rows{waiting['step']}"] = {name: one.values().detach().clone() for name, one in rows.items()}
+    loss_of(rows).backward()
+    kjts = root("distributed.embedding_types").KJTList
+    for features, is_overlapped in ((backward.ol_features, True), (backward.nol_features, False)):
+        for one in sharded.grad_dist(ctx, kjts([features]), is_overlapped):
+            one.wait()
+
+
+def as_one(root: Root, rank: int, optimizer: str, spread: int, count: int = 2) -> Any:
+    """The same batches without parts."""
+    sharded, _ = partitioned(root, optimizer)
+    found: dict[str, Any] = {}
+    for step in range(3):
+        rows = sharded(batch_of(root, rank, step, spread, count)).wait()
+        found[f"rows{step}"] = {name: one.values().detach().clone() for name, one in rows.items()}
+        loss_of(rows).backward()
+    found["state"] = state_of(sharded)
+    return found
+
+
+for _optimizer in ("EXACT_SGD", "EXACT_ROWWISE_ADAGRAD", "EXACT_ADAGRAD"):
+    for _spread in (0, 1, 2, 4):
+        _options = {"optimizer": _optimizer, "spread": _spread}
+        _add(f"parts/{_optimizer}/{_spread}", in_two_parts, **_options)
+    _add(f"parts/{_optimizer}/one", as_one, optimizer=_optimizer, spread=1)
+_add("parts/examples/1", in_two_parts, optimizer="EXACT_SGD", spread=1, count=1)
+_add("parts/examples/7", in_two_parts, optimizer="EXACT_SGD", spread=1, count=7)
 
 
 # ----- running them ---------------------------------------------------------------------------------------------------

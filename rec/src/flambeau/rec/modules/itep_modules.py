@@ -388,13 +388,13 @@ class RowwiseShardedITEPModule(GenericITEPModule):
     # ----- states -----------------------------------------------------------------------------------------------------
 
     def get_buffer_param(self, buffer_params: Tensor, idx: int) -> Tensor:
-        """The part of a table.
+        """(ids of a table, 1): its part.
 
         Args:
             buffer_params: (ids of all tables,).
             idx: which table.
         """
-        return buffer_params[self.buffer_offsets_list[idx] : self.buffer_offsets_list[idx + 1]]
+        return buffer_params[self.buffer_offsets_list[idx] : self.buffer_offsets_list[idx + 1]].view(-1, 1)
 
     def _here(self) -> list[ShardedEmbeddingTable]:
         found: dict[str, ShardedEmbeddingTable] = {}
@@ -430,7 +430,7 @@ class RowwiseShardedITEPModule(GenericITEPModule):
             number = self.table_name_to_idx.get(table.name)
             if number is None:
                 continue
-            part = self.get_buffer_param(params, number).to(dtype)
+            part = self.get_buffer_param(params, number).view(-1).to(dtype)
             whole = table.global_metadata
             if pg is None or whole is None:
                 found[f"{prefix}{table.name}{suffix}"] = part

@@ -202,8 +202,9 @@ class _Piece:
     sizes: list[int]
 
     def within(self, tensor: Tensor, place: ShardMetadata) -> Tensor:
-        for dim, (offset, size) in enumerate(zip(self.offsets, self.sizes, strict=True)):
-            tensor = tensor.narrow(dim, offset - place.shard_offsets[dim], size)
+        # What is kept for each row has no columns.
+        for dim in range(tensor.dim()):
+            tensor = tensor.narrow(dim, self.offsets[dim] - place.shard_offsets[dim], self.sizes[dim])
         return tensor
 
 
@@ -213,15 +214,21 @@ def _rank(place: ShardMetadata) -> int:
     return int(place.placement.rank())  # type: ignore[arg-type]
 
 
-def _pieces(name: str, old: ShardedTensor, new: ShardedTensor) -> Iterator[_Piece]:
-    """All pieces of a tensor on their way, in an order that all processes agree on."""
-    if old.size() != new.size():
-        raise OptionError(
-            f"{name!r} has size {tuple(old.size())} before and {tuple(new.size())} after; parts of columns that have "
-            "states of their own rows cannot be joined by messages. DistributedModelParallel.reshard moves them."
-        )
-    for source in old.metadata().shards_metadata:
-        for target in new.metadata().shards_metadata:
+def _places(whole: ShardedTensor) -> list[ShardMetadata]:
+    return list(whole.metadata().shards_metadata)
+
+
+def _pieces(sources: list[ShardMetadata], targets: list[ShardMetadata], *, of_rows: bool) -> Iterator[_Piece]:
+    """All pieces of a table on their way, in an order that all processes agree on.
+
+    Args:
+        sources: where its parts are.
+        targets: where they go.
+        of_rows: whether it is of what is kept for each row, which parts of the same rows have alike.
+    """
+    for target in targets:
+        seen: set[int] = set()
+        for source in sources:
             pairs = list(zip(source.shard_offsets, target.shard_offsets, strict=True))
             first = [max(one, other) for one, other in pairs]
             last = [
@@ -231,16 +238,20 @@ def _pieces(name: str, old: ShardedTensor, new: ShardedTensor) -> Iterator[_Piec
                 )
             ]
             sizes = [end - begin for begin, end in zip(first, last, strict=True)]
-            if all(size > 0 for size in sizes):
-                yield _Piece(_rank(source), _rank(target), source, target, first, sizes)
+            if min(sizes) <= 0 or (of_rows and first[0] in seen):
+                continue
+            seen.add(first[0])
+            yield _Piece(_rank(source), _rank(target), source, target, first, sizes)
 
 
-def _local(tensor: ShardedTensor, place: ShardMetadata) -> Tensor:
-    for shard in tensor.local_shards():
-        if list(shard.metadata.shard_offsets) == list(place.shard_offsets):
-            found: Tensor = shard.tensor
-            return found
-    raise OptionError(f"this process has no part at {place.shard_offsets}, where the metadata say that it has one.")
+def _local(tensor: ShardedTensor | None, places: list[ShardMetadata], place: ShardMetadata) -> Tensor:
+    """The part of this process that lies at a place of the table; states have theirs in the order of the table's."""
+    mine = [one.shard_offsets for one in places if _rank(one) == dist.get_rank()]
+    shards = [] if tensor is None else tensor.local_shards()
+    if len(shards) != len(mine):
+        raise OptionError(f"this process has {len(shards)} parts, where the plan says that it has those at {mine}.")
+    found: Tensor = shards[mine.index(place.shard_offsets)].tensor
+    return found
 
 
 def _tag(name: str, offsets: list[int]) -> int:
@@ -248,39 +259,59 @@ def _tag(name: str, offsets: list[int]) -> int:
     return zlib.crc32(f"{name}{offsets}".encode()) % MAX_TAG_HASH_VALUE
 
 
-def _messages(
-    name: str, old: ShardedTensor, new: ShardedTensor, env: ShardingEnv, is_optimizer_state: bool
-) -> Iterator[tuple[CommStrategy, CommP2PMetadata]]:
-    me, group = dist.get_rank(), env.process_group
-    size = get_local_size()
-    for piece in _pieces(name, old, new):
+@dataclass
+class _Move:
+    """A tensor before and after; of an optimizer's state, either is there only on processes that have parts of it."""
+
+    name: str
+    old: ShardedTensor | None
+    new: ShardedTensor | None
+    sources: list[ShardMetadata]
+    targets: list[ShardMetadata]
+    is_optimizer_state: bool
+
+    def pieces(self) -> Iterator[_Piece]:
+        some = self.new if self.old is None else self.old
+        yield from _pieces(self.sources, self.targets, of_rows=some is not None and len(some.size()) == 1)
+
+    def before(self, piece: _Piece) -> Tensor:
+        return piece.within(_local(self.old, self.sources, piece.source), piece.source).detach()
+
+    def after(self, piece: _Piece) -> Tensor:
+        return piece.within(_local(self.new, self.targets, piece.target), piece.target).detach()
+
+
+def _moves(
+    name: str, key: str, old: ShardedTensor, new: ShardedTensor, states: tuple[OptimizerState | None, ...]
+) -> Iterator[_Move]:
+    """A table, and what optimizers keep of it."""
+    sources, targets = _places(old), _places(new)
+    yield _Move(name, old, new, sources, targets, False)
+    before, after = ((one or {}).get("state", {}).get(key, {}) for one in states)
+    for state in sorted(set(before) | set(after)):
+        kept = before.get(state), after.get(state)
+        if all(one is None or isinstance(one, ShardedTensor) for one in kept):
+            yield _Move(state, *kept, sources, targets, True)
+
+
+def _messages(move: _Move, env: ShardingEnv) -> Iterator[tuple[CommStrategy, CommP2PMetadata]]:
+    me, size = dist.get_rank(), get_local_size()
+    for piece in move.pieces():
         if piece.sender == piece.receiver or me not in (piece.sender, piece.receiver):
             continue
         within = piece.sender // size == piece.receiver // size
-        kind = "OPT" if is_optimizer_state else "STATE"
+        kind = "OPT" if move.is_optimizer_state else "STATE"
         strategy = CommStrategy[f"{kind}_{'INTRA' if within else 'INTER'}_NODE_COMM"]
-        tag = _tag(name, piece.offsets)
+        tag = _tag(move.name, piece.offsets)
         if me == piece.sender:
-            part = piece.within(_local(old, piece.source), piece.source).detach().contiguous()
-            op = dist.P2POp(dist.isend, part, piece.receiver, group, tag)
-            yield strategy, CommP2PMetadata(name, piece.offsets, op, False, is_optimizer_state)
-        else:
-            part = piece.within(_local(new, piece.target), piece.target).detach()
-            copied = not part.is_contiguous()
-            op = dist.P2POp(
-                dist.irecv, torch.empty_like(part).contiguous() if copied else part, piece.sender, group, tag
-            )
-            yield strategy, CommP2PMetadata(name, piece.offsets, op, copied, is_optimizer_state)
-
-
-def _optimizer_states(
-    name: str, old: OptimizerState | None, new: OptimizerState | None
-) -> Iterator[tuple[str, ShardedTensor, ShardedTensor]]:
-    """What optimizers keep of a parameter, before and after."""
-    before, after = (old or {}).get("state", {}).get(name, {}), (new or {}).get("state", {}).get(name, {})
-    for key in sorted(set(before) & set(after)):
-        if isinstance(before[key], ShardedTensor) and isinstance(after[key], ShardedTensor):
-            yield key, before[key], after[key]
+            op = dist.P2POp(dist.isend, move.before(piece).contiguous(), piece.receiver, env.process_group, tag)
+            yield strategy, CommP2PMetadata(move.name, piece.offsets, op, False, move.is_optimizer_state)
+            continue
+        part = move.after(piece)
+        copied = not part.is_contiguous()
+        buffer = part.new_empty(part.shape) if copied else part
+        op = dist.P2POp(dist.irecv, buffer, piece.sender, env.process_group, tag)
+        yield strategy, CommP2PMetadata(move.name, piece.offsets, op, copied, move.is_optimizer_state)
 
 
 def prepare_comm_ops(
@@ -325,12 +356,10 @@ def prepare_comm_ops(
     if not isinstance(old, ShardedTensor) or not isinstance(new, ShardedTensor):
         raise OptionError(f"{key!r} is a {type(old).__name__} and a {type(new).__name__}, expected ShardedTensors.")
     found: dict[CommStrategy, list[CommP2PMetadata]] = {strategy: [] for strategy in CommStrategy}
-    for strategy, message in _messages(shard_name, old, new, env, False):
-        found[strategy].append(message)
-    if has_optimizer:
-        for name, before, after in _optimizer_states(key, current_opt_state, new_opt_state):
-            for strategy, message in _messages(name, before, after, env, True):
-                found[strategy].append(message)
+    states = (current_opt_state, new_opt_state) if has_optimizer else (None, None)
+    for move in _moves(shard_name, key, old, new, states):
+        for strategy, message in _messages(move, env):
+            found[strategy].append(message)
     return found
 
 
@@ -400,13 +429,10 @@ def update_state_dictionaries(
     me = dist.get_rank()
     for table in changed_sharding_params:
         key = extend_shard_name(table)
-        moved = [(key, old_state[key], new_state[key])]
-        moved += _optimizer_states(key, old_optimizer_state, new_optimizer_state)
-        for name, old, new in moved:
-            for piece in _pieces(name, old, new):
+        for move in _moves(table, key, old_state[key], new_state[key], (old_optimizer_state, new_optimizer_state)):
+            for piece in move.pieces():
                 if piece.sender == piece.receiver == me:
-                    kept = piece.within(_local(old, piece.source), piece.source)
-                    piece.within(_local(new, piece.target), piece.target).copy_(kept)
+                    move.after(piece).copy_(move.before(piece))
 
 
 def _put(whole: ShardedTensor, offsets: list[int], part: Tensor) -> None:
