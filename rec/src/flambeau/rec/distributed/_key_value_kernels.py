@@ -121,7 +121,8 @@ class KeyValueEmbeddingFusedOptimizer(EmbeddingFusedOptimizer):
     @property
     def state(self) -> Any:  # type: ignore[override]
         """Of each table's parameter, what is kept of it now."""
-        module, parts = self._emb_module, {}
+        module: Any = self._emb_module
+        parts: dict[str, ShardParams] = {}
         weights: list[Any] = module.split_embedding_weights()[0]  # type: ignore[assignment]
         self._read = module.split_optimizer_states()
         for table, weight, states in zip(self._config.embedding_tables, weights, self._read, strict=True):
@@ -146,7 +147,8 @@ class KeyValueEmbeddingFusedOptimizer(EmbeddingFusedOptimizer):
 
     def post_load_state_dict(self) -> None:
         """Write back what was loaded into states that are in memory."""
-        tables = self._emb_module.tables  # type: ignore[attr-defined]
+        module: Any = self._emb_module
+        tables = module.tables
         for table, states in enumerate(self._read):
             for part, values in enumerate(states, 1):
                 if not isinstance(values, PartiallyMaterializedTensor):

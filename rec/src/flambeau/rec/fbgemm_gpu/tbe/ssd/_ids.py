@@ -88,6 +88,7 @@ class IdTable:
             facts = np.zeros(count, RECORD)
             facts["id"], facts["used"] = ids[new], 1
             self.facts[rows[new]] = facts
+            self._changed[rows[new]] = True
             self._held += count
             if 2 * self._held > len(self._rows):
                 self._build()

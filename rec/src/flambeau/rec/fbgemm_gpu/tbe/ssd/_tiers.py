@@ -285,7 +285,7 @@ class TieredTables:
         region.extend()
         if new.any():
             region.write(rows[new], self.initial_records(table, ids[new]))
-        known.touch(rows)
+        known.touch(rows[new])
         return rows
 
     def read_ids(self, table: int, ids: Rows, part: int) -> Tensor:
