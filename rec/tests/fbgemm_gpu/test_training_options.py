@@ -1,4 +1,4 @@
-"""Options of tables that are trained: averages, states of sixteen bits, decay, outputs in place, what is written once."""
+"""Options of tables that are trained: averages, states of sixteen bits, decay, outputs in place, rows written once."""
 
 from __future__ import annotations
 

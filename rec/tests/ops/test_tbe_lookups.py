@@ -187,7 +187,7 @@ def test_memory_that_is_shared_is_the_hosts():
         assert made.shape == (2, 3)
         assert made.dtype == torch.float16
         assert not OPS.is_uvm_tensor(made)
-    with pytest.raises(RuntimeError, match="use t.cpu"):
+    with pytest.raises(RuntimeError, match="not in memory that is shared"):
         OPS.uvm_to_cpu(like)
 
 

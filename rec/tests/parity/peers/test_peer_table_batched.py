@@ -471,7 +471,7 @@ FACTS = [
     for width, nobag in ((-1, False), (8, True))
     for bits in (26, 28)
 ] + [
-    "[o.get_infos_metadata(i([0]), B, T) for B, T in ((3, 1), (3, 2), (3, 3), (3, 4), (100, 63), (100, 64), (9, 1000))]",
+    "[o.get_infos_metadata(i([0]), B, T) for B, T in ((3, 1), (3, 2), (3, 3), (3, 4), (99, 63), (99, 64), (9, 1000))]",
     "o.get_infos_metadata(i([0]), 1 << 30, 4)",
     "o.check_feature_gate_key('TBE_V2')",
     "[o.is_uvm_tensor(i([0])), o.is_uvm_tensor(torch.zeros(3))]",

@@ -65,6 +65,19 @@ class CachedTables(BatchedTables):
     """
 
     weights_name: str
+    current_device: torch.device
+    weights_offsets: Tensor
+    D_offsets: Tensor
+    table_wise_cache_miss: Tensor
+    cache_miss_counter: Tensor
+    uvm_cache_stats: Tensor
+    local_uvm_cache_stats: Tensor
+    lxu_cache_weights: Tensor
+    cache_hash_size_cumsum: Tensor
+    cache_index_table_map: Tensor
+    lxu_cache_state: Tensor
+    lxu_state: Tensor
+    lxu_cache_locking_counter: Tensor
 
     @property
     def _weights(self) -> Tensor:
@@ -115,8 +128,10 @@ class CachedTables(BatchedTables):
         buffer("lxu_state", torch.zeros(shape, dtype=torch.int64))
         buffer("lxu_cache_locking_counter", torch.zeros(sets if options.prefetch_pipeline else 0, ASSOC).int())
         if cached:
-            self.register_state_dict_pre_hook(lambda module, *_: module.flush())
-            self.register_load_state_dict_post_hook(lambda module, _: module.reset_cache_states())
+            self.register_state_dict_pre_hook(lambda module, *_: module.flush())  # type: ignore[no-untyped-call]
+            self.register_load_state_dict_post_hook(  # type: ignore[no-untyped-call]
+                lambda module, _: module.reset_cache_states()
+            )
 
     def _sets(self, total: int, width: int) -> int:
         options = self._cache_options
@@ -307,13 +322,11 @@ class CachedTables(BatchedTables):
 
     def get_cache_miss_counter(self) -> Tensor:
         """Batches that missed rows in the cache, and such rows: (2,), zero without a cache."""
-        counter: Tensor = self.cache_miss_counter
-        return counter
+        return self.cache_miss_counter
 
     def get_table_wise_cache_miss(self) -> Tensor:
         """Rows of each table that were missed in the cache: (tables,); empty where that is not recorded."""
-        missed: Tensor = self.table_wise_cache_miss
-        return missed
+        return self.table_wise_cache_miss
 
     def _require_stats(self) -> None:
         if not self.gather_uvm_cache_stats:
@@ -342,8 +355,7 @@ class CachedTables(BatchedTables):
             OptionError: it counts nothing.
         """
         self._require_stats()
-        stats: Tensor = self.local_uvm_cache_stats if use_local_cache else self.uvm_cache_stats
-        return stats
+        return self.local_uvm_cache_stats if use_local_cache else self.uvm_cache_stats
 
     def print_uvm_cache_stats(self, use_local_cache: bool = False) -> None:
         """Write what the cache counted to the log.

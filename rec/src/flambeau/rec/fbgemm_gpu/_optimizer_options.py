@@ -118,7 +118,7 @@ class OptimizerOptions:
         Args:
             rows: of all tables.
         """
-        numbers = self.numbers
+        numbers: dict[str, Any] = self.numbers
         return OptimizerArgs(
             stochastic_rounding=self.stochastic_rounding,
             gradient_clipping=self.gradient_clipping,
@@ -129,7 +129,7 @@ class OptimizerOptions:
             momentum=numbers["momentum"],
             total_hash_size=rows,
             use_rowwise_bias_correction=self.extra.use_rowwise_bias_correction,
-        )  # type: ignore[arg-type]
+        )
 
     def _decay(self) -> dict[str, Any]:
         mode = int(self.weight_decay_mode)

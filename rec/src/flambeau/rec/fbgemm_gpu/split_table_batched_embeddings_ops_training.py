@@ -172,6 +172,10 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
         OptionError: tables, features or options that do not fit together.
     """
 
+    iter: Tensor
+    max_counter: Tensor
+    feature_dims: Tensor
+
     def __init__(
         self,
         embedding_specs: list[Spec],
@@ -742,8 +746,7 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
         """
         if state != "iter":
             raise ValueError(f"there is no optimizer buffer {state!r}; there is 'iter'.")
-        steps: Tensor = self.iter
-        return steps
+        return self.iter
 
     def set_optimizer_step(self, step: int) -> None:
         """Count steps from here."""
@@ -752,7 +755,7 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         # Upstream: checkpoints have an empty tensor that its autograd needs.
         state_dict.pop(f"{prefix}placeholder_autograd_tensor", None)
-        super()._load_from_state_dict(state_dict, prefix, *args)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def extra_repr(self) -> str:
         """Tables, features and optimizer."""

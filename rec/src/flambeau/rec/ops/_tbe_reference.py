@@ -273,7 +273,8 @@ def _rowwise_adagrad_with_counter(w: Tensor, g: Tensor, state: _States, s: Optim
     m = m.unsqueeze(1)
     keep: Tensor | float = 1.0
     if s.regularization_mode == 4 and adjusting:  # however rare rows are
-        keep = {1: 1 - s.weight_decay * m, 2: 1 - s.weight_decay * s.lr}.get(s.weight_decay_mode, 1.0)
+        if s.weight_decay_mode in (1, 2):
+            keep = 1 - s.weight_decay * (m if s.weight_decay_mode == 1 else s.lr)
     elif s.weight_decay_mode == 1 and adjusting:
         keep = 1 - frequency * s.weight_decay * m
     elif s.weight_decay_mode == 2 and adjusting:

@@ -19,8 +19,8 @@ _HEAVY = 20
 def tbe_estimate_indices_distribution(indices: Tensor) -> tuple[Tensor, float, float, int, int]:
     """Describe how often rows are looked up: the most frequent ones by themselves, the others by a power law.
 
-    The frequency of the row with the rank r is taken to be in proportion to 1 / (r + q)^s (Mandelbrot 1953), where q and
-    s minimize the squared error of logarithms.
+    The frequency of the row with the rank r is taken to be in proportion to 1 / (r + q)^s (Mandelbrot 1953), where q
+    and s minimize the squared error of logarithms.
 
     Args:
         indices: (L,) int32 or int64, at least one.

@@ -8,6 +8,7 @@ gave up are refused, as there. Modules do not need these: `fbgemm_gpu.split_tabl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -73,6 +74,7 @@ _CALLED = {
 _TABLES = "Tensor D_offsets, SymInt total_D, SymInt max_D, Tensor hash_size_cumsum, int total_hash_size_bits"
 _BAGS = "Tensor indices, Tensor offsets, int pooling_mode, Tensor? indice_weights, Tensor? feature_requires_grad"
 _LIMITS = "bool gradient_clipping, float max_gradient, bool stochastic_rounding"
+_NO_VBE = (-1, -1, -1, None)
 _VBE = "SymInt max_B=-1, SymInt max_B_feature_rank=-1, SymInt vbe_output_size=-1, Tensor? vbe_output=None"
 
 
@@ -132,7 +134,7 @@ def _bag_places(bag_starts: Tensor, widths: Tensor, by_rank: Tensor, ranks: Tens
     parts = []
     for feature in range(features):
         ends = ranks[feature].tolist()
-        for rank, (first, last) in enumerate(zip(ends, ends[1:], strict=False)):
+        for rank, (first, last) in enumerate(pairwise(ends)):
             parts.append(int(by_rank[rank * features + feature]) + torch.arange(last - first) * int(widths[feature]))
     return torch.cat(parts) if parts else torch.empty(0, dtype=torch.int64)
 
@@ -283,7 +285,8 @@ def _by_lists(
         if by_row and counters and counters[0] is not None and counters[-1] is not None:
             extra["row_counter"] = (counters[0], counters[-1])
             given["rowwise_bias_correction"] = 1
-        _, _, output_size, output = (*rest, *(-1, -1, -1, None)[len(rest) :])
+        filled: list[Any] = [*rest, *_NO_VBE[len(rest) :]]
+        output_size, output = filled[2:]
         B_offsets, by_rank, ranks = aux_tensor[:3]
         places = None if by_rank is None or ranks is None else (by_rank, ranks)
         lookup, shape = _lookup(
@@ -350,7 +353,13 @@ def dense_embedding_codegen_lookup_function(
         indice_weights: (L,) a factor for each index.
         feature_requires_grad: (features,), 0 where the feature gives its table no gradient.
         output_dtype: 0, 1 or 5: float32, float16 or bfloat16.
-        B_offsets: see `VBEMetadata`, as all that follow.
+        B_offsets: (features + 1,) which bags are a feature's, where batches differ in size.
+        vbe_output_offsets_feature_rank: see `VBEMetadata.output_offsets_feature_rank`.
+        vbe_B_offsets_rank_per_feature: see `VBEMetadata.B_offsets_rank_per_feature`.
+        max_B: see `VBEMetadata`. A hint that is not needed here.
+        max_B_feature_rank: see `VBEMetadata`. A hint that is not needed here.
+        vbe_output_size: numbers of the flat output.
+        mixed_D: whether tables differ in width. A hint that is not needed here.
 
     Returns:
         (B, total_D); (L, columns) without pooling; flat where batches differ in size.
@@ -440,8 +449,8 @@ register_composite(
 )
 register_composite(
     f"{_NAME.format('none', 'pt2')}(Tensor placeholder_autograd_tensor, Tensor[](a!) weights, {_TABLES}, {_BAGS}, int "
-    "output_dtype, Tensor?[](e!) aux_tensor, int[] aux_int, float[] aux_float, bool[] aux_bool, int[] optim_int, SymInt "
-    f"total_unique_indices=0, {_VBE}) -> Tensor",
+    "output_dtype, Tensor?[](e!) aux_tensor, int[] aux_int, float[] aux_float, bool[] aux_bool, int[] optim_int, "
+    f"SymInt total_unique_indices=0, {_VBE}) -> Tensor",
     _sparse_by_lists,
 )
 register_composite(
