@@ -7,6 +7,7 @@ import importlib
 import logging
 import os
 import pickle
+import sys
 import tempfile
 import warnings
 from dataclasses import dataclass
@@ -333,7 +334,8 @@ def _run(rank: int, library: str, module: str, folder: str, todo: list[str]) -> 
             try:
                 found = programs[name](Root(library), rank)
             except Exception as error:
-                found = error if type(error).__module__ == "builtins" else RuntimeError(str(error))
+                known = ("builtins", *getattr(sys.modules[module], "KNOWN_ERRORS", ()))
+                found = error if type(error).__module__ in known else RuntimeError(str(error))
             dist.barrier()
             pickle.dump({name: found}, file)
             file.flush()

@@ -221,6 +221,7 @@ def plain(root: Root, rank: int, kinds: list[str] = MIXED, pooled: bool = True, 
 
 
 PROGRAMS: dict[str, Any] = {}
+KNOWN_ERRORS = ("flambeau.rec.errors", "flambeau.rec.distributed.train_pipeline._fused_lookup")
 
 
 def _add(name: str, program: Callable[..., Any], **options: Any) -> None:

@@ -24,6 +24,10 @@ __all__ = ["EvalPipelineFusedSparseDist", "TrainPipelineFusedSparseDist"]
 _STREAMS = ("data_dist", "current", "new")
 
 
+class UnknownStreamError(OptionError, RuntimeError):
+    """A stream that a pipeline does not have; a RuntimeError as well, which is what upstream raises."""
+
+
 class TrainPipelineFusedSparseDist(TrainPipelineSparseDist[In, Out]):
     """Looks up a batch as soon as the backward pass of the one before it has trained the tables.
 
@@ -81,7 +85,7 @@ class TrainPipelineFusedSparseDist(TrainPipelineSparseDist[In, Out]):
             clear_data_dist_inputs=clear_data_dist_inputs,
         )
         if emb_lookup_stream not in _STREAMS:
-            raise OptionError(f"emb_lookup_stream is {emb_lookup_stream!r}; choose one of {list(_STREAMS)}.")
+            raise UnknownStreamError(f"emb_lookup_stream is {emb_lookup_stream!r}; choose one of {list(_STREAMS)}.")
         self._strict, self._lookup_after_data_dist = strict, embedding_lookup_after_data_dist
         self._emb_lookup_stream = (
             self._data_dist_stream if emb_lookup_stream == "data_dist"

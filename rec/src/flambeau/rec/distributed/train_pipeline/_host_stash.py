@@ -56,4 +56,4 @@ class HostStash:
 
 
 def _bytes(storage: Any) -> Tensor:
-    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)  # type: ignore[no-any-return]
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)

@@ -314,10 +314,14 @@ class TrainPipelineSparseDistEmbStash(TrainPipelineSparseDist[In, Out]):
 
     def _tables(self) -> Iterator[Tensor]:
         """Tables on an accelerator."""
-        for module in get_unwrapped_module(self._model).modules():
+        for kernel in self._kernels():
+            yield from (one for one in kernel.split_embedding_weights() if one.device.type != "cpu")
+
+    def _kernels(self) -> Iterator[Any]:
+        modules: Iterator[Any] = get_unwrapped_module(self._model).modules()
+        for module in modules:
             if isinstance(module, ShardedModule) and hasattr(module, "_kernels"):
-                for kernel in module._kernels():
-                    yield from (one for one in kernel.split_embedding_weights() if one.device.type != "cpu")
+                yield from module._kernels()
 
     def _stash_tables(self) -> None:
         if torch.is_grad_enabled() and not len(self._stash):
@@ -368,13 +372,11 @@ class TrainPipelinePrefetchEMS(TrainPipelineSparseDistEmbStash[In, Out]):
 
     def _tables(self) -> Iterator[Tensor]:
         yield from super()._tables()
-        for module in get_unwrapped_module(self._model).modules():
-            if isinstance(module, ShardedModule) and hasattr(module, "_kernels"):
-                for kernel in module._kernels():
-                    cache = getattr(kernel.emb_module, "lxu_cache_weights", None)
-                    if isinstance(cache, Tensor) and cache.device.type != "cpu":
-                        kernel.flush()
-                        yield cache
+        for kernel in self._kernels():
+            cache = getattr(kernel.emb_module, "lxu_cache_weights", None)
+            if isinstance(cache, Tensor) and cache.device.type != "cpu":
+                kernel.flush()
+                yield cache
 
     def progress(self, dataloader_iter: Iterator[In]) -> Out:
         """Train on the next batch; see `TrainPipeline.progress`."""
