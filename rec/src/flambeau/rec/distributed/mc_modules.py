@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -39,13 +39,21 @@ from flambeau.rec.modules.mc_modules import ManagedCollisionCollection, ManagedC
 from flambeau.rec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
 from flambeau.rec.streamable import Multistreamable
 
+if TYPE_CHECKING:
+    from flambeau.rec.distributed._infer_mc_modules import (
+        InferManagedCollisionCollectionSharder,
+        ShardedQuantManagedCollisionCollection,
+    )
+
 __all__ = [
     "EmbeddingCollectionContext",
+    "InferManagedCollisionCollectionSharder",
     "ManagedCollisionCollectionAwaitable",
     "ManagedCollisionCollectionContext",
     "ManagedCollisionCollectionSharder",
     "ShardedMCCRemapper",
     "ShardedManagedCollisionCollection",
+    "ShardedQuantManagedCollisionCollection",
     "create_mc_sharding",
     "input_dist_permute",
     "update_jagged_tensor_dict",
@@ -804,3 +812,15 @@ class ManagedCollisionCollectionSharder(BaseEmbeddingSharder[ManagedCollisionCol
     def module_type(self) -> type[ManagedCollisionCollection]:
         """`ManagedCollisionCollection`."""
         return ManagedCollisionCollection
+
+
+# What maps ids for inference is built on this module.
+_FOR_INFERENCE = ("InferManagedCollisionCollectionSharder", "ShardedQuantManagedCollisionCollection")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FOR_INFERENCE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from flambeau.rec.distributed import _infer_mc_modules
+
+    return getattr(_infer_mc_modules, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -59,15 +59,27 @@ from flambeau.rec.quant.embedding_modules import (
 from flambeau.rec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
 from flambeau.rec.streamable import Multistreamable
 
+if TYPE_CHECKING:
+    from flambeau.rec.distributed._quant_managed_collisions import (
+        ManagedCollisionEmbeddingCollectionContext,
+        QuantManagedCollisionEmbeddingCollectionSharder,
+        ShardedMCECLookup,
+        ShardedQuantManagedCollisionEmbeddingCollection,
+    )
+
 __all__ = [
     "FUSED_PARAM_IS_SSD_TABLE",
     "FUSED_PARAM_QUANT_STATE_DICT_SPLIT_SCALE_BIAS",
     "FUSED_PARAM_REGISTER_TBE_BOOL",
     "MODULE_ATTR_QUANT_STATE_DICT_SPLIT_SCALE_BIAS",
     "EmbeddingCollectionContext",
+    "ManagedCollisionEmbeddingCollectionContext",
     "QuantEmbeddingCollectionSharder",
+    "QuantManagedCollisionEmbeddingCollectionSharder",
+    "ShardedMCECLookup",
     "ShardedQuantEcInputDist",
     "ShardedQuantEmbeddingCollection",
+    "ShardedQuantManagedCollisionEmbeddingCollection",
     "annotate_embedding_names",
     "create_infer_embedding_sharding",
     "format_embedding_names_per_rank_per_sharding",
@@ -462,3 +474,20 @@ class QuantEmbeddingCollectionSharder(BaseQuantEmbeddingSharder[QuantEmbeddingCo
     def module_type(self) -> type[QuantEmbeddingCollection]:
         """Quantized `EmbeddingCollection`."""
         return QuantEmbeddingCollection
+
+
+# Collections that map ids are built on this one.
+_MAPPING = (
+    "ManagedCollisionEmbeddingCollectionContext",
+    "QuantManagedCollisionEmbeddingCollectionSharder",
+    "ShardedMCECLookup",
+    "ShardedQuantManagedCollisionEmbeddingCollection",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MAPPING:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from flambeau.rec.distributed import _quant_managed_collisions
+
+    return getattr(_quant_managed_collisions, name)

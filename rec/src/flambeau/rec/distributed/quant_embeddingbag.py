@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -67,6 +67,13 @@ from flambeau.rec.quant.embedding_modules import (
 )
 from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor, KeyedTensor
 
+if TYPE_CHECKING:
+    from flambeau.rec.distributed._quant_managed_collisions import (
+        QuantManagedCollisionEmbeddingBagCollectionSharder,
+        ShardedMCEBCLookup,
+        ShardedQuantManagedCollisionEmbeddingBagCollection,
+    )
+
 __all__ = [
     "FUSED_PARAM_IS_SSD_TABLE",
     "FUSED_PARAM_QUANT_STATE_DICT_SPLIT_SCALE_BIAS",
@@ -74,9 +81,12 @@ __all__ = [
     "MODULE_ATTR_QUANT_STATE_DICT_SPLIT_SCALE_BIAS",
     "QuantEmbeddingBagCollectionSharder",
     "QuantFeatureProcessedEmbeddingBagCollectionSharder",
+    "QuantManagedCollisionEmbeddingBagCollectionSharder",
+    "ShardedMCEBCLookup",
     "ShardedQuantEbcInputDist",
     "ShardedQuantEmbeddingBagCollection",
     "ShardedQuantFeatureProcessedEmbeddingBagCollection",
+    "ShardedQuantManagedCollisionEmbeddingBagCollection",
     "create_infer_embedding_bag_sharding",
     "flatten_feature_lengths",
     "get_device_for_first_shard_from_sharding_infos",
@@ -445,3 +455,19 @@ class QuantFeatureProcessedEmbeddingBagCollectionSharder(
     def module_type(self) -> type[QuantFeatureProcessedEmbeddingBagCollection]:
         """Quantized `FeatureProcessedEmbeddingBagCollection`."""
         return QuantFeatureProcessedEmbeddingBagCollection
+
+
+# Collections that map ids are built on this one.
+_MAPPING = (
+    "QuantManagedCollisionEmbeddingBagCollectionSharder",
+    "ShardedMCEBCLookup",
+    "ShardedQuantManagedCollisionEmbeddingBagCollection",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MAPPING:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from flambeau.rec.distributed import _quant_managed_collisions
+
+    return getattr(_quant_managed_collisions, name)

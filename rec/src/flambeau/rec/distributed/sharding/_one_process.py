@@ -121,6 +121,10 @@ class OneProcess:
     def _kinds(self) -> str | tuple[str, ...] | None:
         return kinds_of_devices(self._sharding_infos)
 
+    def _devices(self) -> list[torch.device]:
+        """Where the parts of each rank lie."""
+        return devices_of_ranks(self._device, self._kinds(), self._world_size)
+
     def _home(self, device: torch.device | None) -> torch.device:
         """Where results come together."""
         if device is not None or self._device is not None:
