@@ -334,7 +334,11 @@ class _Batched(BaseEmbedding):
         return self._emb_module
 
     def _flat(self) -> nn.Parameter:
-        return next(param for param in self._emb_module.parameters() if param.requires_grad or param.dim() == 1)  # type: ignore[no-any-return]
+        for param in self._emb_module.parameters():
+            if param.requires_grad or param.dim() == 1:
+                return param  # type: ignore[no-any-return]
+        # A process may have no rows of any of the tables.
+        return nn.Parameter(self.split_embedding_weights()[0].new_empty(0))
 
     def forward(self, features: KeyedJaggedTensor) -> Tensor:
         """Look up.

@@ -119,7 +119,8 @@ class BaseShardedManagedCollisionEmbeddingCollection(ShardedEmbeddingModule[KJTL
         if self.bagged or inverse is None:
             return
         originals = ctx.input_features or [one.features_before_input_dist for one in ctx.sharding_contexts]
-        ctx.seq_vbe_ctx = [to_full_batch(features, inverse, False) for features in originals]
+        need_indices = self._embedding_module._need_indices
+        ctx.seq_vbe_ctx = [to_full_batch(features, inverse, need_indices) for features in originals]
 
     def compute(self, ctx: Any, dist_input: KJTList) -> list[Tensor]:
         """Map and look up what all processes asked this one for."""
