@@ -92,6 +92,7 @@ class _ShardedITEP(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMod
     """
 
     _iter: Tensor
+    _env: ShardingEnv
     _itep_module: GenericITEPModule
     _rowwise_itep_module: RowwiseShardedITEPModule
 

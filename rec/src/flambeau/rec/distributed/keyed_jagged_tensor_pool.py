@@ -210,7 +210,7 @@ class ShardedKeyedJaggedTensorPool(ShardedObjectPool[KeyedJaggedTensor, JaggedTe
         if ids.numel():
             self._lookup.update(ids, values)
 
-    def update(self, ids: Tensor, values: KeyedJaggedTensor) -> None:
+    def update(self, ids: Tensor, values: KeyedJaggedTensor) -> None:  # type: ignore[override]
         """Write the features of (n,) numbers; where one stands several times, those of the last process stay.
 
         Args:
@@ -350,7 +350,7 @@ class ShardedInferenceKeyedJaggedTensorPool(
         found: KeyedJaggedTensor = self._lookup_values_dist(ctx, self._lookup_local(self._lookup_ids_dist(ctx, ids)))
         return found
 
-    def update(self, ids: Tensor, values: KeyedJaggedTensor) -> None:
+    def update(self, ids: Tensor, values: KeyedJaggedTensor) -> None:  # type: ignore[override]
         """Write the features of (n,) numbers; where one stands several times, its last features stay.
 
         Args:

@@ -20,9 +20,7 @@ DistOut = TypeVar("DistOut")
 ShrdCtx = TypeVar("ShrdCtx", bound=Multistreamable)
 
 
-class ShardedObjectPool(  # type: ignore[misc]
-    ObjectPool[Out], ShardedModule[Tensor, DistOut, Out, ShrdCtx], Generic[Out, DistOut, ShrdCtx]
-):
+class ShardedObjectPool(ObjectPool[Out], ShardedModule[Any, DistOut, Out, ShrdCtx], Generic[Out, DistOut, ShrdCtx]):
     """An `ObjectPool` whose objects are spread over processes.
 
     All processes have to look up, and update, at the same time, also those that have nothing to ask for.
@@ -84,7 +82,8 @@ class ShardedObjectPool(  # type: ignore[misc]
     def _update_local(self, ids: Tensor, values: Any) -> None:
         """Write objects of numbers that this process keeps, counted from its first."""
 
-    def update(self, ids: Tensor, values: Out) -> None:
+    # Upstream: of a pool, `update` is that of objects by number.
+    def update(self, ids: Tensor, values: Out) -> None:  # type: ignore[override]
         """Write the objects of (n,) numbers; where one stands several times, that of the last process stays."""
         ctx = self.create_context()
         arrived = self._update_ids_dist(ctx, ids).wait().wait()

@@ -137,7 +137,7 @@ class PECAll2AllSeqWait(Function):
     """Joins the rows of both parts; in the backward pass parts their gradients, which go on by themselves."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any, autograd_ctx: PECAll2AllSeqInfo, ol_embs: Tensor, nol_embs: Tensor, grad_anchor: Tensor
     ) -> Tensor:
         """(ids, columns) in the order of the local batch.
@@ -154,7 +154,7 @@ class PECAll2AllSeqWait(Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[None, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[None, None, None, None]:
         """Part the gradients, and start to send those that the next batch waits for."""
         info: PECAll2AllSeqInfo = ctx.info
         splits = info.backward_splits

@@ -102,7 +102,7 @@ def allreduce_tensors_with_sharded_relay(
     state: ShardedRelayState,
     tensors_dict: dict[torch.dtype, list[Tensor]],
     annotation: str,
-    op: ReduceOp = ReduceOp.AVG,  # type: ignore[assignment]
+    op: Any = ReduceOp.AVG,
 ) -> None:
     """Make tensors equal on all copies of a host, in place.
 

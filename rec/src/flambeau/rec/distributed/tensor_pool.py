@@ -190,7 +190,7 @@ class ShardedTensorPool(ShardedObjectPool[Tensor, Tensor, ObjectPoolRwShardingCo
         if ids.numel():
             self._lookup.update(ids, values)
 
-    def update(self, ids: Tensor, values: Tensor) -> None:
+    def update(self, ids: Tensor, values: Tensor) -> None:  # type: ignore[override]
         """Write the rows of (n,) numbers; where one stands several times, that of the last process stays.
 
         Args:
@@ -395,7 +395,7 @@ class ShardedInferenceTensorPool(ShardedObjectPool[Tensor, list[Tensor], ObjectP
         found: Tensor = self._lookup_values_dist(ctx, self._lookup_local(self._lookup_ids_dist(ctx, ids)))
         return found
 
-    def update(self, ids: Tensor, values: Tensor) -> None:
+    def update(self, ids: Tensor, values: Tensor) -> None:  # type: ignore[override]
         """Write the rows of (n,) numbers; where one stands several times, its last row stays.
 
         Args:

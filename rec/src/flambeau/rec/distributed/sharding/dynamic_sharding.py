@@ -352,7 +352,8 @@ def prepare_comm_ops(
     ):
         if name not in names:
             raise OptionError(f"{what} has no {name!r}; it has {sorted(names)}.")
-    old, new = current_state_dict[key], new_state_dict[key]
+    old: Any = current_state_dict[key]
+    new: Any = new_state_dict[key]
     if not isinstance(old, ShardedTensor) or not isinstance(new, ShardedTensor):
         raise OptionError(f"{key!r} is a {type(old).__name__} and a {type(new).__name__}, expected ShardedTensors.")
     found: dict[CommStrategy, list[CommP2PMetadata]] = {strategy: [] for strategy in CommStrategy}
@@ -418,7 +419,7 @@ def update_state_dictionaries(
     }
     for work, message in reqs:
         op = message.comm_op
-        waited_for(work.wait, op.group or dist.group.WORLD, "a move of tables (send and receive)")
+        waited_for(work.wait, op.group, "a move of tables (send and receive)")
         if not message.requires_copy:
             continue
         whole = states if message.is_optimizer_state else new_state
