@@ -342,6 +342,32 @@ def check_modules_between_a_batch_and_tables_are_computed_ahead(world: World):
         assert len(pipeline._forwards) == ahead
 
 
+class Shifted(Reversed):
+    """The same, with a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("shift", torch.zeros(1))
+
+
+def check_modules_before_tables_keep_their_names_and_come_back(world: World):
+    model, optimizer = made(world, Shifted())
+    names, before = set(model.state_dict()), get_unwrapped_module(model).before
+    pipeline = TrainPipelineSparseDist(model, optimizer, CPU, pipeline_postproc=True)
+    batches = given(world)
+    pipeline.progress(batches)
+    assert set(model.state_dict()) == names
+    assert "before.shift" in names
+    state = {**model.state_dict(), "before.shift": torch.ones(1)}
+    model.load_state_dict(state)
+    assert before.shift.item() == 1
+    pipeline.detach()
+    assert get_unwrapped_module(model).before is before
+    pipeline.attach()
+    assert get_unwrapped_module(model).before is not before
+    assert len(drained(pipeline, batches)) == BATCHES - 1
+
+
 def check_a_model_given_back_is_as_it_was_and_can_be_taken_again(world: World):
     wanted = plain(world)
     model, optimizer = made(world)

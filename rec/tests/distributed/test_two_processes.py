@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from processes import names_of, outcomes
 
-MODULES = ["checks_training", "checks_faults", "checks_plans"]
+MODULES = ["checks_training", "checks_sequences", "checks_faults", "checks_plans"]
 
 
 @pytest.fixture(scope="module")

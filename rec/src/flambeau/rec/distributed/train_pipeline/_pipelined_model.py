@@ -97,11 +97,17 @@ class PipelinedModel:
             )
 
     def install(self) -> None:
-        """Let sharded modules take what was sent."""
+        """Let sharded modules take what was sent, and modules before them what was computed."""
+        for postproc in self.postprocs:
+            self._put(postproc.fqn, postproc)
         for module, forward in zip(self.modules, self.forwards, strict=True):
             self._originals.append((module, module.forward))
             module.forward = forward  # type: ignore[method-assign, assignment]
             self._fuse(module)
+
+    def _put(self, path: str, module: nn.Module) -> None:
+        parent, _, name = path.rpartition(".")
+        setattr(get_unwrapped_module(self.model).get_submodule(parent), name, module)
 
     def _fuse(self, module: ShardedModule[Any, Any, Any, Any]) -> None:
         """Have a module's sizes sent with those of all others."""
@@ -118,6 +124,8 @@ class PipelinedModel:
 
     def restore(self) -> nn.Module:
         """Make the model what it was, and return it."""
+        for postproc in self.postprocs:
+            self._put(postproc.fqn, postproc.postproc_module)
         for module, forward in self._originals:
             module.forward = forward
         self._originals.clear()

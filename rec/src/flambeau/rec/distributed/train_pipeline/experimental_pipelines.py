@@ -318,10 +318,10 @@ class TrainPipelineSparseDistEmbStash(TrainPipelineSparseDist[In, Out]):
             yield from (one for one in kernel.split_embedding_weights() if one.device.type != "cpu")
 
     def _kernels(self) -> Iterator[Any]:
-        modules: Iterator[Any] = get_unwrapped_module(self._model).modules()
-        for module in modules:
-            if isinstance(module, ShardedModule) and hasattr(module, "_kernels"):
-                yield from module._kernels()
+        for module in get_unwrapped_module(self._model).modules():
+            kernels: Any = getattr(module, "_kernels", None)
+            if isinstance(module, ShardedModule) and kernels is not None:
+                yield from kernels()
 
     def _stash_tables(self) -> None:
         if torch.is_grad_enabled() and not len(self._stash):

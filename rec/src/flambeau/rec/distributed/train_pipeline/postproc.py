@@ -7,10 +7,25 @@ from typing import Any
 import torch
 from torch import nn
 
+from flambeau.rec.distributed.train_pipeline._streams import keep_for
 from flambeau.rec.distributed.train_pipeline.pipeline_context import TrainPipelineContext
 from flambeau.rec.distributed.train_pipeline.types import CallArgs
 
 __all__ = ["NoOpStream", "PipelinedPostproc"]
+
+_INSIDE = "_postproc_module."
+
+
+def _without_wrapper(module: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
+    """Call what is in a module that stands for another one as if that were there."""
+    for name in [name for name in state if name.startswith(prefix + _INSIDE)]:
+        state[prefix + name[len(prefix + _INSIDE) :]] = state.pop(name)
+
+
+def _with_wrapper(state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Find what is in a module that stands for another one by the names of that one."""
+    for name in [name for name in state if name.startswith(prefix) and not name.startswith(prefix + _INSIDE)]:
+        state[prefix + _INSIDE + name[len(prefix) :]] = state.pop(name)
 
 
 class NoOpStream:
@@ -57,6 +72,9 @@ class PipelinedPostproc(nn.Module):
         self._postproc_module, self._fqn, self._args = postproc_module, fqn, args
         self._default_stream, self._dist_stream = default_stream, dist_stream
         self._context = context
+        # States keep the names of the model.
+        self._register_state_dict_hook(_without_wrapper)  # type: ignore[no-untyped-call]
+        self._register_load_state_dict_pre_hook(_with_wrapper)  # type: ignore[no-untyped-call]
 
     @property
     def postproc_module(self) -> nn.Module:
@@ -88,6 +106,16 @@ class PipelinedPostproc(nn.Module):
             args, kwargs = self._args.build_args_kwargs(batch)
             results[self._fqn] = self._postproc_module(*args, **kwargs)
         return results[self._fqn]
+
+    @staticmethod
+    def recursive_record_stream(res: Any, stream: torch.Stream) -> None:
+        """Keep the memory of a result until a stream is done with it.
+
+        Args:
+            res: tensors, what has `record_stream`, and lists, tuples and dictionaries of them.
+            stream: of an accelerator; on the CPU nothing has to be done.
+        """
+        keep_for(res, stream)
 
     def forward(self, *input: Any, **kwargs: Any) -> Any:
         """What was computed ahead; the module itself where nothing was."""

@@ -1,20 +1,20 @@
-"""The same checks on two hosts of two processes each, over more steps."""
+"""The same checks over 50 steps: on two processes, and on two hosts of two processes each."""
 
 from __future__ import annotations
 
 import pytest
 from processes import names_of, outcomes
 
-MODULES = ["checks_training", "checks_faults", "checks_plans"]
+MODULES = ["checks_training", "checks_sequences", "checks_faults", "checks_plans"]
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def found():
+@pytest.fixture(scope="module", params=[2, 4])
+def found(request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FLAMBEAU_CHECK_STEPS", "50")
-        return outcomes(MODULES, size=4, local_size=2)
+        return outcomes(MODULES, size=request.param, local_size=2)
 
 
 @pytest.mark.parametrize("name", names_of(MODULES))
