@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from flambeau.rec.errors import OptionError
 from flambeau.rec.modules.crossnet import LowRankCrossNet
@@ -114,7 +114,8 @@ class InteractionArch(nn.Module):
         """
         if self.F <= 0:
             return dense_features
-        if sparse_features.shape[1] != self.F:
+        # What torch.fx traces has no sizes yet.
+        if not isinstance(sparse_features, fx.Proxy) and sparse_features.shape[1] != self.F:
             raise IndexError(f"sparse_features has {sparse_features.shape[1]} features, expected {self.F}.")
         together = torch.cat((dense_features.unsqueeze(1), sparse_features), dim=1)
         products = torch.bmm(together, together.transpose(1, 2)).flatten(1)

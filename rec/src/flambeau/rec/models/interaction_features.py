@@ -145,7 +145,7 @@ class InteractionStatistics:
             together.index_add_(0, pair, torch.ones(len(pair), device=users.device))
         together = together.view(self.num_items, self.num_items)
         norm = self.popularity.sqrt()
-        similarity = together / (norm.outer(norm) + _SHRINKAGE)
+        similarity: Tensor = together / (norm.outer(norm) + _SHRINKAGE)
         return similarity.fill_diagonal_(0.0)
 
     @staticmethod

@@ -1,0 +1,1 @@
+"""Whether what is called today can still be called tomorrow."""

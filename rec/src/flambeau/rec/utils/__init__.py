@@ -1,0 +1,1 @@
+"""What is noted while programs run: decisions, percentiles, what is experimental."""
