@@ -68,7 +68,7 @@ def generate_int_data_from_stats(mu: int, sigma: int, size: int, distribution: s
 
     Args:
         mu: the mean; of "uniform", the smallest number.
-        sigma: the standard deviation; of "uniform", the number behind the largest.
+        sigma: the standard deviation; of "uniform", the largest number.
         size: how many.
         distribution: "uniform", else normal.
 
@@ -76,7 +76,7 @@ def generate_int_data_from_stats(mu: int, sigma: int, size: int, distribution: s
         (size,) int32.
     """
     if distribution == "uniform":
-        return np.random.randint(mu, sigma, (size,)).astype(np.int32)
+        return np.random.randint(mu, sigma + 1, (size,)).astype(np.int32)
     return np.random.normal(loc=mu, scale=sigma, size=size).astype(np.int32)
 
 
