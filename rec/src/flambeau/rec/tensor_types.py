@@ -91,14 +91,14 @@ class UIntXTensor(Tensor):
 
     N: int
     elem: Tensor
-    __slots__: ClassVar[list[str]] = ["N", "elem"]  # type: ignore[misc]
+    __slots__: ClassVar[list[str]] = ["N", "elem"]
 
     @staticmethod
     def __new__(cls: type[UIntXTensor], N: int, elem: Tensor) -> UIntXTensor:
         """A tensor that shows codes of bytes."""
         if elem.dtype is not torch.uint8:
             raise OptionError(f"elem is {elem.dtype}, expected bytes (torch.uint8).")
-        return Tensor._make_wrapper_subclass(  # type: ignore[attr-defined, no-any-return]
+        return Tensor._make_wrapper_subclass(
             cls, up_size(N, elem.shape), dtype=torch.uint8, device=elem.device, requires_grad=False
         )
 
@@ -112,7 +112,7 @@ class UIntXTensor(Tensor):
 
     def tolist(self) -> list[Any]:
         """The bytes."""
-        return self.elem.tolist()  # type: ignore[no-any-return]
+        return self.elem.tolist()
 
     def __repr__(self) -> str:  # type: ignore[override]
         return f"{type(self).__name__}(shape={self.shape}, elem={self.elem})"
@@ -133,7 +133,7 @@ class UIntXTensor(Tensor):
         return self._like(self.elem.clone())
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Bytes in place of codes, by the operator's rule."""
@@ -153,7 +153,7 @@ class UInt4Tensor(UIntXTensor):
     """
 
     @staticmethod
-    def __new__(cls: type[UInt4Tensor], elem: Tensor) -> UInt4Tensor:  # type: ignore[misc]
+    def __new__(cls: type[UInt4Tensor], elem: Tensor) -> UInt4Tensor:
         """A tensor that shows codes of bytes."""
         return UIntXTensor.__new__(cls, 2, elem)  # type: ignore[return-value]
 
@@ -169,7 +169,7 @@ class UInt2Tensor(UIntXTensor):
     """
 
     @staticmethod
-    def __new__(cls: type[UInt2Tensor], elem: Tensor) -> UInt2Tensor:  # type: ignore[misc]
+    def __new__(cls: type[UInt2Tensor], elem: Tensor) -> UInt2Tensor:
         """A tensor that shows codes of bytes."""
         return UIntXTensor.__new__(cls, 4, elem)  # type: ignore[return-value]
 

@@ -200,6 +200,59 @@ def fill(model: torch.nn.Module, whole: dict[str, Any]) -> None:
                 target.copy_(source)
 
 
+def mapped(library: Library, kind: str, world: int = 2) -> tuple[Any, Any, Any]:
+    """A sharded collection whose ids are mapped to rows first, its plan and its sharder."""
+    configs, modules = part(library, "modules.embedding_configs"), part(library, "modules.mc_modules")
+    bags = kind == "bags"
+    config = configs.EmbeddingBagConfig if bags else configs.EmbeddingConfig
+    tables = [
+        config(name="t1", embedding_dim=16, num_embeddings=8, feature_names=["f1", "f3"]),
+        config(name="t2", embedding_dim=16, num_embeddings=12, feature_names=["f2"]),
+    ]
+    floating_modules = part(library, "modules.embedding_modules")
+    made = (floating_modules.EmbeddingBagCollection if bags else floating_modules.EmbeddingCollection)(tables=tables)
+    fill_(made)
+    managed = {
+        table.name: modules.MCHManagedCollisionModule(
+            zch_size=table.num_embeddings, device=torch.device("cpu"), eviction_interval=1,
+            eviction_policy=modules.DistanceLFU_EvictionPolicy(), input_hash_size=100,
+        )
+        for table in tables
+    }  # fmt: skip
+    name = "EmbeddingBagCollection" if bags else "EmbeddingCollection"
+    outer = getattr(part(library, "modules.mc_embedding_modules"), f"ManagedCollision{name}")(
+        made, modules.ManagedCollisionCollection(managed_collision_modules=managed, embedding_configs=tables)
+    )
+    target = part(library, "quant.embedding_modules")
+    for module in (outer, made):
+        target.quant_prep_enable_quant_state_dict_split_scale_bias(module)
+    outer.qconfig = configs.QuantConfig(
+        activation=PlaceholderObserver.with_args(dtype=torch.float32),
+        weight=PlaceholderObserver.with_args(dtype=torch.qint8),
+        per_table_weight_dtype=None,
+    )
+    quantized = getattr(target, f"QuantManagedCollision{name}").from_float(outer.eval())
+    of_tables = sharders(library)[0 if bags else 2]
+    room = part(library, "distributed.quant_embeddingbag" if bags else "distributed.quant_embedding")
+    sharder = getattr(room, f"QuantManagedCollision{name}Sharder")(
+        of_tables, part(library, "distributed.mc_modules").InferManagedCollisionCollectionSharder()
+    )
+    told = [
+        type(sharder).__name__, sharder.module_type.__name__, sharder.sharding_types("cpu"),
+        sharder.compute_kernels("row_wise", "cuda"), sorted(sharder.fused_params),
+        {name: list(one.shape) for name, one in sharder.shardable_parameters(quantized).items()},
+    ]  # fmt: skip
+    model = torch.nn.Module()
+    model.c = quantized
+    whole = {name: value for name, value in model.state_dict().items() if "_managed" not in name}
+    model, plan = part(library, "inference.modules").shard_quant_model(
+        model, world_size=world, compute_device="cpu", sharding_device="cpu", sharders=[sharder],
+        constraints=constraints(library, "rows"),
+    )  # fmt: skip
+    fill(model, whole)
+    return model, plan, told
+
+
 # ----- what they are --------------------------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from quant_sharding_subjects import (
     by_name,
     constraints,
     fill,
+    mapped,
     part,
     planned,
     sharded,
@@ -212,6 +213,31 @@ for _kind in ("bags", "rows"):
 for _how in ("tables", "columns"):
     for _about in ("plan", "state", "specs", "names"):
         add(f"{_about}/processed/{_how}", told(ABOUT[_about], "processed", "int8", _how, 2))
+
+
+def _shapes(described: Any) -> Any:
+    """What a state dictionary holds, without values, which stay zeros on upstream's side here."""
+    if isinstance(described, list):
+        return [_shapes(one) for one in described]
+    return None if isinstance(described, torch.Tensor) else described
+
+
+# Where ids go, and which rows they get, begins anew in each part; plans and states can be compared.
+for _kind in ("rows", "bags"):
+    for _about in ("plan", "specs", "state", "sharder", "names"):
+
+        def _mapping(library: Library, kind: str = _kind, about: str = _about) -> Any:
+            model, plan, sharder = mapped(library, kind)
+            if about == "sharder":
+                return sharder
+            if about == "names":
+                inner = model.c._managed_collision_collection
+                return [type(model.c).__name__, type(inner).__name__, type(model.c.create_context()).__name__]
+            if about == "state":
+                return {name: _shapes(one) for name, one in state(model).items() if "_mc" not in name}
+            return ABOUT[about](library, model, plan)
+
+        add(f"{_about}/mapped/{_kind}", _mapping)
 
 # ----- defaults, sharders, errors -------------------------------------------------------------------------------------
 

@@ -169,7 +169,7 @@ class ShardedQuantManagedCollisionEmbeddingCollection(ShardedQuantEmbeddingColle
         del self._input_dist  # ids are cut by their values, not by rows
         self._mcec_lookup = nn.ModuleList(
             nn.ModuleList(
-                ShardedMCECLookup(at, rank, remapper, lookup._embedding_lookups_per_rank[rank])  # type: ignore[index, union-attr]
+                ShardedMCECLookup(at, rank, remapper, lookup._embedding_lookups_per_rank[rank])  # type: ignore[arg-type, index]
                 for rank, remapper in enumerate(remappers)
             )
             for at, (remappers, lookup) in enumerate(
@@ -254,7 +254,7 @@ class ShardedQuantManagedCollisionEmbeddingBagCollection(ShardedQuantEmbeddingBa
         """What the stages of one batch share."""
         return ManagedCollisionEmbeddingCollectionContext(sharding_contexts=[])
 
-    def input_dist(self, ctx: Any, features: KeyedJaggedTensor) -> ListOfKJTList:
+    def input_dist(self, ctx: Any, features: KeyedJaggedTensor) -> ListOfKJTList:  # type: ignore[override]
         """Ids of each device, there, by sharding.
 
         Args:

@@ -106,7 +106,7 @@ def get_all_torchrec_modules(
     Returns:
         By path, those that stand outermost.
     """
-    kinds = tuple(trec_module_class_types or (ShardedQuantEmbeddingModuleState,))
+    kinds: tuple[type[nn.Module], ...] = tuple(trec_module_class_types or (ShardedQuantEmbeddingModuleState,))
     found: dict[str, nn.Module] = {}
     for path, module in model.named_modules():
         if isinstance(module, kinds) and not any(path.startswith(f"{other}.") for other in found):

@@ -315,7 +315,7 @@ class ShardedQuantEmbeddingCollection(ShardedQuantEmbeddingModuleState):
         found: list[KJTList] = given[0]
         return found
 
-    def compute(self, ctx: EmbeddingCollectionContext, dist_input: ListOfKJTList) -> list[list[Tensor]]:  # type: ignore[override]
+    def compute(self, ctx: EmbeddingCollectionContext, dist_input: ListOfKJTList) -> list[list[Tensor]]:
         """What each device finds, by sharding: (ids, columns)."""
         pairs = zip(self._lookups, dist_input, strict=True)
         return [lookup(InputDistOutputs(features=features)) for lookup, features in pairs]
@@ -373,7 +373,7 @@ class ShardedQuantEmbeddingCollection(ShardedQuantEmbeddingModuleState):
         self, rows: list[Tensor], features: list[KeyedJaggedTensor], names: list[list[str]]
     ) -> dict[str, JaggedTensor]:
         """Rows of each device, feature by feature."""
-        found = {}
+        found: dict[str, JaggedTensor] = {}
         for part, kjt, own in zip(rows, features, names, strict=True):
             if own:
                 found |= dict(zip(own, self._cut(part, kjt), strict=True))

@@ -32,7 +32,7 @@ class LocalShardsWrapper(_LocalShardsWrapper):
         return _LocalShardsWrapper.__new__(cls, local_shards, local_offsets)  # type: ignore[return-value]
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """The operator's rule, by part."""
@@ -43,7 +43,7 @@ class LocalShardsWrapper(_LocalShardsWrapper):
         }
         if func in rules:
             return rules[func](args, kwargs or {})
-        return super().__torch_dispatch__(func, types, args, kwargs or {})
+        return super().__torch_dispatch__(func, types, args, kwargs or {})  # type: ignore[no-untyped-call]
 
     @staticmethod
     def handle_copy_(args: Any, kwargs: Any) -> LocalShardsWrapper:

@@ -10,7 +10,8 @@ import abc
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-from torch.package import Importer, PackageExporter, sys_importer
+from torch.package.importer import Importer, sys_importer
+from torch.package.package_exporter import PackageExporter
 
 from flambeau.rec.errors import OptionError
 from flambeau.rec.inference.modules import PredictFactory
@@ -70,7 +71,7 @@ def load_pickle_config(name: str, clazz: type[T]) -> T:
 def _archive() -> Any:
     """Whatever loaded this module's code."""
     try:
-        import torch_package_importer  # only code in an archive has it
+        import torch_package_importer  # type: ignore[import-not-found]  # only code in an archive has it
     except ImportError:
         raise RuntimeError(
             "this code was not loaded from an archive; configurations are there. Import the module by PackageImporter."
@@ -114,7 +115,7 @@ class PredictFactoryPackager:
         Raises:
             torch.package.PackagingError: a module that `set_extern_modules` says nothing of cannot be archived.
         """
-        with PackageExporter(output, importer=package_importer) as pe:  # type: ignore[arg-type]
+        with PackageExporter(output, importer=package_importer) as pe:
             cls.set_extern_modules(pe)
             cls.set_mocked_modules(pe)
             # What was said first counts; of the factory's own module nothing need be said.

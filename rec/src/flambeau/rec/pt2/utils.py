@@ -87,7 +87,7 @@ def register_fake_classes() -> None:
     """
     for name, fake in _FAKES.items():
         if _known(name) and not torch._library.fake_class_registry.has_fake_class(_full(name)):
-            torch._library.register_fake_class(name)(fake)
+            torch._library.register_fake_class(name)(fake)  # type: ignore[attr-defined]
 
 
 def deregister_fake_classes() -> None:
