@@ -12,6 +12,7 @@ from torch.distributed._shard.sharded_tensor import ShardedTensor  # type: ignor
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
+from flambeau.rec.distributed._agreement import check_same_plan
 from flambeau.rec.distributed._bounds import Bound
 from flambeau.rec.distributed.embedding_kernel import get_state_dict
 from flambeau.rec.distributed.embedding_sharding import EmbeddingSharding, EmbeddingShardingInfo
@@ -135,6 +136,8 @@ class ShardedTables(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMo
         self._device = torch.device("cpu") if device is None else torch.device(device)
         self._sharding_infos = infos
         self._pg = env.sharding_pg if isinstance(env, ShardingEnv2D) else env.process_group
+        plan = {info.embedding_config.name: info.param_sharding for of_kind in infos.values() for info in of_kind}
+        check_same_plan(plan, self._pg, self._device)
         self._sharding_types = list(infos)
         self._embedding_shardings: list[EmbeddingSharding[Any, Any, Any, Any]] = [
             self._sharding_of(kind, of_kind) for kind, of_kind in infos.items()
