@@ -37,7 +37,7 @@ def merged_rows(
     summed.index_add_(0, rank_to_global[moved], wide[moved].float())
     counts.index_add_(0, rank_to_global[moved], torch.ones_like(counts[: int(moved.sum())]))
     options = dist.AllreduceCoalescedOptions()
-    options.reduceOp = dist.ReduceOp.SUM
+    options.reduceOp = dist.ReduceOp.SUM  # type: ignore[assignment]
     allreduce_fn({torch.float32: [summed, counts]}, "## sync_hash_zch_weights ##", options)
     written = counts.view(-1) > 0
     if indices_slots is not None:

@@ -788,7 +788,7 @@ class AllToAllSingle(Function):
     """
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         input: Tensor,
         output_split_sizes: list[int],
@@ -807,7 +807,7 @@ class AllToAllSingle(Function):
         )
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         """Gradients to where rows came from."""
         received, sent = ctx.splits
         back = _waited(torch.ops._c10d_functional.all_to_all_single(grad.contiguous(), received, sent, ctx.group_name))

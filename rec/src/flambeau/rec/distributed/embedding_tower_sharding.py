@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed._shard.sharding_spec import EnumerableShardingSpec
+from torch.distributed._shard.sharding_spec.api import EnumerableShardingSpec
 from torch.nn.parallel import DistributedDataParallel
 
 from flambeau.core.errors import FlambeauError
@@ -167,7 +167,7 @@ def _ranks(name: str, sharding: ParameterSharding) -> list[int]:
             f"the sharding of table {name!r} does not say which rows and columns go where; give it an "
             "EnumerableShardingSpec, as construct_module_sharding_plan does."
         )
-    return [shard.placement.rank() for shard in spec.shards]  # type: ignore[misc]
+    return [shard.placement.rank() for shard in spec.shards]  # type: ignore[union-attr, misc]
 
 
 # ----- features -------------------------------------------------------------------------------------------------------

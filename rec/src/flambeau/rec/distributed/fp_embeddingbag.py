@@ -103,7 +103,7 @@ class ShardedFeatureProcessedEmbeddingBagCollection(
         )
         self._is_collection = isinstance(module._feature_processors, FeatureProcessorsCollection)
         processors = module._feature_processors
-        if device is not None and device.type != "meta":
+        if device.type != "meta":
             init_parameters(processors, device)
             processors = processors.to(device)
         self._feature_processors = processors
@@ -116,11 +116,7 @@ class ShardedFeatureProcessedEmbeddingBagCollection(
             self._check_processors()
 
     def _check_processors(self) -> None:
-        found: dict[str, nn.Module] = (
-            {"all features": self._feature_processors}
-            if self._is_collection
-            else dict(self._feature_processors.items())  # type: ignore[operator]
-        )
+        found = {"all features": self._feature_processors} if self._is_collection else self._by_feature()
         for name, processor in found.items():
             if not hasattr(processor, "pre_process_input"):
                 raise OptionError(
@@ -128,6 +124,11 @@ class ShardedFeatureProcessedEmbeddingBagCollection(
                     f"{name}, has no pre_process_input(features), which is called with whole bags and writes their "
                     "weights; define it, or spread tables table_wise, column_wise or data_parallel."
                 )
+
+    def _by_feature(self) -> dict[str, Any]:
+        """Processors of single features, where there is none of all."""
+        processors: Any = self._feature_processors
+        return dict(processors.items())
 
     # ----- features ---------------------------------------------------------------------------------------------------
 
@@ -140,7 +141,7 @@ class ShardedFeatureProcessedEmbeddingBagCollection(
             return {}
         return {
             name: processor.position_weight.numel()
-            for name, processor in self._feature_processors.items()  # type: ignore[operator]
+            for name, processor in self._by_feature().items()
             if isinstance(getattr(processor, "position_weight", None), Tensor)
         }
 
@@ -183,9 +184,9 @@ class ShardedFeatureProcessedEmbeddingBagCollection(
             inverse_indices=features.inverse_indices_or_none(),
         )
         if self._is_collection:
-            self._feature_processors.pre_process_input(placed)  # type: ignore[operator, union-attr]
+            self._feature_processors.pre_process_input(placed)  # type: ignore[operator]
             return placed
-        for name, processor in self._feature_processors.items():  # type: ignore[operator, union-attr]
+        for name, processor in self._by_feature().items():
             if name in placed.keys():  # noqa: SIM118, a method of ours
                 processor.pre_process_input(placed[name])
         return placed
@@ -218,7 +219,7 @@ class ShardedFeatureProcessedEmbeddingBagCollection(
         if self._is_collection:
             processed: KeyedJaggedTensor = processors(features)
             return processed
-        return apply_feature_processors_to_kjt(features, dict(processors.items()))  # type: ignore[operator]
+        return apply_feature_processors_to_kjt(features, self._by_feature())
 
     # ----- stages -----------------------------------------------------------------------------------------------------
 

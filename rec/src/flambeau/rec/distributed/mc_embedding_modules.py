@@ -168,10 +168,11 @@ class BaseShardedManagedCollisionEmbeddingCollection(ShardedEmbeddingModule[KJTL
                 continue
             weight = parts[name][0][1]
             fresh = torch.empty(rows.numel(), weight.shape[1], dtype=weight.dtype, device=weight.device)
+            assert table.init_fn is not None
             table.init_fn(fresh)
             weight[rows - offsets[name]] = fresh
 
-    def output_dist(
+    def output_dist(  # type: ignore[override]
         self, ctx: Any, output: list[Tensor]
     ) -> tuple[LazyAwaitable[Any], LazyAwaitable[KeyedJaggedTensor | None]]:
         """Start to send embeddings back.
@@ -249,7 +250,7 @@ class BaseShardedManagedCollisionEmbeddingCollection(ShardedEmbeddingModule[KJTL
 
     def _rows_of(self, table_name: str, include_optimizer_state: bool) -> Iterator[Tensor]:
         for kernel in self._embedding_module._kernels():
-            states = getattr(kernel.emb_module, "split_optimizer_states", list)()
+            states: list[Any] = getattr(kernel.emb_module, "split_optimizer_states", list)()
             for at, (table, weight) in enumerate(
                 zip(kernel.config.embedding_tables, kernel.split_embedding_weights(), strict=True)
             ):
