@@ -70,7 +70,7 @@ def stages_of_rows(root: Root, rank: int) -> Any:
     ctx = sharded.create_context()
     ids = torch.tensor([[4, 1, 0], [2, 2]][rank])
     arrived = sharded._lookup_ids_dist(ctx, ids).wait().wait()
-    local = sharded._lookup_local(arrived)
+    local = sharded._lookup_local(ctx, arrived)
     out = sharded._lookup_values_dist(ctx, local).wait()
     return {"context": type(ctx).__name__, "arrived": arrived, "local": local, "out": out, **noted(ctx)}
 
@@ -166,7 +166,7 @@ def stages_of_bags(root: Root, rank: int) -> Any:
     sharded.update(torch.tensor([[4, 0], [2, 3]][rank]), bags_for(root, rank, 0, 2, torch.int64, False))
     ctx = sharded.create_context()
     arrived = sharded._lookup_ids_dist(ctx, torch.tensor([[4, 1, 0], [2, 2]][rank])).wait().wait()
-    local = sharded._lookup_local(arrived)
+    local = sharded._lookup_local(ctx, arrived)
     out = sharded._lookup_values_dist(ctx, local).wait()
     return {"arrived": arrived, "lengths": local.lengths(), "values": local.values(), **described(out), **noted(ctx)}
 
@@ -245,8 +245,16 @@ def loss_of(rows: Any) -> Any:
     return sum((one.values() ** 2).sum() * (at + 1) for at, (_, one) in enumerate(sorted(rows.items())))
 
 
-def in_two_parts(root: Root, rank: int, optimizer: str, spread: int, count: int = 2) -> Any:
+def in_two_parts(root: Root, rank: int, optimizer: str, spread: int, count: int = 2, divided: bool = False) -> Any:
     """Three batches, each in two parts, as a pipeline sends them."""
+    root("distributed.comm_ops").set_gradient_division(divided)
+    try:
+        return parts_by_parts(root, rank, optimizer, spread, count)
+    finally:
+        root("distributed.comm_ops").set_gradient_division(True)
+
+
+def parts_by_parts(root: Root, rank: int, optimizer: str, spread: int, count: int) -> Any:
     sharded, _ = partitioned(root, optimizer)
     found: dict[str, Any] = {"names": list(sharded.state_dict())}
     waiting: Any = None
@@ -320,6 +328,8 @@ for _optimizer in ("EXACT_SGD", "EXACT_ROWWISE_ADAGRAD", "EXACT_ADAGRAD"):
         _options = {"optimizer": _optimizer, "spread": _spread}
         _add(f"parts/{_optimizer}/{_spread}", in_two_parts, **_options)
     _add(f"parts/{_optimizer}/one", as_one, optimizer=_optimizer, spread=1)
+_add("parts/divided/0", in_two_parts, optimizer="EXACT_SGD", spread=0, divided=True)
+_add("parts/divided/1", in_two_parts, optimizer="EXACT_SGD", spread=1, divided=True)
 _add("parts/examples/1", in_two_parts, optimizer="EXACT_SGD", spread=1, count=1)
 _add("parts/examples/7", in_two_parts, optimizer="EXACT_SGD", spread=1, count=7)
 

@@ -184,7 +184,7 @@ class ShardedKeyedJaggedTensorPool(ShardedObjectPool[KeyedJaggedTensor, JaggedTe
         found: Awaitable[Awaitable[Tensor]] = self._lookup_ids_dist_impl(ctx, ids)
         return found
 
-    def _lookup_local(self, ids: Tensor) -> JaggedTensor:
+    def _lookup_local(self, ctx: ObjectPoolRwShardingContext, ids: Tensor) -> JaggedTensor:
         return self._lookup.lookup(ids)
 
     def _lookup_values_dist(
@@ -206,7 +206,7 @@ class ShardedKeyedJaggedTensorPool(ShardedObjectPool[KeyedJaggedTensor, JaggedTe
         found: Awaitable[JaggedTensor] = self._update_values_dist_impl(values, ctx)
         return found
 
-    def _update_local(self, ids: Tensor, values: JaggedTensor) -> None:
+    def _update_local(self, ctx: ObjectPoolRwShardingContext, ids: Tensor, values: JaggedTensor) -> None:
         if ids.numel():
             self._lookup.update(ids, values)
 
@@ -303,7 +303,7 @@ class ShardedInferenceKeyedJaggedTensorPool(
         ctx.unbucketize_permute = places
         return numbers
 
-    def _lookup_local(self, ids: Any) -> list[JaggedTensor]:
+    def _lookup_local(self, ctx: Any, ids: Any) -> list[JaggedTensor]:
         return [shard(numbers) for shard, numbers in zip(self._local_kjt_pool_shards, ids, strict=True)]
 
     def _lookup_values_dist(self, ctx: Any, values: list[JaggedTensor]) -> Any:
@@ -331,7 +331,7 @@ class ShardedInferenceKeyedJaggedTensorPool(
             found.append(JaggedTensor(ids, weights, lengths))
         return found
 
-    def _update_local(self, ids: Any, values: Any) -> None:
+    def _update_local(self, ctx: Any, ids: Any, values: Any) -> None:
         for shard, numbers, bags in zip(self._local_kjt_pool_shards, ids, values, strict=True):
             if numbers.numel():
                 shard.update(numbers, bags.to(numbers.device))  # type: ignore[operator]
@@ -347,7 +347,9 @@ class ShardedInferenceKeyedJaggedTensorPool(
     def forward(self, ids: Tensor) -> KeyedJaggedTensor:  # type: ignore[override]
         """See `lookup`."""
         ctx = self.create_context()
-        found: KeyedJaggedTensor = self._lookup_values_dist(ctx, self._lookup_local(self._lookup_ids_dist(ctx, ids)))
+        found: KeyedJaggedTensor = self._lookup_values_dist(
+            ctx, self._lookup_local(ctx, self._lookup_ids_dist(ctx, ids))
+        )
         return found
 
     def update(self, ids: Tensor, values: KeyedJaggedTensor) -> None:  # type: ignore[override]
@@ -366,7 +368,7 @@ class ShardedInferenceKeyedJaggedTensorPool(
         chosen = checked_bags(values, len(ids), self._feature_max_lengths, self._values_dtype, self._is_weighted)
         ctx = self.create_context()
         numbers = self._update_ids_dist(ctx, ids)
-        self._update_local(numbers, self._update_values_dist(ctx, chosen))
+        self._update_local(ctx, numbers, self._update_values_dist(ctx, chosen))
 
 
 class KeyedJaggedTensorPoolSharder(ModuleSharder[KeyedJaggedTensorPool]):

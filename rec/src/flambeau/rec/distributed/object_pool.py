@@ -40,7 +40,7 @@ class ShardedObjectPool(ObjectPool[Out], ShardedModule[Any, DistOut, Out, ShrdCt
         """Start to send numbers to the processes that keep their objects."""
 
     @abc.abstractmethod
-    def _lookup_local(self, ids: Tensor) -> DistOut:
+    def _lookup_local(self, ctx: ShrdCtx, ids: Tensor) -> DistOut:
         """The objects of numbers that this process keeps, counted from its first."""
 
     @abc.abstractmethod
@@ -53,7 +53,7 @@ class ShardedObjectPool(ObjectPool[Out], ShardedModule[Any, DistOut, Out, ShrdCt
 
     def compute(self, ctx: ShrdCtx, dist_input: Tensor) -> DistOut:
         """Look up what all processes asked this one for."""
-        return self._lookup_local(dist_input)
+        return self._lookup_local(ctx, dist_input)
 
     def output_dist(self, ctx: ShrdCtx, output: DistOut) -> LazyAwaitable[Out]:
         """Start to send the objects back."""
@@ -79,7 +79,7 @@ class ShardedObjectPool(ObjectPool[Out], ShardedModule[Any, DistOut, Out, ShrdCt
         """Start to send objects after them."""
 
     @abc.abstractmethod
-    def _update_local(self, ids: Tensor, values: Any) -> None:
+    def _update_local(self, ctx: ShrdCtx, ids: Tensor, values: Any) -> None:
         """Write objects of numbers that this process keeps, counted from its first."""
 
     # Upstream: of a pool, `update` is that of objects by number.
@@ -87,7 +87,7 @@ class ShardedObjectPool(ObjectPool[Out], ShardedModule[Any, DistOut, Out, ShrdCt
         """Write the objects of (n,) numbers; where one stands several times, that of the last process stays."""
         ctx = self.create_context()
         arrived = self._update_ids_dist(ctx, ids).wait().wait()
-        self._update_local(arrived, self._update_values_dist(ctx, values).wait())
+        self._update_local(ctx, arrived, self._update_values_dist(ctx, values).wait())
 
     # ----- what all of them check -------------------------------------------------------------------------------------
 

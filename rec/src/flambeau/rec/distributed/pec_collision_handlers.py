@@ -261,7 +261,8 @@ class RWOverlapHandler(OverlapHandler):
             raise OptionError("neither this batch nor the one before is given.")
         if current_remapped is None:
             assert prev_remapped is not None
-            return OverlapMasks(None, torch.zeros_like(prev_remapped, dtype=torch.bool))
+            # Upstream: nothing is to be waited for, so that all gradients are sent at once.
+            return OverlapMasks(None, torch.ones_like(prev_remapped, dtype=torch.bool))
         if prev_remapped is None:
             return OverlapMasks(torch.zeros_like(current_remapped, dtype=torch.bool), None)
         return OverlapMasks(*self._checker.check(current_remapped, prev_remapped))

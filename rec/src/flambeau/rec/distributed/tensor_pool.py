@@ -170,7 +170,7 @@ class ShardedTensorPool(ShardedObjectPool[Tensor, Tensor, ObjectPoolRwShardingCo
         found: Awaitable[Awaitable[Tensor]] = self._lookup_ids_dist_impl(ctx, ids)
         return found
 
-    def _lookup_local(self, ids: Tensor) -> Tensor:
+    def _lookup_local(self, ctx: ObjectPoolRwShardingContext, ids: Tensor) -> Tensor:
         return self._lookup.lookup(ids)
 
     def _lookup_values_dist(self, ctx: ObjectPoolRwShardingContext, values: Tensor) -> LazyAwaitable[Tensor]:
@@ -186,7 +186,7 @@ class ShardedTensorPool(ShardedObjectPool[Tensor, Tensor, ObjectPoolRwShardingCo
         found: Awaitable[Tensor] = self._update_values_dist_impl(ctx, values)
         return found
 
-    def _update_local(self, ids: Tensor, values: Tensor) -> None:
+    def _update_local(self, ctx: ObjectPoolRwShardingContext, ids: Tensor, values: Tensor) -> None:
         if ids.numel():
             self._lookup.update(ids, values)
 
@@ -364,7 +364,7 @@ class ShardedInferenceTensorPool(ShardedObjectPool[Tensor, list[Tensor], ObjectP
         ctx.unbucketize_permute = places
         return numbers
 
-    def _lookup_local(self, ids: Any) -> list[Tensor]:
+    def _lookup_local(self, ctx: Any, ids: Any) -> list[Tensor]:
         return [pool(numbers) for pool, numbers in zip(self._local_shard_pools, ids, strict=True)]
 
     def _lookup_values_dist(self, ctx: Any, values: list[Tensor]) -> Any:
@@ -377,7 +377,7 @@ class ShardedInferenceTensorPool(ShardedObjectPool[Tensor, list[Tensor], ObjectP
     def _update_values_dist(self, ctx: Any, values: Tensor) -> Any:
         raise OptionError("devices of one process are updated by `update`, which sends nothing.")
 
-    def _update_local(self, ids: Any, values: Any) -> None:
+    def _update_local(self, ctx: Any, ids: Any, values: Any) -> None:
         for pool, numbers, rows in zip(self._local_shard_pools, ids, values, strict=True):
             pool.update(numbers, rows)  # type: ignore[operator]
 
@@ -392,7 +392,7 @@ class ShardedInferenceTensorPool(ShardedObjectPool[Tensor, list[Tensor], ObjectP
     def forward(self, ids: Tensor) -> Tensor:  # type: ignore[override]
         """See `lookup`."""
         ctx = self.create_context()
-        found: Tensor = self._lookup_values_dist(ctx, self._lookup_local(self._lookup_ids_dist(ctx, ids)))
+        found: Tensor = self._lookup_values_dist(ctx, self._lookup_local(ctx, self._lookup_ids_dist(ctx, ids)))
         return found
 
     def update(self, ids: Tensor, values: Tensor) -> None:  # type: ignore[override]
@@ -409,7 +409,7 @@ class ShardedInferenceTensorPool(ShardedObjectPool[Tensor, list[Tensor], ObjectP
         self._check_ids(ids, None)
         _check_rows(ids, values, self._dim, self._dtype)
         numbers, rows, _ = self._lookup_ids_dist_impl.update(ids, values)
-        self._update_local(numbers, rows)
+        self._update_local(self.create_context(), numbers, rows)
 
 
 class TensorPoolSharder(ModuleSharder[TensorPool]):

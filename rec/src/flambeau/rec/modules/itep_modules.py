@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -24,13 +24,21 @@ from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor
 if TYPE_CHECKING:
     import torch.distributed as dist
 
-    from flambeau.rec.distributed.embedding_types import ShardedEmbeddingTable
-
 __all__ = ["GenericITEPModule", "RowwiseShardedITEPModule"]
 
 logger = logging.getLogger(__name__)
 
 _BY_ROWS = ("row_wise", "table_row_wise")
+
+
+class _Table(Protocol):
+    """A `ShardedEmbeddingTable`, of the layer above: a table of which one process has a part."""
+
+    name: str
+    feature_names: list[str]
+    local_rows: int
+    local_metadata: ShardMetadata | None
+    global_metadata: ShardedTensorMetadata | None
 
 
 class GenericITEPModule(nn.Module):
@@ -100,10 +108,10 @@ class GenericITEPModule(nn.Module):
             for kernel in inner._emb_modules:  # type: ignore[union-attr]
                 yield inner, kernel
 
-    def _is_pruned_here(self, table: ShardedEmbeddingTable) -> bool:
+    def _is_pruned_here(self, table: _Table) -> bool:
         return table.name in self.table_name_to_unpruned_hash_sizes
 
-    def get_table_hash_sizes(self, table: ShardedEmbeddingTable) -> tuple[int, int]:
+    def get_table_hash_sizes(self, table: _Table) -> tuple[int, int]:
         """Rows of a table on this process, and ids that may ask for them.
 
         Raises:
@@ -112,7 +120,7 @@ class GenericITEPModule(nn.Module):
         return self._checked(table, table.local_rows, self.table_name_to_unpruned_hash_sizes[table.name])
 
     @staticmethod
-    def _checked(table: ShardedEmbeddingTable, rows: int, ids: int) -> tuple[int, int]:
+    def _checked(table: _Table, rows: int, ids: int) -> tuple[int, int]:
         if not 0 < rows <= ids:
             raise OptionError(
                 f"table {table.name!r} has {rows} rows here for {ids} ids; pruning takes at least one row, and no more "
@@ -366,11 +374,11 @@ class RowwiseShardedITEPModule(GenericITEPModule):
             table_name_to_sharding_type, pruning_logger_type,
         )  # fmt: skip
 
-    def _is_pruned_here(self, table: ShardedEmbeddingTable) -> bool:
+    def _is_pruned_here(self, table: _Table) -> bool:
         by_rows = self.table_name_to_sharding_type.get(table.name) in _BY_ROWS
         return by_rows and super()._is_pruned_here(table)
 
-    def get_table_hash_sizes(self, table: ShardedEmbeddingTable, num_gpus: int = 8) -> tuple[int, int]:
+    def get_table_hash_sizes(self, table: _Table, num_gpus: int = 8) -> tuple[int, int]:
         """Rows of a table on this process, and ids that may ask for them: beyond the table's rows, ids take turns.
 
         Args:
@@ -396,8 +404,8 @@ class RowwiseShardedITEPModule(GenericITEPModule):
         """
         return buffer_params[self.buffer_offsets_list[idx] : self.buffer_offsets_list[idx + 1]].view(-1, 1)
 
-    def _here(self) -> list[ShardedEmbeddingTable]:
-        found: dict[str, ShardedEmbeddingTable] = {}
+    def _here(self) -> list[_Table]:
+        found: dict[str, _Table] = {}
         for _, kernel in self._kernels():
             for table in kernel.config.embedding_tables:
                 if table.name in self.table_name_to_idx:
@@ -406,7 +414,7 @@ class RowwiseShardedITEPModule(GenericITEPModule):
 
     def get_itp_state_dict(
         self,
-        embedding_tables: list[ShardedEmbeddingTable],
+        embedding_tables: list[_Table],
         params: Tensor,
         pg: dist.ProcessGroup | None = None,
         destination: dict[str, Any] | None = None,
@@ -471,9 +479,7 @@ class RowwiseShardedITEPModule(GenericITEPModule):
         super()._load_from_state_dict(parts, prefix, *args)
 
 
-def _whole(
-    part: Tensor, table: ShardedEmbeddingTable, whole: ShardedTensorMetadata, pg: dist.ProcessGroup
-) -> ShardedTensor:
+def _whole(part: Tensor, table: _Table, whole: ShardedTensorMetadata, pg: dist.ProcessGroup) -> ShardedTensor:
     """The tensor of all processes: ids take turns among those that have rows, so that all parts are equally long."""
     shards = [
         ShardMetadata([number * len(part)], [len(part)], placement=one.placement)
