@@ -114,8 +114,8 @@ class InteractionArch(nn.Module):
         """
         if self.F <= 0:
             return dense_features
-        # What torch.fx traces has no sizes yet.
-        if not isinstance(sparse_features, fx.Proxy) and sparse_features.shape[1] != self.F:
+        given: object = sparse_features  # or what torch.fx traces, which has no sizes yet
+        if not isinstance(given, fx.Proxy) and sparse_features.shape[1] != self.F:
             raise IndexError(f"sparse_features has {sparse_features.shape[1]} features, expected {self.F}.")
         together = torch.cat((dense_features.unsqueeze(1), sparse_features), dim=1)
         products = torch.bmm(together, together.transpose(1, 2)).flatten(1)

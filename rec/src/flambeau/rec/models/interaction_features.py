@@ -146,7 +146,8 @@ class InteractionStatistics:
         together = together.view(self.num_items, self.num_items)
         norm = self.popularity.sqrt()
         similarity: Tensor = together / (norm.outer(norm) + _SHRINKAGE)
-        return similarity.fill_diagonal_(0.0)
+        similarity.fill_diagonal_(0.0)
+        return similarity
 
     @staticmethod
     def _begins(users: Tensor) -> Tensor:
