@@ -9,6 +9,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flambeau.rec.distributed.batched_embedding_kernel import BatchedFusedEmbeddingBag
+from flambeau.rec.distributed.embedding_types import (
+    EmbeddingComputeKernel,
+    GroupedEmbeddingConfig,
+    ShardedEmbeddingTable,
+)
 from flambeau.rec.errors import OptionError
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import EmbOptimType, SparseType
 from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_training import (
@@ -21,7 +27,9 @@ from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_training import 
 )
 from flambeau.rec.fbgemm_gpu.tbe.cache.cache_config import MultiPassPrefetchConfig
 from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import RecordCacheMetrics
+from flambeau.rec.modules.embedding_configs import DataType, PoolingType
 from flambeau.rec.ops import _tbe_reference, tbe
+from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor
 
 CPU, HOST, CACHED = ComputeDevice.CPU, EmbeddingLocation.HOST, EmbeddingLocation.MANAGED_CACHING
 SHAPES = ((90, 4), (40, 12), (70, 8))
@@ -223,3 +231,37 @@ def test_batches_that_are_fetched_are_looked_up():
     made.prefetch(indices, offsets)
     with pytest.raises(RuntimeError, match="2 batches were fetched and not looked up"):
         made.prefetch(indices, offsets)
+
+
+def test_kernels_of_sharded_tables_fetch_into_their_caches():
+    def kernel(compute):
+        tables = [
+            ShardedEmbeddingTable(
+                num_embeddings=rows, embedding_dim=8, name=f"t{at}", embedding_names=[f"f{at}"],
+                feature_names=[f"f{at}"], data_type=DataType.FP32, pooling=PoolingType.SUM, local_rows=rows,
+                local_cols=8, compute_kernel=compute, weight_init_min=-1.0, weight_init_max=1.0,
+            )
+            for at, rows in enumerate((90, 40))
+        ]  # fmt: skip
+        options = {"cache_load_factor": 0.1, "prefetch_pipeline": True, "learning_rate": 0.5}
+        config = GroupedEmbeddingConfig(DataType.FP32, PoolingType.SUM, False, False, compute, tables, options)
+        torch.manual_seed(0)
+        return BatchedFusedEmbeddingBag(config, None, torch.device("cpu"))
+
+    cached, plain = kernel(EmbeddingComputeKernel.FUSED_UVM_CACHING), kernel(EmbeddingComputeKernel.FUSED)
+    batches = []
+    for seed in range(4):
+        indices, offsets, _ = batch(seed, features=2)
+        batches.append(KeyedJaggedTensor(["f0", "f1"], indices, offsets=offsets))
+    cached.prefetch(batches[0])
+    for now, later in zip(batches, [*batches[1:], None], strict=True):
+        if later is not None:
+            cached.prefetch(later)
+        outputs = [made(now) for made in (cached, plain)]
+        assert torch.equal(*(output.detach() for output in outputs))
+        for output in outputs:
+            output.square().sum().backward()
+    assert int((cached.emb_module.lxu_cache_state >= 0).sum()) > 0
+    assert not cached.emb_module.lxu_cache_locking_counter.any()
+    for mine, other in zip(cached.split_embedding_weights(), plain.split_embedding_weights(), strict=True):
+        assert torch.equal(mine, other)

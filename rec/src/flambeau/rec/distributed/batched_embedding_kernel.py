@@ -301,7 +301,9 @@ class _Batched(BaseEmbedding):
         specs = []
         for table, (rows, columns) in zip(tables, self._shapes, strict=True):
             location = compute_kernel_to_embedding_location(table.compute_kernel)
-            specs.append((rows, columns, location if on_gpu else EmbeddingLocation.HOST, compute))
+            # A cache is one without an accelerator as well.
+            stays = on_gpu or location == EmbeddingLocation.MANAGED_CACHING
+            specs.append((rows, columns, location if stays else EmbeddingLocation.HOST, compute))
         return SplitTableBatchedEmbeddingBagsCodegen(
             specs,
             self._feature_table_map,
@@ -402,7 +404,8 @@ class _Batched(BaseEmbedding):
         """Fetch rows of tables on the host that a batch will need; without a cache, nothing."""
         fetch = getattr(self._emb_module, "prefetch", None)
         if fetch is not None:
-            fetch(features.values(), features.offsets(), forward_stream)
+            sizes = features.stride_per_key_per_rank() if features.variable_stride_per_key() else None
+            fetch(features.values(), features.offsets(), forward_stream, sizes)
 
     def state_dict(  # type: ignore[override]
         self, destination: dict[str, Any] | None = None, prefix: str = "", keep_vars: bool = False
