@@ -260,6 +260,8 @@ def test_files_without_a_number_go_with_their_module(tmp_path):
     [
         ({"optimizer": EmbOptimType.SHAMPOO}, "SHAMPOO does not train"),
         ({"cache_sets": 0}, "cache_sets is 0"),
+        ({"optimizer": EmbOptimType.NONE}, "NONE does not train"),
+        ({"weight_decay_mode": WeightDecayMode.DECOUPLE_GLOBAL}, "DECOUPLE_GLOBAL"),
         ({"ps_hosts": (("host", 1),)}, "other machines"),
         ({"weight_decay_mode": WeightDecayMode.COUNTER}, "counter_based_regularization goes with"),
         ({"optimizer_state_dtypes": {"momentum1": SparseType.FP16}}, "FP32"),

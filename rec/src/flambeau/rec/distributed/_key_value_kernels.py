@@ -119,11 +119,11 @@ class KeyValueEmbeddingFusedOptimizer(EmbeddingFusedOptimizer):
         FusedOptimizer.__init__(self, params, {}, groups)
 
     @property
-    def state(self) -> Any:  # type: ignore[override]
+    def state(self) -> Any:
         """Of each table's parameter, what is kept of it now."""
         module: Any = self._emb_module
         parts: dict[str, ShardParams] = {}
-        weights: list[Any] = module.split_embedding_weights()[0]  # type: ignore[assignment]
+        weights: list[Any] = module.split_embedding_weights()[0]
         self._read = module.split_optimizer_states()
         for table, weight, states in zip(self._config.embedding_tables, weights, self._read, strict=True):
             part = parts.setdefault(table.name, ShardParams([], [], [], table.global_metadata, [], []))
@@ -225,7 +225,7 @@ class KeyValueEmbeddingFusedOptimizer(EmbeddingFusedOptimizer):
         return mapped, ShardedTensorMetadata(list(mapped.values()), size, _properties(optimizer_state))
 
 
-class ZeroCollisionKeyValueEmbeddingFusedOptimizer(FusedOptimizer):
+class ZeroCollisionKeyValueEmbeddingFusedOptimizer(KeyValueEmbeddingFusedOptimizer):
     """What the optimizer of virtual tables keeps of the ids that came up, in their order, and its learning rate.
 
     Args:
@@ -246,12 +246,8 @@ class ZeroCollisionKeyValueEmbeddingFusedOptimizer(FusedOptimizer):
         sharded_embedding_weight_ids: list[ShardedTensor] | None = None,
         pg: dist.ProcessGroup | None = None,
     ) -> None:
-        self._config, self._emb_module, self._pg = config, emb_module, pg
+        super().__init__(config, emb_module, pg)
         self._counts, self._ids = table_name_to_weight_count_per_rank, sharded_embedding_weight_ids
-        self._params_by_table = {table.name: nn.Parameter(torch.empty(0)) for table in config.embedding_tables}
-        params = {f"{name}.weight": param for name, param in self._params_by_table.items()}
-        groups = [{"params": [param], "lr": emb_module.get_learning_rate()} for param in params.values()]
-        super().__init__(params, {}, groups)
 
     def set_sharded_embedding_weight_ids(self, sharded_embedding_weight_ids: list[ShardedTensor] | None) -> None:
         """Note the ids whose states are meant.
@@ -267,10 +263,11 @@ class ZeroCollisionKeyValueEmbeddingFusedOptimizer(FusedOptimizer):
         return [one.local_shards()[0].tensor.view(-1) for one in self._ids]
 
     @property
-    def state(self) -> Any:  # type: ignore[override]
+    def state(self) -> Any:
         """Of each table's parameter, what is kept of its ids now: tensors of this process."""
         found = {}
-        states = self._emb_module.split_optimizer_states(self._chosen())
+        module: Any = self._emb_module
+        states: list[list[Any]] = module.split_optimizer_states(self._chosen())
         for table, of_table in zip(self._config.embedding_tables, states, strict=True):
             found[self._params_by_table[table.name]] = {
                 f"{table.name}.momentum{number}": state.full_tensor()
@@ -285,18 +282,8 @@ class ZeroCollisionKeyValueEmbeddingFusedOptimizer(FusedOptimizer):
         if value:
             raise OptionError("the state of virtual tables is theirs; it is loaded with them.")
 
-    def zero_grad(self, set_to_none: bool = False) -> None:
-        """Take over the learning rate; there are no gradients to forget."""
-        self.step()
-
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """Take over the learning rate; the backward pass has trained already."""
-        for group in self.param_groups:
-            self._emb_module.set_learning_rate(group["lr"])
-
-    def set_optimizer_step(self, step: int) -> None:
-        """Count steps from here."""
-        self._emb_module.set_optimizer_step(step)
+    def post_load_state_dict(self) -> None:
+        """States are loaded with the rows, of the ids that these are of."""
 
 
 # ----- kernels --------------------------------------------------------------------------------------------------------
@@ -336,8 +323,8 @@ class _Stored(_Batched, FusedOptimizerModule):
             self._shapes,
             self._feature_table_map,
             sets,
-            ssd_uniform_init_lower=[low for low, _ in ranges],  # type: ignore[arg-type]
-            ssd_uniform_init_upper=[high for _, high in ranges],  # type: ignore[arg-type]
+            ssd_uniform_init_lower=[low for low, _ in ranges],
+            ssd_uniform_init_upper=[high for _, high in ranges],
             pooling_mode=pooling_mode,
             backend_type=backend,
             kv_zch_params=params,

@@ -44,7 +44,7 @@ def create_virtual_table_local_metadata(
     """
     if offset is None:
         offset = my_rank if weight_count_per_rank is None else sum(weight_count_per_rank[:my_rank])
-    local_metadata.shard_sizes = list(param.size())  # type: ignore[call-overload]
+    local_metadata.shard_sizes = list(param.shape)
     local_metadata.shard_offsets = [offset, *[0] * (len(local_metadata.shard_sizes) - 1)]
 
 
@@ -64,7 +64,7 @@ def create_virtual_table_global_metadata(
         weight_count_per_rank: rows of the others; one each by default.
         use_param_size_as_rows: whether all processes have as many as this one.
     """
-    rows, *columns = param.size()  # type: ignore[misc]
+    rows, *columns = param.shape
     begin = 0
     for rank, shard in enumerate(metadata.shards_metadata):
         if rank == my_rank or use_param_size_as_rows:
@@ -105,7 +105,7 @@ def create_virtual_sharded_tensors(
         counts = (table_name_to_weight_count_per_rank or {}).get(table.name)
         rank = _shard_of(table)
         whole = copy.deepcopy(table.global_metadata)
-        create_virtual_table_global_metadata(whole, rank, param, counts, use_param_size_as_rows)
+        create_virtual_table_global_metadata(whole, rank, param, counts, use_param_size_as_rows)  # type: ignore[arg-type]
         local = whole.shards_metadata[rank]
         found.append(
             ShardedTensor._init_from_local_shards_and_global_metadata(

@@ -121,7 +121,7 @@ class _Stash:
 
 def _bytes(tensor: Tensor) -> Tensor:
     """The whole memory of a tensor, as bytes."""
-    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())  # type: ignore[no-any-return,call-overload]
+    return torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
 
 
 class MemoryStashingManager:

@@ -13,7 +13,7 @@ from flambeau.rec.fbgemm_gpu.tbe.config.optimizer_config import (
 
 __all__ = ["regularization_options"]
 
-_DECAY = {WeightDecayMode.L2: 1, WeightDecayMode.DECOUPLE: 2, WeightDecayMode.DECOUPLE_GLOBAL: 3}
+_DECAY = {WeightDecayMode.L2: 1, WeightDecayMode.DECOUPLE: 2}
 
 
 def regularization_options(

@@ -56,6 +56,10 @@ __all__ = [
 
 _FATAL = (BoundsCheckMode.FATAL, BoundsCheckMode.V2_FATAL, BoundsCheckMode.NONE)
 _GIB = 1 << 30
+_TRAINING = (
+    OptimType.EXACT_SGD, OptimType.EXACT_ADAGRAD, OptimType.EXACT_ROWWISE_ADAGRAD, OptimType.ADAM,
+    OptimType.PARTIAL_ROWWISE_ADAM, OptimType.LAMB, OptimType.PARTIAL_ROWWISE_LAMB, OptimType.LARS_SGD,
+)  # fmt: skip
 
 
 class SSDTableBatchedEmbeddingBags(BatchedTables, VirtualTables, UpstreamSteps):
@@ -78,7 +82,7 @@ class SSDTableBatchedEmbeddingBags(BatchedTables, VirtualTables, UpstreamSteps):
         ssd_uniform_init_upper: and below this. The seed is drawn from torch's generator.
         weights_precision: of the tables: FP32, FP16 or BF16.
         output_dtype: of the result.
-        optimizer: what trains the tables: any that trains tables in memory.
+        optimizer: what trains the tables: SGD, Adagrad, row-wise Adagrad, Adam or LAMB, also by row in part, or LARS.
         stochastic_rounding: whether tables of 16 bits are rounded by chance, so that small steps are not lost.
         gradient_clipping: whether gradients of the output are limited to `max_gradient` in size.
         max_gradient: see there.
@@ -174,8 +178,8 @@ class SSDTableBatchedEmbeddingBags(BatchedTables, VirtualTables, UpstreamSteps):
         optimizer_state_dtypes: dict[str, SparseType] = {},  # noqa: B006 - upstream's default, and never written to
         pg: dist.ProcessGroup | None = None,
     ) -> None:
-        if optimizer not in BY_ELEMENT:
-            known = ", ".join(one.name for one in BY_ELEMENT)
+        if optimizer not in _TRAINING:
+            known = ", ".join(one.name for one in _TRAINING)
             raise OptionError(f"optimizer {optimizer.name} does not train tables; choose one of {known}.")
         if backend_type == BackendType.PS or ps_hosts is not None:
             raise OptionError("tables on other machines (ps_hosts, BackendType.PS) are not served; keep them on disk.")
@@ -185,6 +189,8 @@ class SSDTableBatchedEmbeddingBags(BatchedTables, VirtualTables, UpstreamSteps):
             raise OptionError(f"optimizer_state_dtypes is {optimizer_state_dtypes}; what optimizers keep is FP32.")
         if use_rowwise_bias_correction:
             raise OptionError("use_rowwise_bias_correction is not offered; biases are corrected by the step.")
+        if weight_decay_mode == WeightDecayMode.DECOUPLE_GLOBAL:
+            raise OptionError("weight_decay_mode is DECOUPLE_GLOBAL, for which rows on disk are not decayed; use L2.")
         if kv_zch_params is not None:
             kv_zch_params.validate()
         options = regularization_options(weight_decay_mode, counter_based_regularization, cowclip_regularization)
@@ -196,7 +202,7 @@ class SSDTableBatchedEmbeddingBags(BatchedTables, VirtualTables, UpstreamSteps):
         self.embedding_specs, self.optimizer, self.kv_zch_params = embedding_specs, optimizer, kv_zch_params
         self.backend_type, self.current_device = backend_type, torch.device("cpu")
         counting = counter_based_regularization is not None or cowclip_regularization is not None
-        by_row = counting or weight_decay_mode == WeightDecayMode.DECOUPLE_GLOBAL
+        by_row = counting
         self._optimizer_name = "row_wise_adagrad_with_counter" if counting else optimizer.value
         self._state_names = [*STATE_NAMES.get(optimizer, ()), *(("prev_iter", "row_counter") if by_row else ())]
         self._limit = max_gradient if gradient_clipping else None
