@@ -124,10 +124,14 @@ int32_t bucketize(const Bucketing& job) noexcept {
     const I* indices = static_cast<const I*>(job.indices);
     L* new_lengths = static_cast<L*>(job.new_lengths);
     const int64_t bags = job.bags, shards = job.shards;
-    int64_t* starts = static_cast<int64_t*>(malloc(size_t(bags + 1 + shards * bags) * sizeof(int64_t)));
+    const int32_t threads = fb::threads(8 * (job.total + bags)) > 1 ? job.threads : 1;
+    const int64_t parts = threads > 1 ? threads : 1;  // of the bags, one after another
+    int64_t* starts = static_cast<int64_t*>(malloc(size_t(bags + 1 + shards * parts) * sizeof(int64_t)));
     int32_t* owners = static_cast<int32_t*>(malloc(size_t(job.total + 1) * sizeof(int32_t)));
     if (!starts || !owners) return free(starts), free(owners), 1;
-    int64_t* places = starts + bags + 1;  // (shards, bags) where the next index goes
+    // (parts, shards) how many indices a part has for a shard, then where the next one goes: bags of a shard lie one
+    // after another, as do the parts, so that a place for each bag is not needed.
+    int64_t* places = starts + bags + 1;
     starts[0] = 0;
     bool fits = true;
     for (int64_t bag = 0; bag < bags; ++bag) {
@@ -135,10 +139,15 @@ int32_t bucketize(const Bucketing& job) noexcept {
         starts[bag + 1] = starts[bag] + lengths[bag];
     }
     if (!fits || starts[bags] != job.total) return free(starts), free(owners), 2;
-    const int64_t grain = bags * fb::serial_below / (8 * (job.total + bags) + 1) + 1;
-    const int32_t threads = fb::threads(8 * (job.total + bags)) > 1 ? job.threads : 1;
 
-    fb::parallel_for(0, bags, grain, threads, [&](int64_t begin, int64_t end) noexcept {
+    const auto by_part = [&](const auto& body) noexcept {
+        fb::parallel_for(0, parts, 1, threads, [&](int64_t from, int64_t to) noexcept {
+            for (int64_t part = from; part < to; ++part)
+                body(places + part * shards, bags * part / parts, bags * (part + 1) / parts);
+        });
+    };
+    by_part([&](int64_t* counts, int64_t begin, int64_t end) noexcept {
+        memset(counts, 0, size_t(shards) * sizeof(int64_t));
         for (int64_t shard = 0; shard < shards; ++shard)
             memset(new_lengths + shard * bags + begin, 0, size_t(end - begin) * sizeof(L));
         by_feature(job, begin, end, [&](int64_t feature, int64_t first, int64_t last) noexcept {
@@ -149,14 +158,17 @@ int32_t bucketize(const Bucketing& job) noexcept {
                     const int32_t shard = owns.shard(U(indices[i]));
                     owners[i] = shard < shards ? shard : int32_t(shards - 1);
                     ++new_lengths[owners[i] * bags + bag];
+                    ++counts[owners[i]];
                 }
         });
     });
     int64_t place = 0;
-    for (int64_t i = 0; i < shards * bags; ++i) {
-        places[i] = place;
-        place += new_lengths[i];
-    }
+    for (int64_t shard = 0; shard < shards; ++shard)
+        for (int64_t part = 0; part < parts; ++part) {
+            const int64_t count = places[part * shards + shard];
+            places[part * shards + shard] = place;
+            place += count;
+        }
     I* new_indices = static_cast<I*>(job.new_indices);
     I* positions = static_cast<I*>(job.positions);
     I* order = static_cast<I*>(job.order);
@@ -164,12 +176,12 @@ int32_t bucketize(const Bucketing& job) noexcept {
     const char* weights = static_cast<const char*>(job.weights);
     char* new_weights = static_cast<char*>(job.new_weights);
     const int64_t bytes = job.weight_bytes;
-    fb::parallel_for(0, bags, grain, threads, [&](int64_t begin, int64_t end) noexcept {
+    by_part([&](int64_t* next, int64_t begin, int64_t end) noexcept {
         by_feature(job, begin, end, [&](int64_t feature, int64_t first, int64_t last) noexcept {
             const Owner<U> owns = owner<U>(job, feature);
             for (int64_t bag = first; bag < last; ++bag)
                 for (int64_t i = starts[bag]; i < starts[bag + 1]; ++i) {
-                    const int64_t to = places[owners[i] * bags + bag]++;
+                    const int64_t to = next[owners[i]]++;
                     new_indices[to] = I(owns.local(U(indices[i]), owners[i]));
                     if (positions) positions[to] = I(i - starts[bag]);
                     if (order) order[i] = I(to);
@@ -184,6 +196,69 @@ int32_t bucketize(const Bucketing& job) noexcept {
     free(starts), free(owners);
     return 0;
 }
+
+int32_t bucketized(const Bucketing& job) noexcept {
+    if (job.wide_lengths) return job.wide_indices ? bucketize<int64_t, int64_t>(job) : bucketize<int64_t, int32_t>(job);
+    return job.wide_indices ? bucketize<int32_t, int64_t>(job) : bucketize<int32_t, int32_t>(job);
+}
+
+// Indices owned by their remainders: what needs nothing but the batch.
+void in_turn(fb::Call& call, const fb::Tensor& given, const fb::Tensor& all, bool with_positions, int64_t shards,
+             const fb::OptionalTensor& heavy) noexcept {
+    constexpr const char* op = "bucketize_sparse_features";
+    if (!index_vector(call, op, "lengths", given) || !index_vector(call, op, "indices", all)) return;
+    const int64_t bags = given.sizes[0], total = all.sizes[0];
+    if (shards <= 0) return call.fail("%s: my_size is %lld, expected at least 1.", op, (long long)shards);
+    if (heavy.defined() && (heavy.dim < 1 || heavy.dim > 8 || heavy.sizes[0] != total ||
+                            heavy.dtype == fb::DType::Other))
+        return call.fail("%s: weights has shape %s and dtype %s, expected (%lld, ...): one for each index.", op,
+                         fb::Shape(heavy).text, fb::name(heavy.dtype), (long long)total);
+    const fb::Tensor lengths = call.contiguous(given), indices = call.contiguous(all);
+    if (!lengths.defined() || !indices.defined()) return;
+    fb::Tensor new_lengths = call.empty(lengths.dtype, {shards * bags});
+    fb::Tensor new_indices = call.empty(indices.dtype, {total});
+    if (!new_lengths.defined() || !new_indices.defined()) return;
+    const bool weighted = heavy.defined();
+    int64_t bytes = weighted ? fb::dtype_bytes[int32_t(heavy.dtype)] : 0;
+    int64_t sizes[8] = {total};
+    for (int64_t i = 1; weighted && i < heavy.dim; ++i) bytes *= sizes[i] = heavy.sizes[i];
+    const fb::Tensor weights = weighted ? call.contiguous(heavy) : fb::Tensor();
+    fb::Tensor new_weights = weighted ? call.empty(heavy.dtype, sizes, heavy.dim) : fb::Tensor();
+    fb::Tensor positions = with_positions ? call.empty(indices.dtype, {total}) : fb::Tensor();
+    if ((weighted && (!weights.defined() || !new_weights.defined())) || (with_positions && !positions.defined())) return;
+    const int64_t first_bags[2] = {0, bags};
+    Bucketing job{};
+    job.lengths = lengths.data;
+    job.indices = indices.data;
+    job.weights = bytes ? weights.data : nullptr;
+    job.first_bags = first_bags;
+    job.new_lengths = new_lengths.data;
+    job.new_indices = new_indices.data;
+    job.new_weights = bytes ? new_weights.data : nullptr;
+    job.positions = with_positions ? positions.data : nullptr;
+    job.bags = bags;
+    job.features = 1;
+    job.total = total;
+    job.shards = shards;
+    job.weight_bytes = bytes;
+    job.wide_lengths = lengths.dtype == fb::DType::Int64;
+    job.wide_indices = indices.dtype == fb::DType::Int64;
+    job.threads = fb::threads(8 * (total + bags));
+    const int32_t status = bucketized(job);
+    if (status == 1)
+        return call.fail("%s: no memory left to give %lld indices to %lld shards.", op, (long long)total,
+                         (long long)shards);
+    if (status)
+        return call.fail("%s: lengths has negative numbers, or does not add up to the %lld indices.", op,
+                         (long long)total);
+    call.give(new_lengths);
+    call.give(new_indices);
+    if (weighted) call.give_optional(new_weights);
+    else call.give_none();
+    if (with_positions) call.give_optional(positions);
+    else call.give_none();
+}
+FB_OPERATOR("bucketize_sparse_features", in_turn);
 
 // Where each item went, from what became of its bag: items of a bag and a shard keep their order.
 template <typename L, typename M>
@@ -244,8 +319,4 @@ FB_OPERATOR("populate_bucketized_permute", populate_bucketized_permute);
 }  // namespace rec
 
 // 0: done; 1: no memory; 2: lengths that are negative or do not add up to the indices. Nothing is written unless done.
-FB_EXPORT int32_t fb_rec_bucketize(const rec::Bucketing* job) noexcept {
-    if (job->wide_lengths)
-        return job->wide_indices ? rec::bucketize<int64_t, int64_t>(*job) : rec::bucketize<int64_t, int32_t>(*job);
-    return job->wide_indices ? rec::bucketize<int32_t, int64_t>(*job) : rec::bucketize<int32_t, int32_t>(*job);
-}
+FB_EXPORT int32_t fb_rec_bucketize(const rec::Bucketing* job) noexcept { return rec::bucketized(*job); }
