@@ -152,7 +152,7 @@ class InteractionStatistics:
     @staticmethod
     def _begins(users: Tensor) -> Tensor:
         """Of each entry, where its user's entries begin; those of a user lie together."""
-        _, counts = users.unique_consecutive(return_counts=True)
+        counts: Tensor = users.unique_consecutive(return_counts=True)[1]
         return (counts.cumsum(0) - counts).repeat_interleave(counts)
 
     def _followers(self, users: Tensor, items: Tensor) -> Tensor:
