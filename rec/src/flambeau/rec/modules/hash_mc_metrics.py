@@ -147,7 +147,7 @@ class ScalarLogger(nn.Module):
         if evicted_emb_indices is None or not evicted_emb_indices.numel():
             return
         self._eviction_cnt += evicted_emb_indices.numel()
-        if metadata is not None:
+        if metadata is not None and eviction_config is not None:
             stayed = time.time() // 3600 - metadata.view(-1)[evicted_emb_indices].double() + _hours(eviction_config)
             self._sum_eviction_age += float(stayed.sum())
 
@@ -166,7 +166,7 @@ class ScalarLogger(nn.Module):
 
     def _report(self, run_type: str, identities: Tensor) -> None:
         unused = int((identities[:, 0] == -1).sum())
-        rates = {
+        rates: dict[str, float] = {
             "hit_rate": self._hit_cnt / self._total_cnt,
             "insert_rate": self._insert_cnt / self._total_cnt,
             "collision_rate": self._collision_cnt / self._total_cnt,
@@ -175,13 +175,12 @@ class ScalarLogger(nn.Module):
             "avg_eviction_age": self._sum_eviction_age / self._eviction_cnt if self._eviction_cnt else 0,
             "table_usage_ratio": (self._zch_size - unused) / self._zch_size,
         }
+        rates = {name: round(value, 3) for name, value in rates.items()}
         told = ", ".join(f"{name} {value:.4g}" for name, value in rates.items())
         message = f"table {self._name} ({run_type}): {self._total_cnt} ids, {told}, {unused} rows unused"
         self._backend.report(message, self._name, run_type, int(self._scalar_logger_steps), rates)
 
 
-def _hours(config: HashZchEvictionConfig | None) -> int:
+def _hours(config: HashZchEvictionConfig) -> int:
     """For how long an id stays that is not seen; the longest of those that differ by feature."""
-    if config is None:
-        return 0
     return config.single_ttl or max(config.per_feature_ttl or [0])
