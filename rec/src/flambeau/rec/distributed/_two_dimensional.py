@@ -198,7 +198,7 @@ class DMPCollection(DistributedModelParallel):
                     kinds, lookups = getattr(one, "_sharding_types", None), getattr(one, "_lookups", None)
                     for kind, lookup in zip(kinds or [], lookups or [], strict=False):
                         if kind != ShardingType.DATA_PARALLEL.value:
-                            yield from lookup._emb_modules
+                            yield from getattr(lookup, "_emb_modules", [])
                 return
             for child in module.children():
                 yield from visit(child)

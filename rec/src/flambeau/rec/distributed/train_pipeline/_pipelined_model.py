@@ -195,8 +195,10 @@ class PipelinedModel:
         """Give the memory of features back that have arrived where they were sent.
 
         Features of several shardings and modules lie in the same memory; where some of them are looked up here without
-        being sent, as those of data-parallel tables are, all is kept.
+        being sent, as those of data-parallel tables are, or make up a result, as lengths of sequences do, all is kept.
         """
+        if any(_needs_features(one) for one in context.module_contexts.values()):
+            return
         requests = [context.input_dist_tensors_requests.get(forward.name) for forward in self.forwards]
         sent = [one for request in requests for one in getattr(request, "awaitables", [None])]
         if not all(isinstance(one, KJTAllToAllTensorsAwaitable) and one._workers > 1 for one in sent):
@@ -206,3 +208,12 @@ class PipelinedModel:
                 pending.wait()
         for awaitable in sent:
             awaitable.clear_inputs()
+
+
+def _needs_features(module_context: Any) -> bool:
+    """Whether a module's result is made up of the features that were sent."""
+    inside = [module_context, *(getattr(module_context, "sharding_contexts", None) or [])]
+    return any(
+        getattr(one, "input_features", None) or getattr(one, "features_before_input_dist", None) is not None
+        for one in inside
+    )
