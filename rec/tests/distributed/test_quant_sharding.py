@@ -35,6 +35,7 @@ from flambeau.rec.inference.modules import (
 from flambeau.rec.modules.embedding_configs import EmbeddingBagConfig, EmbeddingConfig, PoolingType, QuantConfig
 from flambeau.rec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
 from flambeau.rec.quant import embedding_modules as quant
+from flambeau.rec.quant.utils import recursive_populate_fx_names
 from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor
 from flambeau.rec.types import DataType
 
@@ -275,3 +276,9 @@ def test_a_plan_needs_a_device():
 def test_other_modules_have_no_kernels_to_list():
     with pytest.raises(OptionError, match="module is a Linear, expected a ShardedQuantEmbeddingBagCollection"):
         get_tbes_from_sharded_module(nn.Linear(1, 1))
+
+
+def test_kernels_are_named_by_their_tables_for_programs_that_trace_them():
+    made = shard(Model("bags"), "tables", world=1)
+    recursive_populate_fx_names(made)
+    assert sorted(tables._fx_path for tables in made.c.tbes) == ["emb_module.a", "emb_module.b"]

@@ -119,9 +119,10 @@ class _OfDevice(BaseEmbeddingLookup[KeyedJaggedTensor, Tensor], TBEToRegisterMix
 
     def get_tbes_to_register(self) -> dict[Tables, GroupedEmbeddingConfig]:
         """The kernels, and the tables of each."""
-        return {
-            tables: config for kernel in self._emb_modules for tables, config in kernel.get_tbes_to_register().items()
-        }  # type: ignore[operator, union-attr]
+        found: dict[Tables, GroupedEmbeddingConfig] = {}
+        for kernel in self._emb_modules:
+            found |= kernel.get_tbes_to_register()  # type: ignore[operator]
+        return found
 
     def embeddings_cat_empty_rank_handle_inference(self, embeddings: list[Tensor], dim: int = 0) -> Tensor:
         """Embeddings of all kernels as one; nothing where there are no tables."""
@@ -163,7 +164,7 @@ class _OfDevice(BaseEmbeddingLookup[KeyedJaggedTensor, Tensor], TBEToRegisterMix
         """`named_buffers` as a dictionary."""
         found: dict[str, Any] = {} if destination is None else destination
         for kernel in self._emb_modules:
-            kernel.state_dict(destination=found, prefix=prefix, keep_vars=keep_vars)  # type: ignore[call-overload]
+            kernel.state_dict(destination=found, prefix=prefix, keep_vars=keep_vars)
         return found
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> _IncompatibleKeys:  # type: ignore[override]
@@ -300,7 +301,7 @@ class InferGroupedLookupMixin(abc.ABC):
         }
 
 
-class InferGroupedEmbeddingsLookup(
+class InferGroupedEmbeddingsLookup(  # type: ignore[misc]
     InferGroupedLookupMixin, BaseEmbeddingLookup[InputDistOutputs, list[Tensor]], TBEToRegisterMixIn
 ):
     """Looks up on all devices of a process, a row for each id.
@@ -330,7 +331,7 @@ class InferGroupedEmbeddingsLookup(
         ]
 
 
-class InferGroupedPooledEmbeddingsLookup(
+class InferGroupedPooledEmbeddingsLookup(  # type: ignore[misc]
     InferGroupedLookupMixin, BaseEmbeddingLookup[InputDistOutputs, list[Tensor]], TBEToRegisterMixIn
 ):
     """Looks up on all devices of a process, and pools rows over bags.

@@ -162,7 +162,7 @@ class ShardedQuantManagedCollisionCollection(ShardedModule[Any, Any, Any, Any]):
             if is_sequence_embedding:
                 assert not isinstance(ctx, NullShardedModuleContext)
                 ctx.sharding_contexts.append(
-                    InferSequenceShardingContext(  # type: ignore[arg-type]
+                    InferSequenceShardingContext(
                         given.features, before, given.unbucketize_permute_tensor, given.bucket_mapping_tensor,
                         given.bucketized_length, sharding.embedding_names_per_rank(),
                     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
@@ -10,15 +12,19 @@ from flambeau.rec.quant.embedding_modules import EmbeddingBagCollection, Embeddi
 __all__ = ["meta_to_cpu_placement", "populate_fx_names", "recursive_populate_fx_names"]
 
 
-def populate_fx_names(quant_ebc: EmbeddingBagCollection) -> None:
+def populate_fx_names(quant_ebc: Any) -> None:
     """Name each group of tables that are looked up together, as `_fx_path`, by the tables in it.
 
     Args:
-        quant_ebc: the collection.
+        quant_ebc: a quantized `EmbeddingBagCollection`, or one over several devices.
     """
+    if hasattr(quant_ebc, "tbes_configs"):  # over several devices, which this package knows nothing of
+        for made, config in quant_ebc.tbes_configs().items():
+            made._fx_path = f"emb_module.{','.join(config.table_names())}"
+        return
     groups = zip(quant_ebc._key_to_tables.values(), quant_ebc._emb_modules, strict=True)
     for tables, made in groups:
-        made._fx_path = f"emb_module.{','.join(table.name for table in tables)}"  # type: ignore[assignment]
+        made._fx_path = f"emb_module.{','.join(table.name for table in tables)}"
 
 
 def recursive_populate_fx_names(module: nn.Module) -> None:
@@ -28,7 +34,7 @@ def recursive_populate_fx_names(module: nn.Module) -> None:
         module: where to look.
     """
     for found in module.modules():
-        if isinstance(found, EmbeddingBagCollection):
+        if isinstance(found, EmbeddingBagCollection) or hasattr(found, "tbes_configs"):
             populate_fx_names(found)
 
 

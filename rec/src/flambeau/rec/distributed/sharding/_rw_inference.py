@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -70,7 +72,7 @@ class InferRwSparseFeaturesDist(BaseSparseFeaturesDist[InputDistOutputs]):
 
     def move_buffer(self, sparse_features: KeyedJaggedTensor) -> None:
         """Have the sizes of blocks be where features are, and of their ids' integers."""
-        where = {"device": sparse_features.device(), "dtype": sparse_features.values().dtype}
+        where: dict[str, Any] = {"device": sparse_features.device(), "dtype": sparse_features.values().dtype}
         for name in ("feature_block_sizes", "feature_total_num_buckets"):
             held = getattr(self, name)
             if held is not None:
@@ -103,10 +105,11 @@ class InferRwSparseFeaturesDist(BaseSparseFeaturesDist[InputDistOutputs]):
 
     def _moved(self, features: KeyedJaggedTensor) -> tuple[Tensor, Tensor | None, list[Tensor] | None]:
         """What `move_buffer` leaves; a look-up itself changes nothing, so that threads may share the module."""
-        where = {"device": features.device(), "dtype": features.values().dtype}
-        sizes, total = self.feature_block_sizes, self.feature_total_num_buckets
+        where: dict[str, Any] = {"device": features.device(), "dtype": features.values().dtype}
+        sizes: Tensor = self.feature_block_sizes  # type: ignore[assignment]
+        total: Tensor | None = self.feature_total_num_buckets  # type: ignore[assignment]
         bounds = None if self._row_pos is None else [one.to(**where) for one in self._row_pos]
-        return sizes.to(**where), None if total is None else total.to(**where), bounds  # type: ignore[operator, arg-type, return-value]
+        return sizes.to(**where), None if total is None else total.to(**where), bounds
 
 
 class InferRwPooledEmbeddingDist(BaseEmbeddingDist[NullShardingContext, list[Tensor], Tensor]):
