@@ -34,7 +34,7 @@ from flambeau.rec.modules.itep_embedding_modules import ITEPEmbeddingBagCollecti
 from flambeau.rec.modules.itep_modules import GenericITEPModule, RowwiseShardedITEPModule
 from flambeau.rec.optim.fused import FusedOptimizerModule
 from flambeau.rec.optim.keyed import KeyedOptimizer
-from flambeau.rec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor
+from flambeau.rec.sparse.jagged_tensor import KeyedJaggedTensor
 
 __all__ = [
     "ITEPEmbeddingBagCollectionContext",
@@ -168,9 +168,35 @@ class _ShardedITEP(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMod
             dist_input[at] = features
         self._collection.prefetch(dist_input, forward_stream, ctx)
 
+    def input_dist(
+        self, ctx: Any, features: KeyedJaggedTensor, force_insert: bool = False
+    ) -> Awaitable[Awaitable[KJTList]]:
+        """Start to send features.
+
+        Args:
+            ctx: of the batch.
+            features: of the local batch.
+            force_insert: has no effect: ids are always counted.
+
+        Raises:
+            IdOutOfBoundsError: an id that its table has not, with the feature's name.
+        """
+        found: Awaitable[Awaitable[KJTList]] = self._collection.input_dist(ctx, features)
+        return found
+
     def compute(self, ctx: Any, dist_input: KJTList) -> list[Tensor]:
         """Look up what all processes asked this one for."""
         found: list[Tensor] = self._collection.compute(ctx, self._reindexed(ctx, dist_input))
+        return found
+
+    def output_dist(self, ctx: Any, output: list[Tensor]) -> LazyAwaitable[Any]:
+        """Start to send rows back."""
+        found: LazyAwaitable[Any] = self._collection.output_dist(ctx, output)
+        return found
+
+    def compute_and_output_dist(self, ctx: Any, input: KJTList) -> LazyAwaitable[Any]:
+        """Look up one sharding after another, and start to send each one's results at once."""
+        found: LazyAwaitable[Any] = self._collection.compute_and_output_dist(ctx, self._reindexed(ctx, input))
         return found
 
     def load_state_dict(  # type: ignore[override]
@@ -238,31 +264,6 @@ class ShardedITEPEmbeddingBagCollection(_ShardedITEP):
         """What the stages of one batch share."""
         return ITEPEmbeddingBagCollectionContext()
 
-    def input_dist(
-        self, ctx: ITEPEmbeddingBagCollectionContext, features: KeyedJaggedTensor, force_insert: bool = False
-    ) -> Awaitable[Awaitable[KJTList]]:
-        """Start to send features.
-
-        Args:
-            ctx: of the batch.
-            features: of the local batch.
-            force_insert: has no effect: ids are always counted.
-
-        Raises:
-            IdOutOfBoundsError: an id that its table has not, with the feature's name.
-        """
-        return self._embedding_bag_collection.input_dist(ctx, features)
-
-    def output_dist(self, ctx: ITEPEmbeddingBagCollectionContext, output: list[Tensor]) -> LazyAwaitable[KeyedTensor]:
-        """Start to send pooled rows back."""
-        return self._embedding_bag_collection.output_dist(ctx, output)
-
-    def compute_and_output_dist(
-        self, ctx: ITEPEmbeddingBagCollectionContext, input: KJTList
-    ) -> LazyAwaitable[KeyedTensor]:
-        """Look up one sharding after another, and start to send each one's results at once."""
-        return self._embedding_bag_collection.compute_and_output_dist(ctx, self._reindexed(ctx, input))
-
     @property
     def unsharded_module_type(self) -> type[nn.Module]:
         """`ITEPEmbeddingBagCollection`."""
@@ -308,33 +309,6 @@ class ShardedITEPEmbeddingCollection(_ShardedITEP):
     def create_context(self) -> ITEPEmbeddingCollectionContext:
         """What the stages of one batch share."""
         return ITEPEmbeddingCollectionContext()
-
-    def input_dist(
-        self, ctx: ITEPEmbeddingCollectionContext, features: KeyedJaggedTensor, force_insert: bool = False
-    ) -> Awaitable[Awaitable[KJTList]]:
-        """Start to send features.
-
-        Args:
-            ctx: of the batch.
-            features: of the local batch.
-            force_insert: has no effect: ids are always counted.
-
-        Raises:
-            IdOutOfBoundsError: an id that its table has not, with the feature's name.
-        """
-        return self._embedding_collection.input_dist(ctx, features)
-
-    def output_dist(
-        self, ctx: ITEPEmbeddingCollectionContext, output: list[Tensor]
-    ) -> LazyAwaitable[dict[str, JaggedTensor]]:
-        """Start to send rows back."""
-        return self._embedding_collection.output_dist(ctx, output)
-
-    def compute_and_output_dist(
-        self, ctx: ITEPEmbeddingCollectionContext, input: KJTList
-    ) -> LazyAwaitable[dict[str, JaggedTensor]]:
-        """Look up one sharding after another, and start to send each one's results at once."""
-        return self._embedding_collection.compute_and_output_dist(ctx, self._reindexed(ctx, input))
 
     @property
     def unsharded_module_type(self) -> type[nn.Module]:
