@@ -14,7 +14,13 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--markdown", action="store_true", help="print tables as Markdown")
     made.add_argument("--only", default="", help="rows whose name has this text")
+    made.add_argument("--threads", type=int, default=1, help="threads of torch; CPU time counts of one, else wall time")
     return made
+
+
+def clock_for(threads: int) -> Callable[[], float]:
+    """CPU time of one thread, which other programs hardly change; wall time of several."""
+    return time.process_time if threads == 1 else time.perf_counter
 
 
 def fastest(

@@ -9,11 +9,10 @@ Times are the best of several repetitions; a ratio above 1 means that the produc
 from __future__ import annotations
 
 import importlib
-import time
 from typing import Any
 
 import torch
-from _tables import Table, fastest, parser
+from _tables import Table, clock_for, fastest, parser
 from torch import Tensor
 
 # Tables, rows, columns, examples, and the mean number of ids in a bag.
@@ -79,9 +78,7 @@ class Case:
 
 def main() -> None:
     """Print a row for each size and work."""
-    options = parser(__doc__)
-    options.add_argument("--threads", type=int, default=torch.get_num_threads())
-    chosen = options.parse_args()
+    chosen = parser(__doc__).parse_args()
     torch.set_num_threads(chosen.threads)
     libraries = ours_and_peer()
     table = Table(f"Collections and DLRM, {chosen.threads} threads", "us", libraries[1:], chosen.markdown)
@@ -91,7 +88,7 @@ def main() -> None:
         for work in ("look_up", "differentiate", "predict"):
             what = f"{work}: {tables} tables of {rows:,} x {dim}, batch {examples}, {pooled} ids each"
             if chosen.only in what:
-                table.row(what, *fastest([getattr(case, work) for case in cases], 7, clock=time.perf_counter))
+                table.row(what, *fastest([getattr(case, work) for case in cases], 7, clock=clock_for(chosen.threads)))
 
 
 if __name__ == "__main__":

@@ -10,12 +10,11 @@ own float32 tables alone.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from _tables import Table, fastest, parser
+from _tables import Table, clock_for, fastest, parser
 
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import SparseType
 from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_inference import (
@@ -53,6 +52,7 @@ def main() -> None:
     chosen.add_argument("--weighted", action="store_true")
     chosen.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
     options = chosen.parse_args()
+    torch.set_num_threads(options.threads)
     try:
         from fbgemm_gpu import split_table_batched_embeddings_ops_inference as peer
         from fbgemm_gpu.split_embedding_configs import SparseType as PeerType
@@ -77,7 +77,7 @@ def main() -> None:
     for kind in options.kinds:
         made = [tables(kind, options), *(tables(kind, options, theirs) for _ in others), plain]
         calls = [lambda one=one: one(indices, offsets, weights) for one in made]
-        table.row(kind, *fastest(calls, options.runs, clock=time.perf_counter))
+        table.row(kind, *fastest(calls, options.runs, clock=clock_for(options.threads)))
 
 
 if __name__ == "__main__":

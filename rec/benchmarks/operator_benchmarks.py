@@ -9,12 +9,11 @@ which `tools/peers.py` installs, torch alone stands beside ours.
 from __future__ import annotations
 
 import importlib
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from _tables import Table, fastest, parser
+from _tables import Table, clock_for, fastest, parser
 
 import flambeau.rec  # torch.ops.flambeau_rec
 from flambeau.rec.ops._library import LIBRARY
@@ -189,12 +188,10 @@ def dense(ours: Any, peer: Any) -> Iterator[tuple[str, Work, Work | None, Work |
 
 def main() -> None:
     """Print the table."""
-    chosen = parser(__doc__)
-    chosen.add_argument("--threads", type=int, default=1)
-    options = chosen.parse_args()
+    options = parser(__doc__).parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(options.threads)
-    clock = time.process_time if options.threads == 1 else time.perf_counter
+    clock = clock_for(options.threads)
     try:
         importlib.import_module("fbgemm_gpu")
         peer = torch.ops.fbgemm

@@ -2,22 +2,27 @@
 
     python rec/benchmarks/table_batched_benchmarks.py [--threads N] [--markdown] [--only TEXT]
 
-Times are the best of several repetitions; a ratio above 1 means that the product is faster. Without fbgemm_gpu, which
-`tools/peers.py` installs, torch's bags alone are the peer.
+Times are CPU time of one thread, wall time of several, the best of several repetitions; a ratio above 1 means that the
+product is faster. Without fbgemm_gpu, which `tools/peers.py` installs, torch's bags alone are the peer.
 """
 
 from __future__ import annotations
 
 import importlib
-import time
 from collections.abc import Callable
 
 import torch
-from _tables import Table, fastest, parser
+from _tables import Table, clock_for, fastest, parser
 from torch import Tensor, nn
 
 # Tables, rows, columns, examples, and ids in a bag.
-SIZES = [(8, 100_000, 64, 512, 1), (8, 100_000, 64, 512, 20), (4, 400_000, 128, 256, 20)]
+SIZES = [
+    (1, 100, 16, 8, 2),
+    (26, 10_000, 16, 128, 1),
+    (8, 100_000, 64, 512, 1),
+    (8, 100_000, 64, 512, 20),
+    (4, 400_000, 128, 256, 20),
+]
 OPTIMIZERS = ("EXACT_SGD", "EXACT_ROWWISE_ADAGRAD", "EXACT_ADAGRAD")
 
 
@@ -90,9 +95,7 @@ class Bags:
 
 def main() -> None:
     """Print a row for each size, optimizer and work."""
-    options = parser(__doc__)
-    options.add_argument("--threads", type=int, default=torch.get_num_threads())
-    chosen = options.parse_args()
+    chosen = parser(__doc__).parse_args()
     torch.set_num_threads(chosen.threads)
     libraries = ["flambeau.rec.fbgemm_gpu"]
     try:
@@ -115,7 +118,7 @@ def main() -> None:
             cases = [*(Batched(library, size, optimizer) for library in libraries), Bags(size, optimizer)]
             for what, work in works.items():
                 runs: list[Callable[[], object]] = [getattr(case, work) for case in cases]
-                table.row(what, *fastest(runs, 7, clock=time.perf_counter))
+                table.row(what, *fastest(runs, 7, clock=clock_for(chosen.threads)))
 
 
 if __name__ == "__main__":
