@@ -32,5 +32,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "split_table_batched_embeddings_ops_training_common",
         "tbe",
         "triton",
+        "utils",
     ),
 )
