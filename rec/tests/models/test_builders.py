@@ -65,3 +65,10 @@ def test_a_transformer_among_features_looks_at_all_examples_as_upstreams_does():
 def test_a_number_of_rows_for_each_table_must_be_for_each(name):
     with pytest.raises(ValueError, match="num_embeddings has 2 entries, expected 26"):
         get_model(name, num_embeddings=[10, 10])
+
+
+@pytest.mark.parametrize(("n", "k", "count"), [(5, 2, 10), (7, 5, 21), (0, 0, 1), (2, 5, 0), (5, -1, 0), (-1, 0, 0)])
+def test_sets_are_counted(n, k, count):
+    from flambeau.rec.models.dlrm import choose
+
+    assert choose(n, k) == count

@@ -5,6 +5,7 @@ Letters: B examples, F sparse features, D columns of every embedding.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -30,7 +31,18 @@ __all__ = [
     "InteractionProjectionArch",
     "OverArch",
     "SparseArch",
+    "choose",
 ]
+
+
+def choose(n: int, k: int) -> int:
+    """How many sets of k there are among n things; 0 for k outside of 0 to n.
+
+    Example:
+        >>> choose(5, 2), choose(2, 5)
+        (10, 0)
+    """
+    return math.comb(n, k) if 0 <= k <= n else 0
 
 
 class SparseArch(nn.Module):
