@@ -35,8 +35,8 @@ class ObjectPoolShardingContext(Multistreamable):
 
     Args:
         ids_before_input_dist: (n,) as they were given.
-        num_ids_each_rank_to_receive: (processes,) how many come from each.
-        num_ids_each_rank_to_send: (processes,) how many go to each.
+        num_ids_each_rank_to_receive: (processes,) the objects of how many numbers come from each.
+        num_ids_each_rank_to_send: (processes,) the objects of how many numbers go to each.
         bucketize_permute: (n,) the place among the given ids of each one that is sent.
         unbucketize_permute: (n,) the place among those that are sent of each given id.
     """

@@ -73,7 +73,7 @@ class RwKeyedJaggedTensorPoolLookupValuesDist(nn.Module):
             The bags of the given numbers, in the order in which they were sent.
         """
         sent, received = _sizes(ctx)
-        return JaggedTensorAllToAll(jagged_tensor, received * self._num_features, sent * self._num_features, self._pg)
+        return JaggedTensorAllToAll(jagged_tensor, sent * self._num_features, received * self._num_features, self._pg)
 
 
 class RwKeyedJaggedTensorPoolUpdateValuesDist(nn.Module):

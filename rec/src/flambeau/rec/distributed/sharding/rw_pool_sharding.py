@@ -19,13 +19,16 @@ NUM_THREADS_BUCKETIZE = 32
 class _Sizes(Awaitable[Awaitable[Tensor]]):
     """How many numbers come from each process, noted for the stages that follow."""
 
-    def __init__(self, ctx: ObjectPoolRwShardingContext, sizes: TensorAllToAllSplitsAwaitable) -> None:
+    def __init__(self, ctx: ObjectPoolRwShardingContext, sizes: TensorAllToAllSplitsAwaitable, is_update: bool) -> None:
         super().__init__()
-        self._ctx, self._sizes = ctx, sizes
+        self._ctx, self._sizes, self._is_update = ctx, sizes, is_update
 
     def _wait_impl(self) -> Awaitable[Tensor]:
         values = self._sizes.wait()
-        self._ctx.num_ids_each_rank_to_receive = self._sizes._pending.wait()
+        if self._is_update:
+            self._ctx.num_ids_each_rank_to_receive = self._sizes._pending.wait()
+        else:
+            self._ctx.num_ids_each_rank_to_send = self._sizes._pending.wait()
         return values
 
 
@@ -82,8 +85,12 @@ class RwObjectPoolIDsDist(nn.Module):
             counts, sorted_ids = counts.repeat(self._num_replicas), sorted_ids.repeat(self._num_replicas)
         # Upstream: counts are of int32.
         counts = counts.int()
-        ctx.num_ids_each_rank_to_send = counts
-        return _Sizes(ctx, self._dist(sorted_ids, counts))
+        # Of what follows the numbers: objects go the same way in an update, and come back in a look-up.
+        if self._is_update:
+            ctx.num_ids_each_rank_to_send = counts
+        else:
+            ctx.num_ids_each_rank_to_receive = counts
+        return _Sizes(ctx, self._dist(sorted_ids, counts), self._is_update)
 
 
 class InferRwObjectPoolInputDist(nn.Module):

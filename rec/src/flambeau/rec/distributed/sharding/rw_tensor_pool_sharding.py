@@ -72,7 +72,7 @@ class RwTensorPoolValuesDist(nn.Module):
         if sent is None or received is None:
             raise OptionError("numbers have to be sent, and waited for, before rows are.")
         if not self._is_update:
-            return _Rows(self._dist(values, received, sent))
+            return _Rows(self._dist(values, sent, received))
         assert ctx.bucketize_permute is not None
         sorted_values = values[ctx.bucketize_permute.long()].repeat(self._num_replicas, 1)
         return _Rows(self._dist(sorted_values, sent, received))
