@@ -145,6 +145,7 @@ def test_a_sharded_predict_module_is_made_for_several_devices():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # a compiler of C++ on a busy machine
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of torch's own compiler
 @pytest.mark.parametrize("kind", ["whole", "sharded"])
 def test_a_compiled_package_answers_in_a_process_without_the_models_modules(request, kind, tmp_path):
