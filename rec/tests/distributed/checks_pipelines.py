@@ -234,7 +234,7 @@ def check_stages_that_send_and_look_up_give_the_plain_losses(world: World):
                 optimizer.step()
                 losses.append(output.item())
             assert losses == wanted
-            assert ended == [True]
+            assert ended
 
 
 def check_a_stage_that_looks_up_is_one_step_late(world: World):

@@ -116,7 +116,7 @@ def test_every_batch_goes_through_all_stages_and_later_ones_wait_in_those_before
     source = iter([0, 10, 20, 30, 40])
     assert pipeline.progress(source) == 3
     assert seen[:6] == [("a", 0), ("b", 1), ("c", 2), ("a", 10), ("b", 11), ("a", 20)]
-    assert seen[6:] == [("c", 12), ("b", 21), ("a", 30)]
+    assert seen[6:] == [("a", 30), ("b", 21), ("c", 12)]
     assert [pipeline.progress(source) for _ in range(5)] == [13, 23, 33, 43, None]
     assert pipeline.progress(iter([50])) == 53, "another iterator goes on"
 

@@ -143,6 +143,7 @@ def names(library: Any) -> dict[str, Any]:
         with pytest.MonkeyPatch.context() as patch:
             if library.__name__ == "torchrec":
                 patch.setattr(torch, "get_device_module", lambda device=None: torch.cpu)
+                patch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: None)
             pipeline = pipelines.train_pipelines.StagedTrainPipeline(
                 [stage(number) for number in range(count)], compute_stream=CpuStream(),
                 on_flush_end=lambda: seen.append("flushed"),

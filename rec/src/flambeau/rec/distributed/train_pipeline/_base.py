@@ -46,6 +46,10 @@ class Source:
         self.exhausted = batch is None
         return batch
 
+    def another(self, batches: Iterator[Any]) -> bool:
+        """Whether an iterator is not the one that ended."""
+        return batches is not self._iterator or not self.exhausted
+
     def reset(self) -> None:
         """Forget that an iterator ended."""
         self._iterator, self.exhausted = None, False

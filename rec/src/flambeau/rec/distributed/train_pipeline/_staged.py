@@ -81,10 +81,14 @@ class StagedTrainPipeline(TrainPipeline[In, StageOut | None]):
         self._filled = False
 
     def _run(self, at: int, given: Any, *, filling: bool) -> Any:
-        """What a stage makes of a batch; None of none."""
-        if given is None:
-            return None
+        """What a stage makes of a batch; None of none, which the stage is told."""
         stage = self._stages[at]
+        if given is None:
+            if stage.data_exhausted_callback is not None:
+                stage.data_exhausted_callback()
+            if filling and stage.fill_callback is not None:
+                stage.fill_callback()
+            return None
         before = self._stages[at - 1].stream if at else self._compute_stream
         with on_stream(stage.stream), torch.profiler.record_function(f"## {stage.name} {at} ##"):
             waited(stage.stream, before)
@@ -115,21 +119,17 @@ class StagedTrainPipeline(TrainPipeline[In, StageOut | None]):
         Returns:
             What the last stage made of it; None at the end.
         """
-        if not self._filled or (all(one is None for one in self._done) and not self._source.exhausted):
+        empty = all(one is None for one in self._done) and not self._flushing
+        if not self._filled or (empty and self._source.another(dataloader_iter)):
             self._fill(dataloader_iter)
         ready = self._done[-1]
-        for at in range(self.num_stages - 1, 0, -1):
-            self._done[at] = self._run(at, self._done[at - 1], filling=False)
-        self._done[0] = self._run(0, self._take(dataloader_iter), filling=False)
+        given = [self._take(dataloader_iter), *self._done[:-1]]
+        self._done = [self._run(at, one, filling=False) for at, one in enumerate(given)]
         if ready is None and self._flushing:
             self.flush_end()
             self._filled = False
             return self.progress(dataloader_iter)
         if ready is None:
-            self._filled = False
-            for stage in self._stages:
-                if stage.data_exhausted_callback is not None:
-                    stage.data_exhausted_callback()
             return None
         last = self._stages[-1].stream
         waited(self._compute_stream, last)

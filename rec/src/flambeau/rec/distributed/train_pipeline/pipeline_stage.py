@@ -156,7 +156,8 @@ class SparseDataDistUtil:
 
     def data_exhausted_callback(self) -> None:
         """Give the model back, once all batches were computed."""
-        self.detach()
+        if not self._contexts:
+            self.detach()
 
     # ----- stages -----------------------------------------------------------------------------------------------------
 
@@ -187,7 +188,8 @@ class SparseDataDistUtil:
         if self.prefetch_stream is None:
             raise OptionError("there is no prefetch_stream; give SparseDataDistUtil one for this stage.")
         pipelined = self._attached()
-        self.wait_sparse_data_dist()
+        if not self._features_sent:
+            self.wait_sparse_data_dist()
         context = self._features_sent.popleft()
         assert isinstance(context, PrefetchTrainPipelineContext)
         device = self._device()
@@ -205,8 +207,9 @@ class SparseDataDistUtil:
         if self.embedding_lookup_stream is None:
             raise OptionError("there is no embedding_lookup_stream; give SparseDataDistUtil one for this stage.")
         pipelined = self._attached()
-        self.wait_sparse_data_dist()
         ready = self._features_sent if self.prefetch_stream is None else self._to_look_up
+        if not ready:
+            self.wait_sparse_data_dist()
         context: Any = ready.popleft()
         with on_stream(self.embedding_lookup_stream):
             waited(self.embedding_lookup_stream, self.prefetch_stream or self.data_dist_stream)
