@@ -229,10 +229,11 @@ def partitioned(root: Root, optimizer: str) -> tuple[Any, Any]:
     return sharded, given
 
 
-def batch_of(root: Root, rank: int, step: int, spread: int, count: int) -> Any:
+def batch_of(root: Root, rank: int, step: int, spread: int, count: int, keys: int) -> Any:
     """Ids of a window of the rows, which moves by `spread` from batch to batch."""
     drawn = torch.Generator().manual_seed(77 * step + rank)
     lengths = torch.randint(0, 3, (3 * count,), generator=drawn)
+    lengths[keys * count :] = 0
     of_feature = lengths.view(3, count).sum(1).tolist()
     values = [
         (torch.randint(0, 3, (size,), generator=drawn) + spread * step) % rows
@@ -245,22 +246,24 @@ def loss_of(rows: Any) -> Any:
     return sum((one.values() ** 2).sum() * (at + 1) for at, (_, one) in enumerate(sorted(rows.items())))
 
 
-def in_two_parts(root: Root, rank: int, optimizer: str, spread: int, count: int = 2, divided: bool = False) -> Any:
+def in_two_parts(
+    root: Root, rank: int, optimizer: str, spread: int, count: int = 2, keys: int = 1, divided: bool = False
+) -> Any:
     """Three batches, each in two parts, as a pipeline sends them."""
     root("distributed.comm_ops").set_gradient_division(divided)
     try:
-        return parts_by_parts(root, rank, optimizer, spread, count)
+        return parts_by_parts(root, rank, optimizer, spread, count, keys)
     finally:
         root("distributed.comm_ops").set_gradient_division(True)
 
 
-def parts_by_parts(root: Root, rank: int, optimizer: str, spread: int, count: int) -> Any:
+def parts_by_parts(root: Root, rank: int, optimizer: str, spread: int, count: int, keys: int) -> Any:
     sharded, _ = partitioned(root, optimizer)
     found: dict[str, Any] = {"names": list(sharded.state_dict())}
     waiting: Any = None
     for step in range(3):
         ctx = sharded.create_context()
-        arrived = sharded.input_dist(ctx, batch_of(root, rank, step, spread, count)).wait().wait()
+        arrived = sharded.input_dist(ctx, batch_of(root, rank, step, spread, count, keys)).wait().wait()
         if waiting is None:
             ((forward, _),) = [one.wait() for one in sharded.overlap_dist(ctx, arrived)]
             backward = None
@@ -316,7 +319,7 @@ def as_one(root: Root, rank: int, optimizer: str, spread: int, count: int = 2) -
     sharded, _ = partitioned(root, optimizer)
     found: dict[str, Any] = {}
     for step in range(3):
-        rows = sharded(batch_of(root, rank, step, spread, count)).wait()
+        rows = sharded(batch_of(root, rank, step, spread, count, 3)).wait()
         found[f"rows{step}"] = {name: one.values().detach().clone() for name, one in rows.items()}
         loss_of(rows).backward()
     found["state"] = state_of(sharded)
@@ -328,6 +331,8 @@ for _optimizer in ("EXACT_SGD", "EXACT_ROWWISE_ADAGRAD", "EXACT_ADAGRAD"):
         _options = {"optimizer": _optimizer, "spread": _spread}
         _add(f"parts/{_optimizer}/{_spread}", in_two_parts, **_options)
     _add(f"parts/{_optimizer}/one", as_one, optimizer=_optimizer, spread=1)
+_add("parts/features/0", in_two_parts, optimizer="EXACT_SGD", spread=0, keys=3)
+_add("parts/features/1", in_two_parts, optimizer="EXACT_SGD", spread=1, keys=3)
 _add("parts/divided/0", in_two_parts, optimizer="EXACT_SGD", spread=0, divided=True)
 _add("parts/divided/1", in_two_parts, optimizer="EXACT_SGD", spread=1, divided=True)
 _add("parts/examples/1", in_two_parts, optimizer="EXACT_SGD", spread=1, count=1)
