@@ -11,6 +11,19 @@ import planner_subjects as subjects
 import pytest
 import torch
 from planner_subjects import TOPOLOGIES, chosen, described, enumerated, option, part, planned, some_options
+from planner_tables import (
+    APART,
+    BY_HAND,
+    CACHED,
+    CONSTRAINTS,
+    PROGRAMS,
+    PROPOSERS,
+    RESERVATIONS,
+    SMALL_DEVICES,
+    STATS,
+    WAYS,
+)
+from planner_uses import by_hand, called_back, extracted, loaded, nothing_to_shard, sizes_of, validated
 
 from flambeau.core.testing.differential import Cell, Suite, cross
 
@@ -36,26 +49,6 @@ def add(name: str, call: Any, /, **given: Any) -> None:
 
 
 # --- options and what they cost
-
-CONSTRAINTS: dict[str, Any] = {
-    "none": None,
-    "pooling": {"t0": {"pooling_factors": [20.0]}, "t1": {"pooling_factors": [0.25, 3.0]}},
-    "poolings": {"t1": {"pooling_factors": [2.0, 3.0], "num_poolings": [4.0, 0.5]}},
-    "batches": {"t1": {"pooling_factors": [2.0, 0.5], "batch_sizes": [100, 700]}},
-    "kernels": {"t0": {"compute_kernels": ["fused_uvm_caching"]}, "t1": {"compute_kernels": ["dense", "fused"]}},
-    "types": {"t0": {"sharding_types": ["row_wise", "table_wise"]}, "t1": {"sharding_types": ["data_parallel"]}},
-    "min-partition": {"t0": {"min_partition": 32}, "t1": {"min_partition": 16}},
-    "grid": {"t0": {"sharding_types": ["grid_shard"], "min_partition": 64}},
-    "cache": {"t0": {"cache": {"load_factor": 0.1}}, "t1": {"cache": {"load_factor": 0.5, "prefetch_pipeline": True}}},
-    "stats": {"t0": {"cache": {"load_factor": 0.3, "stats": (0.4, 1000, [5, 3, 2, 1], 1_000_000)}}},
-    "weighted": {"t0": {"is_weighted": True}},
-    "output": {"t0": {"output_dtype": None, "enforce_hbm": True, "stochastic_rounding": False}},
-    "store": {
-        "t0": {"compute_kernels": ["key_value"], "store": {"max_l1_cache_size": 10}},
-        "t1": {"compute_kernels": ["dram_virtual_table"], "use_virtual_table": True},
-    },
-    "elsewhere": {"t0": {"device_group": "cpu"}, "t1": {"device_group": "cuda"}},
-}
 
 
 def listed(library: Any, **given: Any) -> Any:
@@ -180,76 +173,6 @@ add("options/order/exact", in_order, exact=True)
 # --- single formulas
 
 LENT = {"torch": torch, "part": part, "shown": lambda value: vars(value)}
-PROGRAMS = [
-    "[constants.kernel_bw_lookup(d, k, 1e3, 1e2, 10.0, c, p, 7.0) for d in ('cuda', 'cpu', 'mtia', 'xpu') "
-    "for k in ('dense', 'fused', 'fused_uvm', 'fused_uvm_caching', 'quant', 'quant_uvm', 'quant_uvm_caching', "
-    "'key_value', 'ssd_virtual_table', 'dram_virtual_table', 'fused_triton', 'none') for c in (None, 0.0, 0.5) "
-    "for p in (False, True)]",
-    "[types.BasicCommsBandwidths(10, 100).get_bw(l, w, c) for c in types.CollectiveType "
-    "for l, w in ((2, 2), (8, 16), (8, 8), (8, 4), (8, 32))]",
-    "t = part(library, 'distributed.types'); [t.compute_storage_usage(torch.empty(100, 8, device='meta'), d, k, u) "
-    "for u in t.StorageUsageType for d in ('cuda', 'cpu', 'mtia', 'xpu') for k in ('dense', 'fused', 'fused_uvm', "
-    "'fused_uvm_caching', 'quant', 'quant_uvm', 'quant_uvm_caching', 'key_value', 'none')]",
-    "types.BasicCommsBandwidths().intra_host_bw, types.BasicCommsBandwidths().inter_host_bw",
-    "types.Storage(1, 2) + types.Storage(3, 4, 5), types.Storage(9, 9) - types.Storage(3, 4, 5)",
-    "types.Storage(1, 2).fits_in(types.Storage(1, 2)), types.Storage(1, 3).fits_in(types.Storage(1, 2))",
-    "types.Storage(1, 2, 1).fits_in(types.Storage(1, 2))",
-    "sorted([types.Storage(1, 5), types.Storage(2, 0), types.Storage(1, 2, 9)])",
-    "types.Perf(1, 2, 3, 4, 5, 6).total, types.Perf(1, 2, 3, 4) + types.Perf(1, 2, 3, 4, 5, 6)",
-    "types.CriticalPathEstimate(1.5, 2.0).total()",
-    "str(types.Topology(2, 'cuda', local_world_size=1)), repr(types.Topology(1, 'cpu'))",
-    "types.Topology(2, 'cuda', hbm_cap=0, ddr_cap=0).devices",
-    "types.Topology(2, 'xpu')",
-    "types.Topology(2, 'cuda', pod_size=4)",
-    "[types.Topology(16, 'cuda', local_world_size=4, pod_size=p).intra_group_size for p in (None, 1, 2, 4)]",
-    "types.Topology(3, 'cuda', custom_topology_data=types.CustomTopologyData({'hbm_cap': [1, 2, 3]}, 3)).devices",
-    "types.Topology(2, 'cpu', custom_topology_data=types.CustomTopologyData({'ddr_cap': [1, 2]}, 2)).devices",
-    "types.CustomTopologyData({'hbm_cap': [1, 2]}, 3)",
-    "types.CustomTopologyData({'ssd_cap': [1, 2]}, 2)",
-    "types.CustomTopologyData({'hbm_cap': [1, 2]}, 2).has_data('ddr_cap')",
-    "types.CustomTopologyData({'hbm_cap': [1, 2]}, 2).get_data('x')",
-    "[types.round_to_nearest(x, 10) for x in (24, 25, 26, 35, -7)]",
-    "types.hash_sha256_to_int([1, 'a']), types.hash_sha256_str([1, 'a'])",
-    "types.Topology(2, 'cuda')._hash() == types.Topology(2, 'cuda')._hash()",
-    "types.Topology(2, 'cuda')._hash() == types.Topology(2, 'cuda', hbm_cap=5)._hash()",
-    "utils.bytes_to_gb(5), utils.bytes_to_mb(7.5), utils.gb_to_bytes(1.5), utils.mb_to_bytes(0.1)",
-    "utils.prod([2, 3, 4]), utils.prod([])",
-    "[utils.placement(d, 9, 8) for d in ('cuda', 'cpu', 'mtia')]",
-    "utils.storage_repr_in_gb(types.Storage(1 << 30, 1 << 29)), utils.storage_repr_in_gb(None)",
-    "utils.sharder_name(torch.nn.Linear)",
-    "[stats.round_to_one_sigfig(x) for x in (0, 1, 1.5, 15, 123456, 0.00123, 1e-9, -25, 9.9, 0.95, 1e10)]",
-    "[enumerators.get_partition_by_type(t) for t in ('table_wise', 'column_wise', 'table_column_wise', 'row_wise', "
-    "'data_parallel', 'table_row_wise', 'grid_shard')]",
-    "enumerators.get_partition_by_type('nothing')",
-    "types.ParameterConstraints()",
-    "hash(types.ParameterConstraints()) == hash(types.ParameterConstraints(min_partition=3))",
-    "shown(types.PlanDebugStats('p', 3))",
-    "types.PlannerError('m').error_type, str(types.PlannerError('m', types.PlannerErrorType.PARTITION))",
-    "[(k.name, k.value) for k in types.PlannerErrorType], [(k.name, k.value) for k in types.PartitionByType]",
-    "[(k.name, k.value) for k in storage_reservations.StorageReservationType], partitioners.SortBy('perf')",
-    "[shard_estimators.calculate_pipeline_io_cost(101, 7, 13, p, m, e, i) for m in (None, 1, 2, 3, 6) "
-    "for e in (False, True) for i in (False, True) "
-    "for p in part(library, 'distributed.types').PipelineType]",
-    "s = utils.BinarySearchPredicate(0, 100, 0); x = s.next(True); seen = []\n"
-    "while x is not None:\n    seen.append(x); x = s.next(x <= 42)\nseen",
-    "s = utils.BinarySearchPredicate(3, 90, 7); x = s.next(False); seen = []\n"
-    "while x is not None:\n    seen.append(x); x = s.next(x <= 50)\nseen",
-    "s = utils.BinarySearchPredicate(0, 0, 0); s.next(True), s.next(True), s.next(False)",
-    "s = utils.BinarySearchPredicate(0, 5, 9); s.next(True)",
-    "s = utils.BinarySearchPredicate(7, 3, 0); s.next(True)",
-    "shard_estimators.EmbeddingOffloadStats(0.42, 31, torch.tensor([6., 0., 8., 4.]), 1000).expected_miss_rate(0.3)",
-    "s = shard_estimators.EmbeddingOffloadStats(0.42, 31, torch.tensor([6., 0., 8., 4.]), 1000); "
-    "[s.expected_miss_rate(x / 20) for x in range(21)], s.cacheability, s.expected_lookups",
-    "shard_estimators.EmbeddingOffloadStats(0.42, 31, torch.tensor([0., 0.]), 10).expected_miss_rate(0.5)",
-    "shard_estimators.EmbeddingOffloadStats(0.42, 31, torch.zeros(2, 2), 10)",
-    "shard_estimators.EmbeddingOffloadStats.estimate_cache_miss_rate(torch.tensor([0, 20, 1001.]), "
-    "torch.tensor([1., 2., 3.]), torch.linspace(0, 100, 4))",
-    "storage_reservations.FixedPercentageStorageReservation(1.1)",
-    "storage_reservations.HeuristicalStorageReservation(-0.1)",
-    "storage_reservations.InferenceStorageReservation(2.0)",
-    "storage_reservations.FixedAbsoluteStorageReservation(-1)",
-    "storage_reservations.FixedPercentageStorageReservation(0.1).last_reserved_topology",
-]
 SUITE.add(*cross("formulas", {"call": {}}, PROGRAMS, names=LENT))
 
 
@@ -443,19 +366,6 @@ for kind in (
 
 # --- memory set aside
 
-RESERVATIONS: dict[str, Any] = {
-    "heuristic": ("HeuristicalStorageReservation", {"percentage": 0.15}),
-    "multiplied": ("HeuristicalStorageReservation", {"percentage": 0.0, "parameter_multiplier": 2.0}),
-    "estimated": ("HeuristicalStorageReservation", {"percentage": 0.1, "dense_tensor_estimate": 1000}),
-    "all": ("HeuristicalStorageReservation", {"percentage": 1.0}),
-    "too much": ("HeuristicalStorageReservation", {"percentage": 0.0, "dense_tensor_estimate": 10**14}),
-    "percentage": ("FixedPercentageStorageReservation", {"percentage": 0.3}),
-    "bytes": ("FixedAbsoluteStorageReservation", {"hbm_reserved_bytes": 1 << 30}),
-    "all bytes": ("FixedAbsoluteStorageReservation", {"hbm_reserved_bytes": 1 << 50}),
-    "inference": ("InferenceStorageReservation", {"percentage": 0.1}),
-    "inference estimated": ("InferenceStorageReservation", {"percentage": 0.1, "dense_tensor_estimate": 77}),
-}
-
 
 def reserved(library: Any, topology: str, name: str, constraints: Any) -> Any:
     kind, options = RESERVATIONS[name]
@@ -481,36 +391,7 @@ for topology in ("cuda-2", "cuda-16", "cpu-2"):
 
 # --- proposals
 
-PROPOSERS: dict[str, Any] = {
-    "greedy": lambda p: p.GreedyProposer(),
-    "greedy by sum": lambda p: p.GreedyProposer(use_depth=False),
-    "greedy with threshold": lambda p: p.GreedyProposer(threshold=3),
-    "uniform": lambda p: p.UniformProposer(),
-    "uniform by sum": lambda p: p.UniformProposer(use_depth=False),
-    "grid": lambda p: p.GridSearchProposer(),
-    "grid of few": lambda p: p.GridSearchProposer(max_proposals=10),
-    "dynamic": lambda p: p.DynamicProgrammingProposer(),
-    "dynamic of few bins": lambda p: p.DynamicProgrammingProposer(hbm_bins_per_device=3),
-    "scale-up": lambda p: p.EmbeddingOffloadScaleupProposer(),
-    "scale-up by sum": lambda p: p.EmbeddingOffloadScaleupProposer(use_depth=False),
-}
-STATS = (0.4, 1000, [5, 3, 2, 1], 1_000_000)
-CACHED: dict[str, Any] = {
-    f"t{i}": {
-        "compute_kernels": ["fused_uvm_caching"],
-        "sharding_types": [kind],
-        "cache": {"load_factor": factor, "stats": (0.2 + 0.2 * i, 1000 * (i + 1), [5 + i, 3, 2, 1], rows)},
-    }
-    for i, (kind, factor, rows) in enumerate(
-        [("table_wise", 0.1, 1000), ("row_wise", 0.2, 2000), ("table_wise", 0.05, 400)]
-    )
-}
 # One sharding type each: of types with equal costs the peer takes one by chance.
-APART: dict[str, Any] = {
-    "t0": {"sharding_types": ["row_wise"]},
-    "t1": {"sharding_types": ["table_wise"]},
-    "t2": {"sharding_types": ["data_parallel"]},
-}
 
 
 def proposed(
@@ -612,31 +493,6 @@ def placed_by_hand(library: Any, rows: Any, sort_by: str = "storage", **devices:
     return [one.get_shards_assignment() for one in partitioner.partition(proposal, topology)]
 
 
-ONE = [(1, 1, 1.0)]
-BY_HAND: dict[str, Any] = {
-    "equal ones": [("table_wise", ONE)] * 8,
-    "equal hosts": [("table_row_wise", ONE * 2)] * 4,
-    "columns": [("column_wise", ONE * 5), ("table_column_wise", ONE * 5)],
-    "together": [
-        ("table_row_wise", ONE * 2, {"dependency": "x"}),
-        ("table_column_wise", ONE * 2, {"dependency": "x"}),
-        ("table_row_wise", ONE * 2),
-    ],
-    "one grid": [("grid_shard", ONE * 4)],
-    "grid around": [("grid_shard", ONE * 14)],
-    "grid beside": [("table_wise", [(9, 0, 5.0)]), ("grid_shard", ONE * 4), ("table_wise", [(1, 0, 0.5)])],
-    "grid that fills no hosts": [("grid_shard", ONE * 3)],
-    "grids together": [("grid_shard", ONE * 4, {"dependency": "x"}), ("grid_shard", ONE * 4, {"dependency": "x"})],
-    "too large": [("table_wise", [(101, 0, 1.0)])],
-    "too large for rows": [("row_wise", [(101, 0, 1.0)] * 6)],
-    "too large for a host": [("table_row_wise", [(101, 0, 1.0)] * 2)],
-    "too large for the host's memory": [("table_wise", [(1, 101, 1.0)])],
-    "too many": [("table_wise", [(60, 0, 1.0)])] * 7,
-    "wrong number of rows": [("row_wise", ONE * 5)],
-    "wrong number on a host": [("table_row_wise", ONE * 3)],
-    "unknown place": [("table_wise", ONE, {"by": "nowhere"})],
-    "nothing": [],
-}
 for name, rows in BY_HAND.items():
     add(f"placements/by hand/{name}", placed_by_hand, rows=rows)
 
@@ -674,7 +530,6 @@ def plan_for(
         return "no plan", error.error_type
 
 
-SMALL_DEVICES = {"world_size": 4, "local_world_size": 2, "compute_device": "cuda", "hbm_cap": 2 << 30}
 for topology in ("cuda-2", "cuda-16", "cuda-pods", "cpu-2", "slow"):
     for tables in ("small", "many", "big", "odd", "wide"):
         add(f"plans/{topology}/{tables}", plan_for, topology=topology, tables=tables)
@@ -716,90 +571,12 @@ add(
 add("plans/timeout of nothing", plan_for, topology="cuda-2", tables="small", timeout_seconds=0)
 
 
-def nothing_to_shard(library: Any) -> Any:
-    planner = library.planners.EmbeddingShardingPlanner(library.types.Topology(2, "cuda"))
-    return planned(planner.plan(torch.nn.Linear(2, 2), subjects.sharders_of(library)))
-
-
-def called_back(library: Any) -> Any:
-    seen = []
-
-    def note(plan: Any) -> Any:
-        seen.append(chosen(plan))
-        return plan[:1]
-
-    planner = library.planners.EmbeddingShardingPlanner(
-        library.types.Topology(2, "cuda"), callbacks=[note], stats=[library.stats.NoopEmbeddingStats()]
-    )
-    model = subjects.Model(subjects.tables_of(library, "small"))
-    return planned(planner.plan(model, subjects.sharders_of(library))), seen
-
-
-def loaded(library: Any, context: str) -> Any:
-    """A plan that is made, kept, and loaded by another planner."""
-    types = library.types
-
-    def planner(**options: Any) -> Any:
-        return library.planners.EmbeddingShardingPlanner(
-            types.Topology(2, "cuda"), stats=[library.stats.NoopEmbeddingStats()], **options
-        )
-
-    kept: list[Any] = []
-    first = planner(callbacks=[lambda plan: kept.extend(plan) or plan])
-    model, sharders = subjects.Model(subjects.tables_of(library, "small")), subjects.sharders_of(library)
-    made = planned(first.plan(model, sharders))
-    known = {"same": first.hash_planner_context_inputs_str(), "other": "another", "unknown": None}[context]
-
-    class Loader(types.PlanLoader):  # type: ignore[misc, name-defined]
-        def load(self) -> Any:
-            return {one.storage_hash(): one for one in kept}
-
-        def plan_context_hash(self) -> Any:
-            return known
-
-        def get_plan_id(self) -> str:
-            return "kept"
-
-    try:
-        return made, planned(planner(plan_loader=Loader()).plan(model, sharders))
-    except types.PlannerError as error:
-        return made, error.error_type
-
-
-def extracted(library: Any, more: bool) -> Any:
-    options, _ = enumerated(library, "cuda-2", "small")
-    kept = {one.storage_hash(): one for one in options[3:8:4]}
-    if more:
-        kept[5] = options[0]
-    return chosen(library.planners.extract_plan(options, kept))
-
-
 add("plans/nothing to shard", nothing_to_shard)
 add("plans/callbacks", called_back)
 for context in ("same", "other", "unknown"):
     add(f"plans/loaded/{context}", loaded, context=context)
 add("plans/extracted/all", extracted, more=False)
 add("plans/extracted/one is lacking", extracted, more=True)
-
-
-def validated(library: Any, what: str) -> Any:
-    distributed, planners = part(library, "distributed.types"), library.planners
-    devices = library.types.Topology(2, "cuda")
-    model, sharders = subjects.Model(subjects.tables_of(library, "small")), subjects.sharders_of(library)
-    empty = distributed.ShardingPlan({})
-    kernels = {"kernels": "fused", "dense": "dense", "unknown": "x"}
-    try:
-        if what in kernels:
-            return planners.validate_compute_kernels([option(library, "t", "table_wise", ONE, kernel=kernels[what])])
-        if what == "missing":
-            return planners.validate_modules_inclusion_in_sharding_plan(empty, model, sharders)
-        if what == "missing elsewhere":
-            return planners.validate_modules_inclusion_in_sharding_plan(
-                empty, model, sharders, {"t0": library.types.ParameterConstraints(device_group="cpu")}, "cuda"
-            )
-        return planners.validate_rank_assignment(empty, devices)
-    except library.types.PlannerError as error:
-        return error.error_type
 
 
 for what in ("kernels", "dense", "unknown", "missing", "missing elsewhere", "ranks"):
@@ -809,43 +586,6 @@ for what in ("kernels", "dense", "unknown", "missing", "missing elsewhere", "ran
 # --- plans by hand
 
 
-def by_hand(
-    library: Any,
-    device: str,
-    hosts: int,
-    ways: dict[str, Any],
-    kind: str = "bag",
-    tables: str = "equal",
-    trained: bool = False,
-) -> Any:
-    plans = part(library, "distributed.sharding_plan")
-    module = subjects.tables_of(library, tables, kind)
-    if trained:
-        for parameter in module.parameters():
-            parameter._in_backward_optimizers = [torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)]
-    sharder = subjects.sharders_of(library)[0 if kind == "bag" else 1]
-    given = {name: getattr(plans, way)(**options) for name, (way, options) in ways.items()}
-    plan = plans.construct_module_sharding_plan(module, given, sharder, 8 // hosts, 8, device)
-    return planned(part(library, "distributed.types").ShardingPlan({"": plan}))
-
-
-def sizes_of(library: Any, rows: int, columns: int, **options: Any) -> Any:
-    plans = part(library, "distributed.sharding_plan")
-    return plans.calculate_shard_sizes_and_offsets(torch.empty(rows, columns, device="meta"), **options)
-
-
-WAYS: dict[str, Any] = {
-    "whole": ("table_wise", {"rank": 3}),
-    "whole by kernel": ("table_wise", {"rank": 3, "compute_kernel": "fused_uvm"}),
-    "whole elsewhere": ("table_wise", {"rank": 0, "device": "cpu"}),
-    "rows": ("row_wise", {}),
-    "columns": ("column_wise", {"ranks": [0, 1, 5, 1]}),
-    "unequal columns": ("column_wise", {"ranks": [2, 3], "size_per_rank": [16, 48]}),
-    "three columns": ("column_wise", {"ranks": [0, 1, 2]}),
-    "rows of a host": ("table_row_wise", {"host_index": 1}),
-    "grid": ("grid_shard", {"host_indexes": [0, 1]}),
-    "copies": ("data_parallel", {}),
-}
 for name, way in WAYS.items():
     for hosts in (1, 2):
         if name in {"rows of a host", "grid"} and hosts == 1:
