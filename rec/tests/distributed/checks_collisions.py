@@ -223,8 +223,7 @@ def _compare(
         assert torch.equal(rows.lengths().long(), mine.lengths().long()), message("lengths of rows")
         if weighted:
             torch.testing.assert_close(rows.weights(), mine.weights(), msg=message)
-        if anew:
-            begin_anew(alone, parts.evict())
+        begin_anew(alone, parts.evict())
         if pooled:
             wanted = [alone._embedding_module(one) for one in mapped]
         else:

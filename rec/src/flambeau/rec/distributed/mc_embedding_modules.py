@@ -128,8 +128,8 @@ class BaseShardedManagedCollisionEmbeddingCollection(ShardedEmbeddingModule[KJTL
         rows = collection.compute(ctx, dist_input)
         ctx.remapped_kjt = rows
         ctx.evictions_per_table = collection.evict()
-        if self._allow_in_place_embed_weight_update:
-            self._begin_anew(ctx.evictions_per_table)
+        # Upstream: in sharded modules whatever allow_in_place_embed_weight_update says.
+        self._begin_anew(ctx.evictions_per_table)
         if not self._leaves_ids_out:
             return self._embedding_module.compute(ctx, rows)  # type: ignore[no-any-return]
         left, kept = [], []
@@ -159,7 +159,9 @@ class BaseShardedManagedCollisionEmbeddingCollection(ShardedEmbeddingModule[KJTL
 
     @torch.no_grad()
     def _begin_anew(self, evictions: dict[str, Tensor | None]) -> None:
-        """Begin rows here anew that changed hands, as the configuration of their table says."""
+        """Begin rows here anew that changed hands, as the configuration of their table says; their means of squared
+        gradients (row-wise Adagrad) begin at 0, too.
+        """
         parts = self._embedding_module._local_parts()
         offsets = self._managed_collision_collection._table_to_offset
         for name, table in self._managed_collision_collection._table_name_to_config.items():
@@ -171,6 +173,9 @@ class BaseShardedManagedCollisionEmbeddingCollection(ShardedEmbeddingModule[KJTL
             assert table.init_fn is not None
             table.init_fn(fresh)
             weight[rows - offsets[name]] = fresh
+            for kept in self._rows_of(name, True):
+                if kept.dim() == 1:
+                    kept[rows - offsets[name]] = 0
 
     def output_dist(  # type: ignore[override]
         self, ctx: Any, output: list[Tensor]
