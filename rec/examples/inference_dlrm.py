@@ -6,8 +6,8 @@
     python inference_dlrm.py --bits 8 --devices 1
     python inference_dlrm.py --package dlrm.pt2     # compiled ahead of time: takes a minute, answers without this code
 
-Clicks are made up: each user likes one of two kinds of items. Prints what training learned, what quantization cost, and how
-long requests of several clients took.
+Clicks are made up: each user likes one of two kinds of items. Prints what training learned, what quantization cost,
+and how long requests of several clients took.
 """
 
 from __future__ import annotations

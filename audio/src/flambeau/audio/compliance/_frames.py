@@ -78,7 +78,8 @@ def select(name: str, waveform: Tensor, options: FrameOptions) -> Tensor:
 
 def frames(waveform: Tensor, options: FrameOptions) -> tuple[Tensor, Tensor]:
     """Windowed frames (..., frames, size), and the logarithm of each frame's energy (..., frames)."""
-    cut = _cut(waveform, options.size, options.shift, options.snip_edges)
+    source, count = extended(waveform, options)
+    cut = source.unfold(-1, options.size, options.shift)[..., :count, :]
     if options.dither != 0.0:
         cut = cut + torch.randn_like(cut) * options.dither
     if options.remove_dc_offset:
@@ -87,43 +88,44 @@ def frames(waveform: Tensor, options: FrameOptions) -> tuple[Tensor, Tensor]:
     if options.preemphasis_coefficient != 0.0:
         before = torch.cat([cut[..., :1], cut[..., :-1]], dim=-1)
         cut = torch.sub(cut, before, alpha=options.preemphasis_coefficient)
-    cut = cut * _window(options, cut)
-    return cut, _log_energy(raw if options.raw_energy else cut, options.energy_floor)
+    cut = cut * window(options, cut)
+    return cut, log_energy((raw if options.raw_energy else cut).square().sum(-1), options)
 
 
-def _cut(waveform: Tensor, size: int, shift: int, snip_edges: bool) -> Tensor:
-    """Frames that lie inside the waveform, or as many as there are shifts, with reflections at both ends."""
-    if snip_edges:
-        return waveform.unfold(-1, size, shift)
-    time = waveform.shape[-1]
+def extended(waveform: Tensor, options: FrameOptions) -> tuple[Tensor, int]:
+    """What frames are cut from, and how many: the waveform, or the waveform with reflections at both ends."""
+    size, shift, time = options.size, options.shift, waveform.shape[-1]
+    if options.snip_edges:
+        return waveform, 1 + (time - size) // shift
     count, reach = (time + shift // 2) // shift, size // 2 - shift // 2
     mirrored = waveform.flip(-1)
     begin = [mirrored[..., -reach:], waveform] if reach > 0 else [waveform[..., -reach:]]
-    extended = torch.cat([*begin, mirrored], dim=-1)
-    return extended.unfold(-1, size, shift)[..., :count, :]
+    return torch.cat([*begin, mirrored], dim=-1), count
 
 
-def _window(options: FrameOptions, like: Tensor) -> Tensor:
+def window(options: FrameOptions, like: Tensor) -> Tensor:
+    """What frames are multiplied by, (size,)."""
     size, kind = options.size, options.window_type
     places = torch.arange(size, dtype=torch.float64, device=like.device) * (2 * math.pi / (size - 1))
     if kind == "hanning":
-        window = 0.5 - 0.5 * torch.cos(places)
+        factors = 0.5 - 0.5 * torch.cos(places)
     elif kind == "hamming":
-        window = 0.54 - 0.46 * torch.cos(places)
+        factors = 0.54 - 0.46 * torch.cos(places)
     elif kind == "povey":
-        window = (0.5 - 0.5 * torch.cos(places)).pow(0.85)
+        factors = (0.5 - 0.5 * torch.cos(places)).pow(0.85)
     elif kind == "rectangular":
-        window = torch.ones_like(places)
+        factors = torch.ones_like(places)
     elif kind == "blackman":
         coeff = options.blackman_coeff
-        window = coeff - 0.5 * torch.cos(places) + (0.5 - coeff) * torch.cos(2 * places)
+        factors = coeff - 0.5 * torch.cos(places) + (0.5 - coeff) * torch.cos(2 * places)
     else:
         raise ValueError(
             f"window_type is {kind!r}, expected 'hanning', 'hamming', 'povey', 'rectangular' or 'blackman'."
         )
-    return window.to(like.dtype)
+    return factors.to(like.dtype)
 
 
-def _log_energy(cut: Tensor, floor: float) -> Tensor:
-    energy = cut.square().sum(-1).clamp(min=EPSILON).log()
-    return energy if floor == 0.0 else energy.clamp(min=math.log(floor))
+def log_energy(energy: Tensor, options: FrameOptions) -> Tensor:
+    """Logarithms of energies, not below the floor."""
+    level = energy.clamp(min=EPSILON).log()
+    return level if options.energy_floor == 0.0 else level.clamp(min=math.log(options.energy_floor))

@@ -6,11 +6,12 @@ Kaldi's waveforms are in the range of 16-bit integers: multiply one in [-1, 1] b
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable
 
 import torch
 from torch import Tensor
 
-from flambeau.audio.compliance._frames import EPSILON, FrameOptions, frames, select
+from flambeau.audio.compliance._frames import EPSILON, FrameOptions, extended, frames, log_energy, select, window
 from flambeau.audio.compliance._mel import (
     get_mel_banks,
     inverse_mel_scale,
@@ -20,6 +21,7 @@ from flambeau.audio.compliance._mel import (
     vtln_warp_freq,
     vtln_warp_mel_freq,
 )
+from flambeau.audio.functional import _spectra
 
 __all__ = [
     "fbank",
@@ -90,9 +92,9 @@ def spectrogram(
     samples = select("spectrogram", waveform, options)
     if samples.shape[-1] < min_duration * sample_frequency:
         return waveform.new_empty(0)
-    cut, energy = frames(samples, options)
-    power = _power(cut, options).clamp(min=EPSILON).log()
-    return _without_mean(torch.cat([energy.unsqueeze(-1), power[..., 1:]], dim=-1), subtract_mean)
+    power, energy = _features(samples, options, None, False)
+    level = power.clamp(min=EPSILON).log()
+    return _without_mean(torch.cat([energy.unsqueeze(-1), level[..., 1:]], dim=-1), subtract_mean)
 
 
 def fbank(
@@ -167,17 +169,14 @@ def fbank(
     samples = select("fbank", waveform, options)
     if samples.shape[-1] < min_duration * sample_frequency:
         return waveform.new_empty(0)
-    cut, log_energy = frames(samples, options)
-    power = _power(cut, options)
     banks = _banks(
-        (num_mel_bins, options.padded, sample_frequency, low_freq, high_freq, vtln_low, vtln_high, vtln_warp), power
+        (num_mel_bins, options.padded, sample_frequency, low_freq, high_freq, vtln_low, vtln_high, vtln_warp), samples
     )
-    # The highest frequency belongs to no filter.
-    energies = (power if use_power else power.sqrt())[..., :-1] @ banks
+    energies, energy = _features(samples, options, banks, not use_power)
     if use_log_fbank:
         energies = energies.clamp(min=EPSILON).log()
     if use_energy:
-        parts = (energies, log_energy.unsqueeze(-1))
+        parts = (energies, energy.unsqueeze(-1))
         energies = torch.cat(parts if htk_compat else parts[::-1], dim=-1)
     return _without_mean(energies, subtract_mean)
 
@@ -268,11 +267,23 @@ def mfcc(
     return _without_mean(cepstra, subtract_mean)
 
 
-def _power(cut: Tensor, options: FrameOptions) -> Tensor:
-    """Power spectra (..., frames, padded / 2 + 1)."""
+def _features(samples: Tensor, options: FrameOptions, banks: Tensor | None, root: bool) -> tuple[Tensor, Tensor]:
+    """Power spectra, or magnitudes, under `banks`: (..., frames, bands); and logarithms of energies (..., frames)."""
+    source, count = extended(samples, options)
+    if options.dither == 0.0 and count >= 1 and _spectra.transformable(options.padded) and _spectra.served(source):
+        rows = source.reshape(-1, source.shape[-1])[:, : (count - 1) * options.shift + options.size]
+        features, energy = _spectra.kaldi_spectra(
+            rows, _window(options, rows), banks, options.padded, options.shift, options.preemphasis_coefficient,
+            options.remove_dc_offset, options.raw_energy, root,
+        )  # fmt: skip
+        leading = samples.shape[:-1]
+        return features.reshape(*leading, *features.shape[1:]), log_energy(energy.reshape(*leading, count), options)
+    cut, energy = frames(samples, options)
     spectrum = torch.fft.rfft(cut, n=options.padded)
-    power: Tensor = spectrum.real.square() + spectrum.imag.square()
-    return power
+    power = spectrum.real.square() + spectrum.imag.square()
+    power = power.sqrt() if root else power
+    # The highest frequency belongs to no filter.
+    return (power if banks is None else power[..., :-1] @ banks), energy
 
 
 def _without_mean(features: Tensor, subtract: bool) -> Tensor:
@@ -280,19 +291,30 @@ def _without_mean(features: Tensor, subtract: bool) -> Tensor:
 
 
 _Bank = tuple[int, int, float, float, float, float, float, float]
-_known: dict[tuple[_Bank, torch.dtype, torch.device], Tensor] = {}
+_known: dict[Hashable, Tensor] = {}
 
 
 def _banks(bank: _Bank, like: Tensor) -> Tensor:
-    """Filters (frequencies, num_bins); the last few are kept: for short waveforms they cost more than all else."""
+    """Filters (frequencies, num_bins)."""
+    return _kept(("banks", *bank), like, lambda: get_mel_banks(*bank)[0].mT.to(like.device, like.dtype).contiguous())
+
+
+def _window(options: FrameOptions, like: Tensor) -> Tensor:
+    """(size,)."""
+    key = ("window", options.window_type, options.size, options.blackman_coeff)
+    return _kept(key, like, lambda: window(options, like))
+
+
+def _kept(key: tuple[Hashable, ...], like: Tensor, make: Callable[[], Tensor]) -> Tensor:
+    """What depends on options alone; the last few are kept: for short waveforms they cost more than all else."""
     if torch.compiler.is_compiling():
-        return get_mel_banks(*bank)[0].mT.to(like.device, like.dtype)
-    key = (bank, like.dtype, like.device)
+        return make()
+    key = (*key, like.dtype, like.device)
     if key not in _known:
         while len(_known) >= 16:
             _known.pop(next(iter(_known)))
         with torch.inference_mode(False):  # what is kept must also serve where gradients are wanted
-            _known[key] = get_mel_banks(*bank)[0].mT.to(like.device, like.dtype).contiguous()
+            _known[key] = make()
     return _known[key]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from flambeau.audio.functional import _spectra
+
 __all__ = ["griffinlim", "inverse_spectrogram", "spectral_centroid", "spectrogram"]
 
 
@@ -48,6 +50,12 @@ def spectrogram(
     by_window, by_frame = _normalization(normalized)
     if pad > 0:
         waveform = torch.nn.functional.pad(waveform, (pad, pad))
+    if onesided and power in (1.0, 2.0) and _spectra.transformable(n_fft) and _spectra.served(waveform, window):
+        powers = _powers(waveform, window, n_fft, hop_length, win_length, power == 1.0, center, pad_mode)
+        if powers is not None:
+            if by_window:
+                return powers / torch.linalg.vector_norm(window) ** power
+            return powers * n_fft ** (-power / 2) if by_frame else powers
     spectrum = torch.stft(
         waveform.reshape(-1, waveform.shape[-1]),
         n_fft,
@@ -210,6 +218,33 @@ def spectral_centroid(
         0, sample_rate // 2, 1 + n_fft // 2, dtype=magnitude.dtype, device=magnitude.device
     ).unsqueeze(-1)
     return (frequency * magnitude).sum(-2) / magnitude.sum(-2)
+
+
+def _powers(
+    waveform: Tensor,
+    window: Tensor,
+    n_fft: int,
+    hop_length: int,
+    win_length: int,
+    root: bool,
+    center: bool,
+    pad_mode: str,
+) -> Tensor | None:
+    """Squared magnitudes of a spectrogram, or magnitudes; None for sizes that `torch.stft` has words for."""
+    time = waveform.shape[-1] + (n_fft // 2 * 2 if center else 0)
+    reflected = pad_mode == "reflect" and waveform.shape[-1] <= n_fft // 2
+    if hop_length < 1 or window.shape != (win_length,) or not 0 < win_length <= n_fft or time < n_fft:
+        return None
+    if waveform.ndim < 1 or waveform.numel() == 0 or (center and reflected):
+        return None
+    rows = waveform.reshape(-1, waveform.shape[-1])
+    if center:
+        rows = torch.nn.functional.pad(rows, (n_fft // 2, n_fft // 2), pad_mode)
+    if win_length < n_fft:
+        before = (n_fft - win_length) // 2
+        window = torch.nn.functional.pad(window, (before, n_fft - win_length - before))
+    result = _spectra.power_spectrogram(rows, window, n_fft, hop_length, root)
+    return result.reshape(waveform.shape[:-1] + result.shape[-2:])
 
 
 def _normalization(normalized: bool | str) -> tuple[bool, bool]:

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from flambeau.audio.functional._spectra import filtered
 from flambeau.audio.functional.filterbanks import create_dct, linear_fbanks
 from flambeau.audio.transforms.amplitude import AmplitudeToDB
 from flambeau.audio.transforms.mel import MelSpectrogram, check_range
@@ -131,7 +132,7 @@ class LFCC(nn.Module):
 
     def forward(self, waveform: Tensor) -> Tensor:
         """(..., time) -> (..., n_lfcc, frames)."""
-        energy = torch.matmul(self.Spectrogram(waveform).transpose(-1, -2), self.filter_mat).transpose(-1, -2)
+        energy = filtered(self.Spectrogram(waveform), self.filter_mat)
         level = torch.log(energy + _LOG_OFFSET) if self.log_lf else self.amplitude_to_DB(energy)
         return torch.matmul(level.transpose(-1, -2), self.dct_mat).transpose(-1, -2)
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from flambeau.audio.functional._spectra import filtered
 from flambeau.audio.functional.filterbanks import melscale_fbanks
 from flambeau.audio.transforms.spectral import Spectrogram
 
@@ -61,7 +62,7 @@ class MelScale(nn.Module):
 
     def forward(self, specgram: Tensor) -> Tensor:
         """(..., n_stft, frames) -> (..., n_mels, frames)."""
-        return torch.matmul(specgram.transpose(-1, -2), self.fb).transpose(-1, -2)
+        return filtered(specgram, self.fb)
 
 
 class InverseMelScale(nn.Module):
