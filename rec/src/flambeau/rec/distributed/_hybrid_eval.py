@@ -32,16 +32,18 @@ class HybridEvalDMP(DistributedModelParallel):
         super().__init__(module, init_data_parallel=init_data_parallel, **kwargs)
         self.eval()
 
-    def to(self, *args: Any, **kwargs: Any) -> HybridEvalDMP:  # type: ignore[override]
+    def to(self, *args: Any, **kwargs: Any) -> HybridEvalDMP:
         """Move, or convert, all that is not in sharded modules; takes what `torch.nn.Module.to` takes."""
-        device, dtype, non_blocking, layout = torch._C._nn._parse_to(*args, **kwargs)
+        parsed: Any = torch._C._nn._parse_to(*args, **kwargs)
+        device, dtype, non_blocking, layout = parsed
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise OptionError(f"dtype is {dtype}; expected one of floating point.")
 
         def converted(tensor: Tensor) -> Tensor:
             kind = dtype if tensor.is_floating_point() or tensor.is_complex() else None
-            options = {} if layout is None or tensor.dim() not in (4, 5) else {"memory_format": layout}
-            return tensor.to(device, kind, non_blocking, **options)
+            options: dict[str, Any] = {} if layout is None or tensor.dim() not in (4, 5) else {"memory_format": layout}
+            result: Tensor = tensor.to(device, kind, non_blocking, **options)
+            return result
 
         def visit(module: nn.Module) -> None:
             if isinstance(module, ShardedModule):
@@ -74,7 +76,7 @@ class HybridEvalDMP(DistributedModelParallel):
             shared = _shared(storage, pg)
             for tensor in tensors:
                 moved = torch.empty(0, dtype=tensor.dtype)
-                moved.set_(shared.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())  # type: ignore[call-overload]
+                moved.set_(shared.untyped_storage(), tensor.storage_offset(), tensor.size(), tensor.stride())
                 tensor.data = moved
 
     def _storages(self) -> list[tuple[Any, list[Tensor]]]:
@@ -109,7 +111,7 @@ def _shared(storage: Any, pg: dist.ProcessGroup) -> Tensor:
     dist.broadcast_object_list(name, group=pg, group_src=0)
     shared = torch.from_file(name[0], shared=True, size=storage.nbytes(), dtype=torch.uint8)
     if first:
-        shared.copy_(torch.empty(0, dtype=torch.uint8).set_(storage))  # type: ignore[call-overload]
+        shared.copy_(torch.empty(0, dtype=torch.uint8).set_(storage))
     dist.barrier(group=pg)
     if first:
         # The memory stays until the last process has let go of it.

@@ -692,7 +692,7 @@ def _part(whole: Any, first: int, count: int, table: str) -> Tensor:
     if isinstance(whole, DTensor):
         local = whole._local_tensor
         shards = getattr(local, "local_shards", None)
-        return (shards()[0] if shards is not None else local).detach()  # type: ignore[no-any-return]
+        return (shards()[0] if shards is not None else local).detach()
     part: Tensor = whole.detach()
     return part if part.shape[0] == count else part[first : first + count]
 
@@ -749,7 +749,7 @@ class ShardedMCCRemapper(nn.Module):
         output: dict[str, JaggedTensor] = {}
         for name, part in zip(self._tables, features.split(self._table_feature_splits), strict=True):
             given = {name: JaggedTensor(part.values(), part.weights_or_none(), part.lengths().view(-1))}
-            mapped = self.global_to_local_index(self.zchs[name](given))  # type: ignore[operator]
+            mapped = self.global_to_local_index(self.zchs[name](given))
             output = update_jagged_tensor_dict(output, mapped)
         weights = [one.weights_or_none() for one in output.values()]
         variable = features.variable_stride_per_key()

@@ -271,7 +271,7 @@ class ShardedQuantEmbeddingBagCollection(ShardedQuantEmbeddingModuleState):
         found: ListOfKJTList = self._input_dist_module(features)
         return found
 
-    def compute(self, ctx: NullShardedModuleContext, dist_input: ListOfKJTList) -> list[list[Tensor]]:  # type: ignore[override]
+    def compute(self, ctx: NullShardedModuleContext, dist_input: ListOfKJTList) -> list[list[Tensor]]:
         """What each device finds, by sharding: (examples, columns)."""
         pairs = zip(self._lookups, dist_input, strict=True)
         return [lookup(InputDistOutputs(features=features)) for lookup, features in pairs]
@@ -380,7 +380,7 @@ class ShardedQuantFeatureProcessedEmbeddingBagCollection(ShardedQuantEmbeddingBa
         pairs = zip(self.feature_processors_per_rank, kjt_list, strict=True)
         return KJTList([processor(part) if part.keys() else part for processor, part in pairs])
 
-    def compute(self, ctx: NullShardedModuleContext, dist_input: ListOfKJTList) -> list[list[Tensor]]:  # type: ignore[override]
+    def compute(self, ctx: NullShardedModuleContext, dist_input: ListOfKJTList) -> list[list[Tensor]]:
         """Process features, then look up; see `ShardedQuantEmbeddingBagCollection.compute`."""
         return super().compute(ctx, ListOfKJTList([self.apply_feature_processor(part) for part in dist_input]))
 

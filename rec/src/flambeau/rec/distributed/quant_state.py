@@ -86,7 +86,7 @@ class ShardedQuantEmbeddingModuleState(ShardedEmbeddingModule[Any, Any, Any, Any
         def add(module: nn.Module, destination: dict[str, Any], prefix: str, metadata: Any) -> None:
             post_state_dict_hook(cast("Any", module), destination, prefix, metadata, tables_weights_prefix)
 
-        self._register_state_dict_hook(add)
+        self._register_state_dict_hook(add)  # type: ignore[no-untyped-call]
 
     def _register_tables(self) -> None:
         """Whole tables with their scales and biases inside of rows are buffers, as in the unsharded module."""
@@ -139,7 +139,7 @@ class ShardedQuantEmbeddingModuleState(ShardedEmbeddingModule[Any, Any, Any, Any
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        super()._load_from_state_dict(  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(
             state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
         if not self._state_split:
@@ -217,7 +217,7 @@ def _sharded(tensors: list[Tensor], offsets: list[list[int]]) -> ShardedTensor:
         memory_format=torch.contiguous_format,
     )
     made._local_shards = [Shard(tensor, place) for tensor, place in zip(tensors, places, strict=True)]
-    made._process_group = None  # type: ignore[assignment]
+    made._process_group = None
     made._remote_shards = {}
     made._init_rrefs = False
     made._sharded_tensor_id = None

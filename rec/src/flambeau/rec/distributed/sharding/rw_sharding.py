@@ -164,6 +164,8 @@ class BaseRwEmbeddingSharding(Spread):
 class _Buckets(BaseSparseFeaturesDist[KeyedJaggedTensor]):
     """Sorts ids by process."""
 
+    _feature_block_sizes_tensor: Tensor
+
     def __init__(
         self, pg: dist.ProcessGroup, num_features: int, feature_hash_sizes: list[int], device: torch.device | None
     ) -> None:
@@ -180,10 +182,10 @@ class _Buckets(BaseSparseFeaturesDist[KeyedJaggedTensor]):
     def use_bounds(self, bounds: list[list[int]]) -> None:
         """Sort by where the rows of each process begin, of each feature, where these are no blocks of one size."""
         device = self._feature_block_sizes_tensor.device
-        self._bounds = [torch.tensor(of_feature, device=device) for of_feature in bounds]  # type: ignore[arg-type]
+        self._bounds = [torch.tensor(of_feature, device=device) for of_feature in bounds]
 
     def _sizes(self, features: KeyedJaggedTensor) -> tuple[Tensor, list[Tensor] | None]:
-        sizes = convert_tensor(self._feature_block_sizes_tensor, features)  # type: ignore[arg-type]
+        sizes = convert_tensor(self._feature_block_sizes_tensor, features)
         assert sizes is not None
         if self._bounds is None:
             return sizes, None
