@@ -68,6 +68,11 @@ def test_filters_sum_what_a_product_of_matrices_sums(tier, frequencies, frames, 
     torch.testing.assert_close(tier(spectrogram, filters), filters.mT @ spectrogram, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(2, 33, 0), (0, 33, 5), (0, 33, 0), (33, 5)])
+def test_spectrograms_without_frames_or_items_have_as_many_filtered(shape):
+    assert transforms.MelScale(10, 8000, n_stft=33)(noise(*shape)).shape == (*shape[:-2], 10, shape[-1])
+
+
 def test_the_operators_keep_torchs_contract():
     ops, window = torch.ops.flambeau_audio, noise(16)
     torch.library.opcheck(ops.power_spectrogram, (noise(2, 100), window, 16, 5, True))

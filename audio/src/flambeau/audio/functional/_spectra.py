@@ -6,6 +6,8 @@ same from torch's own operators everywhere else.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -117,7 +119,7 @@ def filtered(spectrogram: Tensor, filters: Tensor) -> Tensor:
         RuntimeError: their numbers of frequencies differ.
     """
     if served(spectrogram, filters) and spectrogram.ndim >= 2 and spectrogram.shape[-2] == filters.shape[0]:
-        rows = spectrogram.reshape(-1, *spectrogram.shape[-2:])
+        rows = spectrogram.reshape(math.prod(spectrogram.shape[:-2]), *spectrogram.shape[-2:])
         return filter_bank(rows, filters).reshape(*spectrogram.shape[:-2], filters.shape[1], spectrogram.shape[-1])
     return torch.matmul(spectrogram.transpose(-1, -2), filters).transpose(-1, -2)
 
