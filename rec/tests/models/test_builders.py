@@ -37,6 +37,7 @@ def test_all_models_are_listed():
         "dlrm_dcn_criteo",
         "dlrm_projection_criteo",
         "dlrm_transformer_criteo",
+        "interaction_ranker",
         "two_tower_movielens",
     ]
 
