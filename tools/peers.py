@@ -90,6 +90,16 @@ import fbgemm_gpu, torch, torchrec, torchrec.metrics.ne, torchrec.distributed.pl
 torch.ops.fbgemm.asynchronous_complete_cumsum(torch.tensor([1, 2]))
 """,
     ),
+    "rl": Peers(
+        ("torchrl==0.14.1", "tensordict==0.14.3"),
+        ("cloudpickle", "gymnasium", "orjson", "pyvers"),
+        """
+import torch, torchrl
+from torchrl.data import LazyTensorStorage, ReplayBuffer
+from torchrl.envs import GymEnv
+GymEnv("CartPole-v1").rollout(2)
+""",
+    ),
 }  # fmt: skip
 
 
