@@ -5,7 +5,7 @@
 
 A page holds `<!-- packages -->` and `<!-- /packages -->`; what stands between is derived. In the README that is the
 table of packages, from the pyproject files; in a package's `MIGRATION.md` the intended differences, from the file that
-its differential tests read.
+its differential tests read, and the names that are left out, from `missing_names.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from missing_names import LEFT_OUT, left_out_table
 
 from flambeau.core.testing.differential.differences import render_differences
 
@@ -71,13 +73,16 @@ Tables = Mapping[str, Callable[[], str]]
 """Name of the markers -> what renders the text between them."""
 
 
-def pages() -> dict[Path, Tables]:
+def pages() -> Mapping[Path, Tables]:
     """Every page with derived tables."""
-    found: dict[Path, Tables] = {ROOT / "README.md": {"packages": package_table}}
+    found: dict[Path, dict[str, Callable[[], str]]] = {ROOT / "README.md": {"packages": package_table}}
     for folder in packages():
         differences = folder / "tests" / "parity" / "peers" / "differences.toml"
         if differences.is_file():
-            found[folder / "MIGRATION.md"] = {"differences": lambda path=differences: render_differences(path)}
+            page = folder / "MIGRATION.md"
+            found[page] = {"differences": lambda path=differences: render_differences(path)}
+            if "<!-- left-out -->" in page.read_text(encoding="utf-8") and folder.name in LEFT_OUT:
+                found[page]["left-out"] = lambda name=folder.name: left_out_table(name)
     return found
 
 

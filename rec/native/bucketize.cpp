@@ -29,28 +29,51 @@ class Divisor {
     uint64_t magic_;
 };
 
-// Who owns the indices of a feature, and what is left of an index there.
+// How the owner of an index is found: by blocks of one size, by its remainder, or by all that a feature may say.
+enum class Rule { Blocks, Turns, Any };
+
+// Who owns an index, and what is left of it there.
+template <typename U>
+struct Part {
+    int64_t shard;
+    U local;
+};
+
+// The rule of a feature.
 template <typename U>
 struct Owner {
     Divisor<U> rows_of_shard, blocks_of_shard, all_blocks, shards;
+    U rows;                 // of a shard
     U covered;              // indices below are owned by blocks, the others by their remainder
     bool kept;              // whether indices stay as they are
     const int64_t* bounds;  // (shards + 1) where blocks of different sizes begin; null where all are equal
     int64_t count;          // of shards
+    bool one_block_each;
 
-    int32_t shard(U index) const noexcept {
-        if (bounds) {
-            const int64_t place = interval(index);
-            return place < count ? int32_t(place) : int32_t(shards.rest(index));
-        }
-        if (index < covered) return int32_t(rows_of_shard.quotient(index));
-        return int32_t(blocks_of_shard.quotient(all_blocks.rest(index)));
+    Rule rule() const noexcept {
+        if (bounds) return Rule::Any;
+        return covered ? Rule::Blocks : one_block_each ? Rule::Turns : Rule::Any;
     }
-    U local(U index, int32_t shard) const noexcept {
-        if (kept) return index;
-        if (bounds) return interval(index) < count ? U(index - U(bounds[shard])) : shards.quotient(index);
-        if (index < covered) return rows_of_shard.rest(index);
-        return all_blocks.quotient(index);
+
+    template <Rule rule>
+    FB_INLINE Part<U> part(U index) const noexcept {
+        if (rule == Rule::Turns) {
+            const U round = all_blocks.quotient(index);
+            return {int64_t(index - round * U(count)), kept ? index : round};
+        }
+        if (rule == Rule::Any && bounds) {
+            const int64_t place = interval(index);
+            const bool inside = place < count;
+            const int64_t shard = inside ? place : int64_t(shards.rest(index));
+            return {shard, kept ? index : inside ? U(index - U(bounds[shard])) : shards.quotient(index)};
+        }
+        if (index < covered) {
+            const U shard = rows_of_shard.quotient(index);
+            // Blocks and bounds that contradict each other must not lead outside.
+            return {int64_t(shard) < count ? int64_t(shard) : count - 1, kept ? index : U(index - shard * rows)};
+        }
+        const int64_t shard = int64_t(blocks_of_shard.quotient(all_blocks.rest(index)));
+        return {shard < count ? shard : count - 1, kept ? index : all_blocks.quotient(index)};
     }
 
   private:
@@ -100,10 +123,12 @@ Owner<U> owner(const Bucketing& job, int64_t feature) noexcept {
                     Divisor<U>(U(each)),
                     Divisor<U>(U(blocks > 0 ? blocks : 1)),
                     Divisor<U>(U(shards)),
+                    rows,
                     covered,
                     job.kept && job.kept[feature],
                     job.bounds ? job.bounds + feature * (shards + 1) : nullptr,
-                    shards};
+                    shards,
+                    blocks == shards};
 }
 
 // Calls `body(feature, first bag, last bag)` for what of each feature lies in a range of bags.
@@ -116,6 +141,65 @@ void by_feature(const Bucketing& job, int64_t begin, int64_t end, const Body& bo
     }
 }
 
+// What a range of bags, whose first index is the number `first_index`, has for each shard: (shards, bags) in `lengths`.
+template <Rule rule, typename L, typename I>
+int64_t count_owners(const Owner<std::make_unsigned_t<I>>& owns, const L* lengths, const I* indices, int64_t begin,
+                     int64_t end, int64_t bags, int64_t first_index, L* new_lengths) noexcept {
+    using U = std::make_unsigned_t<I>;
+    int64_t i = first_index;
+    for (int64_t bag = begin; bag < end; ++bag)
+        for (const int64_t last = i + lengths[bag]; i < last; ++i)
+            ++new_lengths[owns.template part<rule>(U(indices[i])).shard * bags + bag];
+    return i;
+}
+
+// Puts them where the next one of their shard goes, which `next` (shards) says.
+template <Rule rule, typename L, typename I>
+int64_t put_indices(const Bucketing& job, const Owner<std::make_unsigned_t<I>>& owns, int64_t begin, int64_t end,
+                    int64_t first_index, int64_t* next) noexcept {
+    using U = std::make_unsigned_t<I>;
+    const L* lengths = static_cast<const L*>(job.lengths);
+    const I* indices = static_cast<const I*>(job.indices);
+    I* new_indices = static_cast<I*>(job.new_indices);
+    I* positions = static_cast<I*>(job.positions);
+    I* order = static_cast<I*>(job.order);
+    I* mapping = static_cast<I*>(job.mapping);
+    const char* weights = static_cast<const char*>(job.weights);
+    char* new_weights = static_cast<char*>(job.new_weights);
+    const int64_t bytes = job.weight_bytes;
+    int64_t i = first_index;
+    for (int64_t bag = begin; bag < end; ++bag)
+        for (const int64_t first = i, last = i + lengths[bag]; i < last; ++i) {
+            const Part<U> part = owns.template part<rule>(U(indices[i]));
+            const int64_t to = next[part.shard]++;
+            new_indices[to] = I(part.local);
+            if (positions) positions[to] = I(i - first);
+            if (order) order[i] = I(to);
+            if (mapping) mapping[i] = I(part.shard);
+            if (weights) {
+                if (bytes == 4) memcpy(new_weights + to * 4, weights + i * 4, 4);
+                else memcpy(new_weights + to * bytes, weights + i * bytes, size_t(bytes));
+            }
+        }
+    return i;
+}
+
+// Calls `body(rule)`, which is a constant then.
+template <typename Body>
+FB_INLINE int64_t by_rule(Rule rule, const Body& body) noexcept {
+    if (rule == Rule::Blocks) return body(std::integral_constant<Rule, Rule::Blocks>());
+    if (rule == Rule::Turns) return body(std::integral_constant<Rule, Rule::Turns>());
+    return body(std::integral_constant<Rule, Rule::Any>());
+}
+
+// The number of indices in a range of bags; -1 where a length is negative.
+template <typename L>
+int64_t indices_of(const L* lengths, int64_t begin, int64_t end) noexcept {
+    int64_t sum = 0, negative = 0;
+    for (int64_t bag = begin; bag < end; ++bag) sum += lengths[bag], negative |= int64_t(lengths[bag]);
+    return negative < 0 ? -1 : sum;
+}
+
 // 0: done; 1: no memory; 2: lengths that are negative or do not add up to the indices.
 template <typename L, typename I>
 int32_t bucketize(const Bucketing& job) noexcept {
@@ -126,41 +210,39 @@ int32_t bucketize(const Bucketing& job) noexcept {
     const int64_t bags = job.bags, shards = job.shards;
     const int32_t threads = fb::threads(8 * (job.total + bags)) > 1 ? job.threads : 1;
     const int64_t parts = threads > 1 ? threads : 1;  // of the bags, one after another
-    int64_t* starts = static_cast<int64_t*>(malloc(size_t(bags + 1 + shards * parts) * sizeof(int64_t)));
-    int32_t* owners = static_cast<int32_t*>(malloc(size_t(job.total + 1) * sizeof(int32_t)));
-    if (!starts || !owners) return free(starts), free(owners), 1;
-    // (parts, shards) how many indices a part has for a shard, then where the next one goes: bags of a shard lie one
-    // after another, as do the parts, so that a place for each bag is not needed.
-    int64_t* places = starts + bags + 1;
-    starts[0] = 0;
-    bool fits = true;
-    for (int64_t bag = 0; bag < bags; ++bag) {
-        fits &= lengths[bag] >= 0;
-        starts[bag + 1] = starts[bag] + lengths[bag];
+    for (int64_t feature = 0; feature < job.features; ++feature)
+        if (job.first_bags[feature] > job.first_bags[feature + 1]) return 2;
+    // (parts) the first index of each, and (parts, shards) how many indices a part has for a shard, then where the next
+    // one goes: bags of a shard lie one after another, as do the parts, so that a place for each bag is not needed.
+    int64_t* starts = static_cast<int64_t*>(malloc(size_t(parts + shards * parts) * sizeof(int64_t)));
+    if (!starts) return 1;
+    int64_t* places = starts + parts;
+    int64_t total = 0;
+    for (int64_t part = 0; part < parts; ++part) {
+        starts[part] = total;
+        const int64_t count = indices_of(lengths, bags * part / parts, bags * (part + 1) / parts);
+        if (count < 0 || count > job.total - total) return free(starts), 2;
+        total += count;
     }
-    if (!fits || starts[bags] != job.total) return free(starts), free(owners), 2;
+    if (total != job.total) return free(starts), 2;
 
     const auto by_part = [&](const auto& body) noexcept {
         fb::parallel_for(0, parts, 1, threads, [&](int64_t from, int64_t to) noexcept {
             for (int64_t part = from; part < to; ++part)
-                body(places + part * shards, bags * part / parts, bags * (part + 1) / parts);
+                body(places + part * shards, starts[part], bags * part / parts, bags * (part + 1) / parts);
         });
     };
-    by_part([&](int64_t* counts, int64_t begin, int64_t end) noexcept {
-        memset(counts, 0, size_t(shards) * sizeof(int64_t));
+    by_part([&](int64_t* counts, int64_t index, int64_t begin, int64_t end) noexcept {
         for (int64_t shard = 0; shard < shards; ++shard)
             memset(new_lengths + shard * bags + begin, 0, size_t(end - begin) * sizeof(L));
         by_feature(job, begin, end, [&](int64_t feature, int64_t first, int64_t last) noexcept {
             const Owner<U> owns = owner<U>(job, feature);
-            for (int64_t bag = first; bag < last; ++bag)
-                for (int64_t i = starts[bag]; i < starts[bag + 1]; ++i) {
-                    // Blocks and bounds that contradict each other must not lead outside.
-                    const int32_t shard = owns.shard(U(indices[i]));
-                    owners[i] = shard < shards ? shard : int32_t(shards - 1);
-                    ++new_lengths[owners[i] * bags + bag];
-                    ++counts[owners[i]];
-                }
+            index = by_rule(owns.rule(), [&](auto rule) noexcept {
+                return count_owners<rule()>(owns, lengths, indices, first, last, bags, index, new_lengths);
+            });
         });
+        for (int64_t shard = 0; shard < shards; ++shard)
+            counts[shard] = indices_of(new_lengths + shard * bags, begin, end);
     });
     int64_t place = 0;
     for (int64_t shard = 0; shard < shards; ++shard)
@@ -169,31 +251,15 @@ int32_t bucketize(const Bucketing& job) noexcept {
             places[part * shards + shard] = place;
             place += count;
         }
-    I* new_indices = static_cast<I*>(job.new_indices);
-    I* positions = static_cast<I*>(job.positions);
-    I* order = static_cast<I*>(job.order);
-    I* mapping = static_cast<I*>(job.mapping);
-    const char* weights = static_cast<const char*>(job.weights);
-    char* new_weights = static_cast<char*>(job.new_weights);
-    const int64_t bytes = job.weight_bytes;
-    by_part([&](int64_t* next, int64_t begin, int64_t end) noexcept {
+    by_part([&](int64_t* next, int64_t index, int64_t begin, int64_t end) noexcept {
         by_feature(job, begin, end, [&](int64_t feature, int64_t first, int64_t last) noexcept {
             const Owner<U> owns = owner<U>(job, feature);
-            for (int64_t bag = first; bag < last; ++bag)
-                for (int64_t i = starts[bag]; i < starts[bag + 1]; ++i) {
-                    const int64_t to = next[owners[i]]++;
-                    new_indices[to] = I(owns.local(U(indices[i]), owners[i]));
-                    if (positions) positions[to] = I(i - starts[bag]);
-                    if (order) order[i] = I(to);
-                    if (mapping) mapping[i] = I(owners[i]);
-                    if (weights) {
-                        if (bytes == 4) memcpy(new_weights + to * 4, weights + i * 4, 4);
-                        else memcpy(new_weights + to * bytes, weights + i * bytes, size_t(bytes));
-                    }
-                }
+            index = by_rule(owns.rule(), [&](auto rule) noexcept {
+                return put_indices<rule(), L, I>(job, owns, first, last, index, next);
+            });
         });
     });
-    free(starts), free(owners);
+    free(starts);
     return 0;
 }
 

@@ -146,6 +146,16 @@ FB_EXPORT int32_t fb_tbe_check(const Batch* batch, Stray* stray) noexcept {
     return 0;
 }
 
+// Whether offsets rise from 0 to the number of indices, and every index is a row of its feature's table.
+FB_EXPORT int32_t fb_tbe_fits(const Batch* batch) noexcept {
+    const int64_t bags = batch->bags();
+    const int64_t* offsets = batch->offsets;
+    bool rises = offsets[0] == 0 && offsets[bags] == batch->total;
+    for (int64_t bag = 0; bag < bags; ++bag) rises &= offsets[bag] <= offsets[bag + 1];
+    Stray stray;
+    return rises && !fb_tbe_check(batch, &stray);
+}
+
 // `output` holds float32; every place that belongs to a bag is written.
 FB_EXPORT void fb_tbe_forward(const Batch* batch, float* output) noexcept {
     const bool wide = batch->wide_indices != 0;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -145,7 +146,7 @@ def test_one_step_of_sgd_is_the_gradient_of_the_lookup(case):
     flat = drawn.flat.clone().requires_grad_()
     lookup = drawn.lookup(flat)
     if factors is not None:
-        lookup = tbe.Lookup(**{**vars(lookup), "bag_weights": factors})
+        lookup = replace(lookup, bag_weights=factors)
     result = tbe.lookup_and_train(
         lookup, drawn.shape, tbe.OptimizerStates(), tbe.OptimizerSettings("exact_sgd", 1.0, 1)
     )

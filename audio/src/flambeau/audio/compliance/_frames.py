@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,8 +12,7 @@ EPSILON = torch.finfo(torch.float32).eps
 """The smallest energy whose logarithm is taken, that of float32 for every dtype."""
 
 
-@dataclass(frozen=True)
-class FrameOptions:
+class FrameOptions(NamedTuple):  # made at each call, which a frozen dataclass takes longer for
     """How frames are cut; Kaldi's names."""
 
     blackman_coeff: float
@@ -73,11 +72,11 @@ def select(name: str, waveform: Tensor, options: FrameOptions) -> Tensor:
         raise ValueError(
             f"{name}: frames of {options.padded} samples are odd; set round_to_power_of_two or change frame_length."
         )
-    return waveform[..., channel, :]
+    return waveform.select(-2, channel)
 
 
 def frames(waveform: Tensor, options: FrameOptions) -> tuple[Tensor, Tensor]:
-    """Windowed frames (..., frames, size), and the logarithm of each frame's energy (..., frames)."""
+    """Windowed frames (..., frames, size), and each frame's energy (..., frames)."""
     source, count = extended(waveform, options)
     cut = source.unfold(-1, options.size, options.shift)[..., :count, :]
     if options.dither != 0.0:
@@ -89,7 +88,7 @@ def frames(waveform: Tensor, options: FrameOptions) -> tuple[Tensor, Tensor]:
         before = torch.cat([cut[..., :1], cut[..., :-1]], dim=-1)
         cut = torch.sub(cut, before, alpha=options.preemphasis_coefficient)
     cut = cut * window(options, cut)
-    return cut, log_energy((raw if options.raw_energy else cut).square().sum(-1), options)
+    return cut, (raw if options.raw_energy else cut).square().sum(-1)
 
 
 def extended(waveform: Tensor, options: FrameOptions) -> tuple[Tensor, int]:
@@ -125,7 +124,12 @@ def window(options: FrameOptions, like: Tensor) -> Tensor:
     return factors.to(like.dtype)
 
 
-def log_energy(energy: Tensor, options: FrameOptions) -> Tensor:
+def logarithms(powers: Tensor, in_place: bool) -> Tensor:
+    """Of powers or energies."""
+    return powers.clamp_(min=EPSILON).log_() if in_place else powers.clamp(min=EPSILON).log()
+
+
+def log_energy(energy: Tensor, options: FrameOptions, in_place: bool) -> Tensor:
     """Logarithms of energies, not below the floor."""
-    level = energy.clamp(min=EPSILON).log()
+    level = logarithms(energy, in_place)
     return level if options.energy_floor == 0.0 else level.clamp(min=math.log(options.energy_floor))

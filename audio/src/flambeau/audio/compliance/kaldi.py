@@ -11,7 +11,15 @@ from collections.abc import Callable, Hashable
 import torch
 from torch import Tensor
 
-from flambeau.audio.compliance._frames import EPSILON, FrameOptions, extended, frames, log_energy, select, window
+from flambeau.audio.compliance._frames import (
+    FrameOptions,
+    extended,
+    frames,
+    log_energy,
+    logarithms,
+    select,
+    window,
+)
 from flambeau.audio.compliance._mel import (
     get_mel_banks,
     inverse_mel_scale,
@@ -92,9 +100,13 @@ def spectrogram(
     samples = select("spectrogram", waveform, options)
     if samples.shape[-1] < min_duration * sample_frequency:
         return waveform.new_empty(0)
-    power, energy = _features(samples, options, None, False)
-    level = power.clamp(min=EPSILON).log()
-    return _without_mean(torch.cat([energy.unsqueeze(-1), level[..., 1:]], dim=-1), subtract_mean)
+    power, energy, in_place = _features(samples, options, None, False)
+    level, energy = logarithms(power, in_place), log_energy(energy, options, in_place)
+    if in_place:
+        level.select(-1, 0).copy_(energy)
+    else:
+        level = torch.cat([energy.unsqueeze(-1), level[..., 1:]], dim=-1)
+    return _without_mean(level, subtract_mean)
 
 
 def fbank(
@@ -169,14 +181,15 @@ def fbank(
     samples = select("fbank", waveform, options)
     if samples.shape[-1] < min_duration * sample_frequency:
         return waveform.new_empty(0)
-    banks = _banks(
-        (num_mel_bins, options.padded, sample_frequency, low_freq, high_freq, vtln_low, vtln_high, vtln_warp), samples
-    )
-    energies, energy = _features(samples, options, banks, not use_power)
+    energies, energy, in_place = _features(
+        samples, options,
+        (num_mel_bins, options.padded, sample_frequency, low_freq, high_freq, vtln_low, vtln_high, vtln_warp),
+        not use_power,
+    )  # fmt: skip
     if use_log_fbank:
-        energies = energies.clamp(min=EPSILON).log()
+        energies = logarithms(energies, in_place)
     if use_energy:
-        parts = (energies, energy.unsqueeze(-1))
+        parts = (energies, log_energy(energy, options, in_place).unsqueeze(-1))
         energies = torch.cat(parts if htk_compat else parts[::-1], dim=-1)
     return _without_mean(energies, subtract_mean)
 
@@ -247,43 +260,53 @@ def mfcc(
     """
     if num_ceps > num_mel_bins:
         raise ValueError(f"mfcc: num_ceps is {num_ceps}, expected at most num_mel_bins, {num_mel_bins}.")
-    features = fbank(
-        waveform, blackman_coeff, channel, dither, energy_floor, frame_length, frame_shift, high_freq, False, low_freq,
-        min_duration, num_mel_bins, preemphasis_coefficient, raw_energy, remove_dc_offset, round_to_power_of_two,
-        sample_frequency, snip_edges, False, True, True, True, vtln_high, vtln_low, vtln_warp, window_type,
+    options = FrameOptions(
+        blackman_coeff, channel, dither, energy_floor, frame_length, frame_shift, min_duration,
+        preemphasis_coefficient, raw_energy, remove_dc_offset, round_to_power_of_two, sample_frequency, snip_edges,
+        window_type,
     )  # fmt: skip
-    if features.ndim < 2:
-        return features
-    energy, features = features[..., :1], features[..., 1:]
-    cepstra = features @ _cosines(num_ceps, num_mel_bins, features)
-    if cepstral_lifter != 0.0:
-        order = torch.arange(num_ceps, dtype=features.dtype, device=features.device)
-        cepstra = cepstra * (1.0 + 0.5 * cepstral_lifter * torch.sin(math.pi * order / cepstral_lifter))
-    first, rest = (energy if use_energy else cepstra[..., :1]), cepstra[..., 1:]
-    if htk_compat:
-        cepstra = torch.cat([rest, first if use_energy else first * math.sqrt(2)], dim=-1)
-    elif use_energy:
-        cepstra = torch.cat([first, rest], dim=-1)
+    samples = select("mfcc", waveform, options)
+    if samples.shape[-1] < min_duration * sample_frequency:
+        return waveform.new_empty(0)
+    energies, energy, in_place = _features(
+        samples, options,
+        (num_mel_bins, options.padded, sample_frequency, low_freq, high_freq, vtln_low, vtln_high, vtln_warp), False,
+    )  # fmt: skip
+    cepstra = logarithms(energies, in_place) @ _cosines(num_ceps, num_mel_bins, cepstral_lifter, energies)
+    if use_energy or htk_compat:
+        first, rest = cepstra[..., :1], cepstra[..., 1:]
+        first = log_energy(energy, options, in_place).unsqueeze(-1) if use_energy else first * math.sqrt(2)
+        cepstra = torch.cat([rest, first] if htk_compat else [first, rest], dim=-1)
     return _without_mean(cepstra, subtract_mean)
 
 
-def _features(samples: Tensor, options: FrameOptions, banks: Tensor | None, root: bool) -> tuple[Tensor, Tensor]:
-    """Power spectra, or magnitudes, under `banks`: (..., frames, bands); and logarithms of energies (..., frames)."""
+def _features(
+    samples: Tensor, options: FrameOptions, bank: _Bank | None, root: bool
+) -> tuple[Tensor, Tensor, bool]:
+    """Power spectra, or magnitudes, under the filters of `bank`: (..., frames, bands); energies, (..., frames).
+
+    Third, whether both may be changed in place.
+    """
     source, count = extended(samples, options)
-    if options.dither == 0.0 and count >= 1 and _spectra.transformable(options.padded) and _spectra.served(source):
-        rows = source.reshape(-1, source.shape[-1])[:, : (count - 1) * options.shift + options.size]
+    banks = None if bank is None else _banks(bank, samples)
+    if options.dither == 0.0 and count >= 1 and _spectra.served(source) and _spectra.transformable(options.padded):
+        rows = source.reshape(-1, source.shape[-1])
+        if not options.snip_edges:  # what lies behind the last frame would give more of them
+            rows = rows[:, : (count - 1) * options.shift + options.size]
         features, energy = _spectra.kaldi_spectra(
             rows, _window(options, rows), banks, options.padded, options.shift, options.preemphasis_coefficient,
             options.remove_dc_offset, options.raw_energy, root,
         )  # fmt: skip
         leading = samples.shape[:-1]
-        return features.reshape(*leading, *features.shape[1:]), log_energy(energy.reshape(*leading, count), options)
+        if len(leading) != 1:
+            features, energy = features.reshape(*leading, *features.shape[1:]), energy.reshape(*leading, count)
+        return features, energy, True
     cut, energy = frames(samples, options)
     spectrum = torch.fft.rfft(cut, n=options.padded)
     power = spectrum.real.square() + spectrum.imag.square()
     power = power.sqrt() if root else power
     # The highest frequency belongs to no filter.
-    return (power if banks is None else power[..., :-1] @ banks), energy
+    return (power if banks is None else power[..., :-1] @ banks), energy, False
 
 
 def _without_mean(features: Tensor, subtract: bool) -> Tensor:
@@ -318,10 +341,18 @@ def _kept(key: tuple[Hashable, ...], like: Tensor, make: Callable[[], Tensor]) -
     return _known[key]
 
 
-def _cosines(num_ceps: int, num_mel_bins: int, like: Tensor) -> Tensor:
-    """The orthonormal cosine transform, (num_mel_bins, num_ceps)."""
+def _cosines(num_ceps: int, num_mel_bins: int, lifter: float, like: Tensor) -> Tensor:
+    """The orthonormal cosine transform with each cepstrum raised by the lifter, (num_mel_bins, num_ceps)."""
+    key = ("cosines", num_ceps, num_mel_bins, lifter)
+    return _kept(key, like, lambda: _lifted_cosines(num_ceps, num_mel_bins, lifter, like))
+
+
+def _lifted_cosines(num_ceps: int, num_mel_bins: int, lifter: float, like: Tensor) -> Tensor:
     places = torch.arange(num_mel_bins, dtype=torch.float64, device=like.device)[:, None] + 0.5
     orders = torch.arange(num_ceps, dtype=torch.float64, device=like.device)
     cosines = torch.cos(math.pi / num_mel_bins * places * orders) * math.sqrt(2.0 / num_mel_bins)
     first = torch.full_like(cosines[:, :1], math.sqrt(1.0 / num_mel_bins))
-    return torch.cat([first, cosines[:, 1:]], dim=1).to(like.dtype)
+    cosines = torch.cat([first, cosines[:, 1:]], dim=1)
+    if lifter != 0.0:
+        cosines = cosines * (1.0 + 0.5 * lifter * torch.sin(math.pi * orders / lifter))
+    return cosines.to(like.dtype)

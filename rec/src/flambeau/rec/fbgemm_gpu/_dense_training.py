@@ -62,7 +62,7 @@ class DenseTableBatchedEmbeddingBagsCodegen(BatchedTables):
             self.weights, indices, offsets, per_sample_weights, batch_size_per_feature_per_rank
         )
         output = tbe.lookup(lookup, shape, feature_requires_grad=feature_requires_grad)
-        return output.to(SparseType.from_int(self.output_dtype).as_dtype())
+        return output if not self.output_dtype else output.to(SparseType.from_int(self.output_dtype).as_dtype())
 
     def split_embedding_weights(self) -> list[Tensor]:
         """A view of each table, (rows, columns)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from flambeau.rec.errors import OptionError
@@ -81,28 +82,28 @@ class OptimizerOptions:
         if mode == WeightDecayMode.DECOUPLE_GLOBAL and self.global_decay is None:
             self.global_decay = GlobalWeightDecayDefinition()
 
-    @property
+    @cached_property
     def counts_rows(self) -> bool:
         """Whether the optimizer counts how often each row is looked up."""
         return self.optimizer in _ROWWISE and (self.counters is not None or self.cowclip is not None)
 
-    @property
+    @cached_property
     def decays_globally(self) -> bool:
         """Whether rows make up for decay that they missed while they were not looked up."""
         return self.weight_decay_mode == WeightDecayMode.DECOUPLE_GLOBAL
 
-    @property
+    @cached_property
     def corrects_by_row(self) -> bool:
         """Whether averages that begin at 0 are corrected by the steps of each row."""
         adam = self.optimizer in (EmbOptimType.ADAM, EmbOptimType.PARTIAL_ROWWISE_ADAM)
         return adam and self.extra.use_rowwise_bias_correction
 
-    @property
+    @cached_property
     def counts_steps(self) -> bool:
         """Whether steps are counted."""
         return self.optimizer in (*_ROWWISE, *_KEEPS_STEP)
 
-    @property
+    @cached_property
     def keeps_step(self) -> bool:
         """Whether checkpoints have the step's number."""
         return self.optimizer in _KEEPS_STEP

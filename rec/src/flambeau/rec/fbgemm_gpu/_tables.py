@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -61,6 +62,7 @@ class BatchedTables(nn.Module):
             widths = [dim for _, dim in shapes]
             raise OptionError(f"without pooling all tables are equally wide; they have {widths} columns.")
         self.feature_table_map, self.pooling_mode = tables, pooling_mode
+        self._pooling = int(pooling_mode)
         self.weights_precision, self.output_dtype = weights_precision, output_dtype.as_int()
         self.bounds_check_mode_int = int(bounds_check_mode)
         if table_names is not None and len(table_names) != len(shapes):
@@ -90,18 +92,26 @@ class BatchedTables(nn.Module):
         sizes: Sequence[Sequence[int]] | None,
     ) -> tuple[tbe.Lookup, tuple[int, ...]]:
         """A batch that fits the tables, and the shape of its result; see `forward`."""
-        for name, tensor in (("indices", indices), ("offsets", offsets)):
+        for tensor in (indices, offsets):
             if tensor.dtype not in (torch.int32, torch.int64):
+                name = "indices" if tensor is indices else "offsets"
                 raise RuntimeError(f"{name} is {tensor.dtype}, expected int32 or int64.")
         outputs, shape, starts = self._shape(indices, offsets, sizes)
         if per_sample_weights is not None and per_sample_weights.numel() != indices.numel():
             raise RuntimeError(
                 f"per_sample_weights has {per_sample_weights.numel()} entries for {indices.numel()} indices."
             )
-        indices, offsets = self._within_bounds(indices.contiguous(), offsets.to(torch.int64), starts)
-        factors = None if per_sample_weights is None else per_sample_weights.float()
-        pooling, width = int(self.pooling_mode), self._layout.total_width
-        made = tbe.Lookup(weights, self._layout.tensor, indices, offsets, starts, width, pooling, factors, outputs)
+        factors = None if per_sample_weights is None else per_sample_weights.float().contiguous()
+        layout = self._layout
+        made = tbe.Lookup(
+            weights, layout.tensor, indices.contiguous(), offsets.to(torch.int64).contiguous(), starts,
+            layout.total_width, self._pooling, factors, outputs,
+        )  # fmt: skip
+        if tbe.fits(made):
+            made.fits = True
+        else:
+            indices, offsets = self._within_bounds(made.indices, made.offsets, starts)
+            made = replace(made, indices=indices, offsets=offsets)
         return made, shape
 
     def _checked(
@@ -127,7 +137,7 @@ class BatchedTables(nn.Module):
             expected, shape = int(starts[-1]), (size,)
         else:
             batch = (offsets.numel() - 1) // features if features else 0
-            starts, places, expected = torch.arange(features + 1) * batch, None, batch * features
+            starts, places, expected = self._layout.bag_starts(batch), None, batch * features
             shape = (batch, self._layout.total_width)
         if offsets.numel() != expected + 1:
             raise RuntimeError(

@@ -64,6 +64,14 @@ class Layout:
         ]
         self.tensor = torch.tensor(facts, dtype=torch.int64).reshape(-1, 5).t().contiguous()
         self.elements, self.rows = self.tensor[0].contiguous(), self.tensor[3].contiguous()
+        self._starts: tuple[int, Tensor] | None = None
+
+    def bag_starts(self, batch: int) -> Tensor:
+        """(features + 1,): which bags are a feature's where all have so many; that of the last call is kept."""
+        kept = self._starts
+        if kept is None or kept[0] != batch:
+            kept = self._starts = (batch, torch.arange(len(self.tables) + 1) * batch)
+        return kept[1]
 
     def split(self, flat: Tensor, *, by_element: bool = True) -> list[Tensor]:
         """A view of each table, or of what an optimizer keeps of each."""

@@ -451,7 +451,8 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
             batch = self._batch = lookup.indices, lookup.offsets[lookup.bag_starts]
             if output.requires_grad:
                 output.register_hook(lambda gradient: self._written_once(gradient, *batch))
-        output = output.to(SparseType.from_int(self.output_dtype).as_dtype())
+        if self.output_dtype:  # of look-ups is 0, float32
+            output = output.to(SparseType.from_int(self.output_dtype).as_dtype())
         if vbe_output is None or vbe_output_offsets is None or sizes is None:
             return output
         widths = [self.dims[table] for table in self.feature_table_map]
@@ -465,7 +466,8 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
         sizes: list[list[int]] | None,
     ) -> Tensor:
         options = self._optimizer_options
-        learns = self.training or torch.is_grad_enabled()
+        differentiated = torch.is_grad_enabled()
+        learns = self.training or differentiated
         find_slots, when_done = self._enter(lookup.indices, lookup.offsets, sizes)
         if find_slots is not None:
             lookup = replace(lookup, cache=self.lxu_cache_weights, find_slots=find_slots)
@@ -475,20 +477,28 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
             )
         if learns and options.counts_steps:
             self._count_step()
-        settings = options.settings(
-            self.optimizer_args, lr=self._learning_rate, iteration=self._iteration, seed=self.step,
-            max_counter=float(self.max_counter) if options.counts_rows else 1.0,
-        )  # fmt: skip
-        output = tbe.lookup_and_train(
-            lookup,
-            shape,
-            self._states(),
-            settings,
-            feature_requires_grad=feature_requires_grad,
-            max_gradient=options.limit,
-            row_factors=self._missed_decay(lookup, settings) if options.decays_globally and self.training else None,
-            when_done=when_done,
-        )
+        decays = options.decays_globally and self.training
+        factors = lookup.bag_weights
+        differentiated &= lookup.weights.requires_grad or (factors is not None and factors.requires_grad)
+        if differentiated or decays:
+            settings = options.settings(
+                self.optimizer_args, lr=self._learning_rate, iteration=self._iteration, seed=self.step,
+                max_counter=float(self.max_counter) if options.counts_rows else 1.0,
+            )  # fmt: skip
+        missed = self._missed_decay(lookup, settings) if decays else None
+        if differentiated:
+            output = tbe.lookup_and_train(
+                lookup,
+                shape,
+                self._states(),
+                settings,
+                feature_requires_grad=feature_requires_grad,
+                max_gradient=options.limit,
+                row_factors=missed,
+                when_done=when_done,
+            )
+        else:
+            output = tbe.pool(lookup, shape, missed)
         if when_done is not None and not output.requires_grad:
             when_done()
         self._report()

@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -92,6 +93,7 @@ class _Settings(ctypes.Structure):
 @dataclass(frozen=True)
 class _Functions:
     check: Callable[..., Any]
+    fits: Callable[..., Any]
     forward: Callable[..., Any]
     backward: Callable[..., Any]
     weights_gradient: Callable[..., Any]
@@ -102,6 +104,7 @@ def _functions() -> _Functions:
     take = LIBRARY.function
     return _Functions(
         take("fb_tbe_check", [_POINTER, _POINTER], _INT),
+        take("fb_tbe_fits", [_POINTER], _INT),
         take("fb_tbe_forward", [_POINTER, _POINTER], None),
         take("fb_tbe_backward", [_POINTER] * 3, _INT),
         take("fb_tbe_weights_gradient", [_POINTER] * 4, None),
@@ -112,7 +115,15 @@ def _address(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-def _batch(lookup: Lookup) -> _Batch:
+def _batch(lookup: Lookup) -> int:
+    """The address of its description, which lives as long as it: it is checked and looked up at once."""
+    described: _Batch | None = lookup.described
+    if described is None:
+        described = lookup.described = _describe(lookup)
+    return ctypes.addressof(described)
+
+
+def _describe(lookup: Lookup) -> _Batch:
     layout = lookup.layout.data_ptr()
     features = lookup.layout.shape[1]
     row = 8 * features
@@ -144,16 +155,19 @@ def _batch(lookup: Lookup) -> _Batch:
 def find_stray(lookup: Lookup) -> tuple[int, int, int] | None:
     """Place, feature and index of the first one outside of its table; None where there is none."""
     stray = (_LONG * 3)()
-    batch = _batch(lookup)
-    if not _functions().check(ctypes.byref(batch), stray):
+    if not _functions().check(_batch(lookup), stray):
         return None
     return stray[0], stray[1], stray[2]
 
 
+def fits(lookup: Lookup) -> bool:
+    """Whether offsets rise from 0 to total, and all indices are rows."""
+    return bool(_functions().fits(_batch(lookup)))
+
+
 def forward(lookup: Lookup, output: Tensor) -> None:
     """Write the pooled rows, float32."""
-    batch = _batch(lookup)
-    _functions().forward(ctypes.byref(batch), output.data_ptr())
+    _functions().forward(_batch(lookup), output.data_ptr())
 
 
 def backward(
@@ -164,8 +178,6 @@ def backward(
     Raises:
         MemoryError: there is none left; nothing was changed then.
     """
-    batch = _batch(lookup)
-    offsets = states.row_offsets
     gradients = _Gradients(
         gradient.data_ptr(),
         _address(wanted),
@@ -175,23 +187,22 @@ def backward(
         _address(states.row_counter),
         _address(states.momentum1_offsets),
         _address(states.momentum2_offsets),
-        _address(offsets),
+        _address(states.row_offsets),
         settings.seed,
         settings.stochastic_rounding and lookup.weights.dtype != torch.float32,
     )
-    filled = _Settings(optimizer=OPTIMIZERS.index(settings.optimizer))
-    for name in _SCALARS:
-        setattr(filled, name, getattr(settings, name))
+    filled = _Settings(OPTIMIZERS.index(settings.optimizer), *_numbers(settings))
+    batch = _describe(lookup)  # anew: tables may have moved since they were looked up
     if _functions().backward(ctypes.byref(batch), ctypes.byref(gradients), ctypes.byref(filled)):
         raise MemoryError(f"no memory left to sort {lookup.indices.numel()} indices.")
 
 
-_SCALARS = [name for name, _ in _Settings._fields_[1:]]  # type: ignore[misc]
+_numbers = attrgetter(*(name for name, *_ in _Settings._fields_[1:]))
 
 
 def weights_gradient(lookup: Lookup, gradient: Tensor, wanted: Tensor | None) -> Tensor:
     """(total,): the gradient of each index's weight."""
     result = torch.empty(lookup.indices.numel())
-    batch = _batch(lookup)
+    batch = _describe(lookup)
     _functions().weights_gradient(ctypes.byref(batch), gradient.data_ptr(), _address(wanted), result.data_ptr())
     return result

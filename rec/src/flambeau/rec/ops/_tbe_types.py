@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -16,9 +17,9 @@ OPTIMIZERS = (
 """In the order of `Optimizer` in native/tbe_optimizers.h."""
 
 
-@dataclass(frozen=True)
+@dataclass  # not frozen, which would make each batch's five times as slow to construct
 class Lookup:
-    """Tables and bags.
+    """Tables and bags. It is never changed.
 
     Args:
         weights: all tables in one piece of memory; float32, float16 or bfloat16.
@@ -34,6 +35,10 @@ class Lookup:
         cache: (slots, widest): rows that are kept here rather than in `weights` for the time being.
         slots: (total,) int32: which of them each index's row is; -1 for rows in `weights`.
         find_slots: gives `slots` as they are now, where a cache may have changed meanwhile.
+        fits: whether it is known that offsets rise from 0 to total and that all indices are rows.
+
+    Attributes:
+        described: what native kernels are told of it, once they were.
     """
 
     weights: Tensor
@@ -48,14 +53,15 @@ class Lookup:
     cache: Tensor | None = None
     slots: Tensor | None = None
     find_slots: Callable[[], Tensor] | None = None
+    fits: bool = False
+    described: Any = field(default=None, init=False, repr=False, compare=False)
 
     def located(self) -> Lookup:
         """This one, with its rows where they are now."""
         return self if self.find_slots is None else replace(self, slots=self.find_slots())
 
 
-@dataclass(frozen=True)
-class OptimizerStates:
+class OptimizerStates(NamedTuple):
     """What an optimizer remembers of all tables: arrays, and where each feature's table begins in them.
 
     Native kernels have them in float32.
@@ -70,8 +76,7 @@ class OptimizerStates:
     row_offsets: Tensor | None = None
 
 
-@dataclass(frozen=True)
-class OptimizerSettings:
+class OptimizerSettings(NamedTuple):
     """The numbers of an optimizer; the names and meanings are those of FBGEMM's."""
 
     optimizer: str

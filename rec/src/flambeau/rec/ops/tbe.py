@@ -26,9 +26,11 @@ __all__ = [
     "Lookup",
     "OptimizerSettings",
     "OptimizerStates",
+    "fits",
     "lookup",
     "lookup_and_train",
     "missed_decay",
+    "pool",
     "update_rows",
 ]
 
@@ -56,11 +58,19 @@ def lookup(
     Raises:
         RuntimeError: an index outside of its table, with feature and place.
     """
+    if not _differentiated(lookup):
+        return pool(lookup, output_shape)
     wanted = None if feature_requires_grad is None else feature_requires_grad.to(torch.uint8).contiguous()
     result: Tensor = _DenseLookUp.apply(  # type: ignore[no-untyped-call]
         lookup.weights, lookup.bag_weights, lookup, output_shape, wanted, sparse, max_gradient
     )
     return result
+
+
+def _differentiated(lookup: Lookup) -> bool:
+    factors = lookup.bag_weights
+    wanted = lookup.weights.requires_grad or (factors is not None and factors.requires_grad)
+    return wanted and torch.is_grad_enabled()
 
 
 def lookup_and_train(
@@ -115,9 +125,16 @@ def _kernels(lookup: Lookup, states: OptimizerStates | None = None) -> Any:
     return _tbe_reference if plain else serving
 
 
-def _pooled(lookup: Lookup, output_shape: tuple[int, ...], row_factors: Tensor | None = None) -> Tensor:
+def fits(lookup: Lookup) -> bool:
+    """Whether a batch is known to fit: native kernels look at once; for other tables this takes longer, and is False."""
+    return kernels(lookup.weights) is _tbe_native and _tbe_native.fits(lookup)
+
+
+def pool(lookup: Lookup, output_shape: tuple[int, ...], row_factors: Tensor | None = None) -> Tensor:
+    """Pool rows, without gradients; see `lookup_and_train`."""
     serving = _kernels(lookup)
-    if (stray := serving.find_stray(lookup)) is not None:
+    known = lookup.fits or (serving is _tbe_native and _tbe_native.fits(lookup))
+    if not known and (stray := serving.find_stray(lookup)) is not None:
         place, feature, index = stray
         rows = int(lookup.layout[1, feature])
         raise RuntimeError(
@@ -125,7 +142,9 @@ def _pooled(lookup: Lookup, output_shape: tuple[int, ...], row_factors: Tensor |
             f"{rows - 1}. bounds_check_mode decides what becomes of such indices."
         )
     lookup = lookup.located()
-    output = torch.zeros(output_shape, device=lookup.indices.device)
+    # Kernels write all that belongs to a bag, which is everything where offsets fit.
+    new = torch.empty if known and serving is _tbe_native else torch.zeros
+    output = new(output_shape, device=lookup.indices.device)
     if row_factors is None:
         serving.forward(lookup, output)
     elif lookup.pooling == NONE:
@@ -177,7 +196,7 @@ class _DenseLookUp(torch.autograd.Function):
         max_gradient: float | None,
     ) -> Tensor:
         ctx.lookup, ctx.wanted, ctx.sparse, ctx.max_gradient = lookup, wanted, sparse, max_gradient
-        return _pooled(lookup, output_shape)
+        return pool(lookup, output_shape)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -214,7 +233,7 @@ class _LookUp(torch.autograd.Function):
         row_factors: Tensor | None,
         when_done: Callable[[], None] | None,
     ) -> Tensor:
-        output = _pooled(lookup, output_shape, row_factors)
+        output = pool(lookup, output_shape, row_factors)
         ctx.lookup, ctx.states, ctx.settings, ctx.wanted = lookup, states, settings, wanted
         ctx.max_gradient, ctx.row_factors, ctx.when_done = max_gradient, row_factors, when_done
         return output

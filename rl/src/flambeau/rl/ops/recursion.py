@@ -55,11 +55,9 @@ def _fake(values: Tensor, discounts: Tensor) -> Tensor:
 
 def _reference(values: Tensor, discounts: Tensor) -> Tensor:
     _check(values, discounts)
-    results = torch.empty_like(values, memory_format=torch.contiguous_format)
-    following = torch.zeros_like(values[:, 0]) if values.shape[1] else None
-    for step in reversed(range(values.shape[1])):
-        discounted = discounts[:, step] * following if step + 1 < values.shape[1] else 0
-        results[:, step] = following = values[:, step] + discounted
+    results = values.clone(memory_format=torch.contiguous_format)
+    for step in reversed(range(values.shape[1] - 1)):
+        results[:, step] += discounts[:, step] * results[:, step + 1]
     return results
 
 
