@@ -46,7 +46,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "torch.ops.*.group_index_select_dim0_gpu_*": "halves of `group_index_select_dim0`, which has its gradient",
         "torch.ops.*.transpose_embedding_input": "sorts ids for CUDA's backward kernels, and gives what only they read",
         "flambeau.rec.fbgemm_gpu.sparse_ops.*": "functions that FBGEMM gives to torch for tracing: shapes, and what "
-        "is kept for gradients. Our operators bring theirs along; call `torch.ops.flambeau_rec` by the operators' names",
+        "is kept for gradients. Our operators bring theirs along; `torch.ops.flambeau_rec` has them by their names",
         "flambeau.rec.distributed.logging_handlers.*": "events for a telemetry service that is not published; it logs "
         "nothing without that",
         "flambeau.rec.distributed.logging_utils.*": "events for a telemetry service that is not published, likewise",
