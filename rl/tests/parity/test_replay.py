@@ -1,0 +1,10 @@
+"""Replay buffers beside what the reference computed."""
+
+from __future__ import annotations
+
+from programs import cases, check
+
+
+@cases("rl_replay")
+def test_the_reference_is_met_by(case):
+    check("rl_replay", case)

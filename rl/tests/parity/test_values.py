@@ -1,0 +1,10 @@
+"""Value estimators beside what the reference computed."""
+
+from __future__ import annotations
+
+from programs import cases, check
+
+
+@cases("rl_values")
+def test_the_reference_is_met_by(case):
+    check("rl_values", case)
