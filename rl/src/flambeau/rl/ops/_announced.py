@@ -8,6 +8,8 @@ from __future__ import annotations
 __all__ = ["OPERATORS"]
 
 _MODULES = {
-    "recursion": ("backward_recursion",),
+    "generalized_advantage": ("generalized_advantage",),
+    "recursion": ("backward_recursion", "forward_recursion"),
+    "segment_tree": ("segment_tree_find", "segment_tree_query", "segment_tree_write"),
 }
 OPERATORS = {name: f"flambeau.rl.ops.{module}" for module, names in _MODULES.items() for name in names}
