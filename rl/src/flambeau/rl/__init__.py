@@ -11,7 +11,7 @@ from flambeau.rl.ops._announced import OPERATORS
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = lazy_exports(__name__, {}, submodules=("ops",))
+__getattr__, __dir__, __all__ = lazy_exports(__name__, {}, submodules=("modules", "ops"))
 
 # Code that calls operators by their names in torch's registry finds them without another import.
 announce_operators("flambeau_rl", OPERATORS)

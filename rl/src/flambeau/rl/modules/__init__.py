@@ -1,0 +1,36 @@
+"""Networks, distributions, actors and exploration for reinforcement learning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flambeau.core.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from flambeau.rl.modules.distributions import *
+    from flambeau.rl.modules.functional import *
+
+__getattr__: Any
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "distributions": (
+            "Delta",
+            "IndependentNormal",
+            "LLMMaskedCategorical",
+            "MaskedCategorical",
+            "MaskedOneHotCategorical",
+            "NormalParamExtractor",
+            "NormalParamWrapper",
+            "OneHotCategorical",
+            "OneHotOrdinal",
+            "Ordinal",
+            "ReparamGradientStrategy",
+            "TanhDelta",
+            "TanhNormal",
+            "TruncatedNormal",
+            "distributions_maps",
+        ),
+        "functional": ("signed_hyperbolic", "signed_parabolic", "symexp", "symlog"),
+    },
+)
