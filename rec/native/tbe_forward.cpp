@@ -6,6 +6,11 @@
 #include "pooling.h"
 #include "tbe.h"
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#define REC_X86 1
+#endif
+
 namespace rec {
 namespace {
 
@@ -68,17 +73,97 @@ FB_INLINE void pool_bag(const Rows& rows, int64_t dim, int64_t count, int64_t re
     for (; from < dim; ++from) pool_columns<1>(rows, dim, from, count, rest, factors, scale, output);
 }
 
+#ifdef REC_X86
+// Compilers leave a block's sums in memory; here they stay in registers.
+#define REC_TARGET __attribute__((target("avx2,f16c")))
+#define REC_INLINE REC_TARGET inline __attribute__((always_inline))
+
+inline bool has_vectors() noexcept { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c"); }
+
+REC_INLINE __m256 eight(const float* from) noexcept { return _mm256_loadu_ps(from); }
+REC_INLINE __m256 eight(const fb::Half* from) noexcept {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+REC_INLINE __m256 eight(const fb::BFloat16* from) noexcept {
+    const __m128i halves = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(halves), 16));
+}
+
+// As `pool_columns`, but each block asks for its own columns of later rows, so that memory is never idle.
+template <int vectors, typename Rows>
+REC_INLINE void pool_vectors(const Rows& rows, int64_t from, int64_t count, int64_t rest, const float* factors,
+                             float scale, float* output) noexcept {
+    __m256 sums[vectors];
+    for (int k = 0; k < vectors; ++k) sums[k] = _mm256_setzero_ps();
+    for (int64_t i = 0; i < count; ++i) {
+        if (rest - i > ahead) ask_for(rows.row(i + ahead) + from, 8 * vectors);
+        const auto* row = rows.row(i) + from;
+        if (factors) {
+            const __m256 factor = _mm256_set1_ps(factors[i]);
+            for (int k = 0; k < vectors; ++k)
+                sums[k] = _mm256_add_ps(sums[k], _mm256_mul_ps(factor, eight(row + 8 * k)));
+        } else {
+            for (int k = 0; k < vectors; ++k) sums[k] = _mm256_add_ps(sums[k], eight(row + 8 * k));
+        }
+    }
+    const __m256 scales = _mm256_set1_ps(scale);
+    for (int k = 0; k < vectors; ++k) _mm256_storeu_ps(output + from + 8 * k, _mm256_mul_ps(sums[k], scales));
+}
+
+template <typename Rows>
+REC_TARGET void pool_bag_by_vectors(const Rows& rows, int64_t dim, int64_t count, int64_t rest, const float* factors,
+                                    float scale, float* output) noexcept {
+    int64_t from = 0;
+    for (; from + 64 <= dim; from += 64) pool_vectors<8>(rows, from, count, rest, factors, scale, output);
+    if (from + 32 <= dim) pool_vectors<4>(rows, from, count, rest, factors, scale, output), from += 32;
+    if (from + 16 <= dim) pool_vectors<2>(rows, from, count, rest, factors, scale, output), from += 16;
+    if (from + 8 <= dim) pool_vectors<1>(rows, from, count, rest, factors, scale, output), from += 8;
+    if (from + 4 <= dim) pool_columns<4>(rows, dim, from, count, rest, factors, scale, output), from += 4;
+    for (; from < dim; ++from) pool_columns<1>(rows, dim, from, count, rest, factors, scale, output);
+}
+#endif
+
 }  // namespace
 
 // One function for each pair of types: only plain functions are compiled for several instruction sets.
-#define REC_POOL(W, I)                                                                                             \
-    FB_CLONES void pool(const W* table, int64_t dim, const I* ids, int64_t count, const I* last,                   \
-                        const float* factors, float scale, float* output) noexcept {                               \
-        pool_bag(InTable<W, I>{table, dim, ids}, dim, count, last - ids, factors, scale, output);                  \
+#define REC_POOL_PLAIN(W, I)                                                                                      \
+    FB_CLONES static void pool_plain(const InTable<W, I>& rows, int64_t dim, int64_t count, int64_t rest,          \
+                                     const float* factors, float scale, float* output) noexcept {                 \
+        pool_bag(rows, dim, count, rest, factors, scale, output);                                                  \
     }                                                                                                              \
-    FB_CLONES void pool_cached(const W* table, const Cached<W>& cache, int64_t dim, const I* ids, int64_t count,   \
-                               const I* last, const float* factors, float scale, float* output) noexcept {         \
-        pool_bag(InEither<W, I>{{table, dim, ids}, cache}, dim, count, last - ids, factors, scale, output);        \
+    FB_CLONES static void pool_plain(const InEither<W, I>& rows, int64_t dim, int64_t count, int64_t rest,         \
+                                     const float* factors, float scale, float* output) noexcept {                 \
+        pool_bag(rows, dim, count, rest, factors, scale, output);                                                  \
+    }
+REC_POOL_PLAIN(float, int32_t)
+REC_POOL_PLAIN(float, int64_t)
+REC_POOL_PLAIN(fb::Half, int32_t)
+REC_POOL_PLAIN(fb::Half, int64_t)
+REC_POOL_PLAIN(fb::BFloat16, int32_t)
+REC_POOL_PLAIN(fb::BFloat16, int64_t)
+#undef REC_POOL_PLAIN
+
+namespace {
+
+template <typename Rows>
+FB_INLINE void pool_rows(const Rows& rows, int64_t dim, int64_t count, int64_t rest, const float* factors, float scale,
+                         float* output) noexcept {
+#ifdef REC_X86
+    if (has_vectors()) return pool_bag_by_vectors(rows, dim, count, rest, factors, scale, output);
+#endif
+    pool_plain(rows, dim, count, rest, factors, scale, output);
+}
+
+}  // namespace
+
+#define REC_POOL(W, I)                                                                                             \
+    void pool(const W* table, int64_t dim, const I* ids, int64_t count, const I* last, const float* factors,       \
+              float scale, float* output) noexcept {                                                               \
+        pool_rows(InTable<W, I>{table, dim, ids}, dim, count, last - ids, factors, scale, output);                 \
+    }                                                                                                              \
+    void pool_cached(const W* table, const Cached<W>& cache, int64_t dim, const I* ids, int64_t count,             \
+                     const I* last, const float* factors, float scale, float* output) noexcept {                   \
+        pool_rows(InEither<W, I>{{table, dim, ids}, cache}, dim, count, last - ids, factors, scale, output);       \
     }
 REC_POOL(float, int32_t)
 REC_POOL(float, int64_t)

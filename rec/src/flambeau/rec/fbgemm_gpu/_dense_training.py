@@ -9,6 +9,7 @@ from flambeau.rec.fbgemm_gpu._tables import BatchedTables
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import SparseType
 from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import BoundsCheckMode, PoolingMode
 from flambeau.rec.ops import tbe
+from flambeau.rec.ops._large_pages import on_large_pages
 
 __all__ = ["DenseTableBatchedEmbeddingBagsCodegen"]
 
@@ -47,7 +48,7 @@ class DenseTableBatchedEmbeddingBagsCodegen(BatchedTables):
         self.current_device = torch.device(kind)
         # As `nn.Embedding` begins.
         weights = torch.randn(self._layout.table_elements[-1], device=self.current_device)
-        self.weights = nn.Parameter(weights.to(weights_precision.as_dtype()))
+        self.weights = nn.Parameter(on_large_pages(weights.to(weights_precision.as_dtype()), filled=True))
 
     def forward(
         self,

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from flambeau.rec.errors import OptionError
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import SparseType
 from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import ComputeDevice, EmbeddingLocation, SplitState
+from flambeau.rec.ops._large_pages import zeros
 
 __all__ = ["Spec", "apply_split_helper", "construct_split_state", "get_available_compute_device", "one_piece"]
 
@@ -134,7 +135,7 @@ def apply_split_helper(
     persistent_state_fn(f"{prefix}_offsets", torch.tensor(offsets, device=current_device, dtype=torch.int64))
     persistent_state_fn(f"{prefix}_placements", torch.tensor(placements, device=current_device, dtype=torch.int32))
 
-    device_memory = torch.zeros(split.dev_size, device=current_device, dtype=dtype)
+    device_memory = zeros(split.dev_size, device=current_device, dtype=dtype)
     if split.dev_size and dev_reshape is not None:
         device_memory = device_memory.view(dev_reshape)
     if split.dev_size and make_dev_param:
@@ -150,7 +151,7 @@ def apply_split_helper(
             )
         memory = preallocated_host_buffer
         if memory is None:
-            memory = torch.zeros(split.host_size, device=current_device, dtype=dtype)
+            memory = zeros(split.host_size, device=current_device, dtype=dtype)
         if use_cpu:
             set_attr_fn(f"{prefix}_host", nn.Parameter(memory))
         else:

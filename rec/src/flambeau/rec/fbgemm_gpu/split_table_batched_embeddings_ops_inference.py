@@ -31,6 +31,7 @@ from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import (
     RecordCacheMetrics,
 )
 from flambeau.rec.ops import bounds, pruning, tbe_inference
+from flambeau.rec.ops._large_pages import zeros
 
 __all__ = [
     "DEFAULT_SCALE_BIAS_SIZE_IN_BYTES",
@@ -301,7 +302,7 @@ class IntNBitTableBatchedEmbeddingBagsCodegen(nn.Module):
         for name, size in (
             ("weights_dev", self.dev_size), ("weights_host", self.host_size), ("weights_uvm", self.uvm_size),
         ):  # fmt: skip
-            setattr(self, name, torch.zeros(size, dtype=torch.uint8, device=self.current_device))
+            setattr(self, name, zeros(size, dtype=torch.uint8, device=self.current_device))
         self.weight_initialized = True
 
     def _tables(self) -> list[Tensor]:

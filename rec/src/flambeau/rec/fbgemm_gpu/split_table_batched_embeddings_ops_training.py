@@ -445,7 +445,7 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
         if vbe_output is not None or vbe_output_offsets is not None:
             check_allocated_vbe_output(self.output_dtype, sizes, vbe_output, vbe_output_offsets)
         lookup, shape = self._lookup(self._weights, indices, offsets, per_sample_weights, sizes)
-        self.step += 1
+        self.__dict__["step"] += 1  # past `nn.Module.__setattr__`, which takes as long as a small look-up
         output = self._looked_up(lookup, shape, feature_requires_grad, sizes)
         if self._optimizer_options.extra.use_writeback_bwd_prehook:
             batch = self._batch = lookup.indices, lookup.offsets[lookup.bag_starts]
@@ -509,7 +509,7 @@ class SplitTableBatchedEmbeddingBagsCodegen(CachedTables):
         return int(self.iter)
 
     def _count_step(self) -> None:
-        self.iter += 1
+        self.iter.add_(1)
         options = self._optimizer_options
         if self.optimizer == EmbOptimType.EMAINPLACE_ROWWISE_ADAGRAD:
             self.ema_inplace(self._emainplace_mode)

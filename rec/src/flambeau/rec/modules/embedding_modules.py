@@ -19,6 +19,7 @@ from flambeau.rec.modules.embedding_configs import (
     data_type_to_dtype,
     pooling_type_to_str,
 )
+from flambeau.rec.ops._large_pages import on_large_pages
 from flambeau.rec.ops.pooled_lookup import pooled_lookup
 from flambeau.rec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor, SparseError
 
@@ -152,6 +153,7 @@ class EmbeddingBagCollection(EmbeddingBagCollectionInterface):
                 include_last_offset=True,
                 dtype=_trained_dtype(table.data_type),
             )
+            on_large_pages(self.embedding_bags[table.name].weight, filled=True)  # type: ignore[arg-type]
             if not table.feature_names:
                 table.feature_names = [table.name]
         self._feature_names = [table.feature_names for table in tables]

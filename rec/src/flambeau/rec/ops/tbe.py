@@ -126,7 +126,7 @@ def _kernels(lookup: Lookup, states: OptimizerStates | None = None) -> Any:
 
 
 def fits(lookup: Lookup) -> bool:
-    """Whether a batch is known to fit: native kernels look at once; for other tables this takes longer, and is False."""
+    """Whether a batch is known to fit: native kernels look at once; for other tables that takes long, and is False."""
     return kernels(lookup.weights) is _tbe_native and _tbe_native.fits(lookup)
 
 
