@@ -58,6 +58,7 @@ __all__ = [
     "dummy_tensor",
     "embeddings_cat_empty_rank_handle",
     "embeddings_cat_empty_rank_handle_inference",
+    "fx_wrap_tensor_view2d",
 ]
 
 _FUSED = (
@@ -92,6 +93,12 @@ def dummy_tensor(sparse_features: KeyedJaggedTensor, dtype: torch.dtype) -> Tens
     """What a process without tables gives for a batch: a matrix without columns, or nothing where all is flat."""
     shape = [0] if sparse_features.variable_stride_per_key() else [sparse_features.stride(), 0]
     return torch.empty(shape, dtype=dtype, device=sparse_features.device(), requires_grad=True)
+
+
+@torch.fx.wrap
+def fx_wrap_tensor_view2d(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """The same numbers as (dim0, dim1), which is one node of a traced graph."""
+    return x.view(dim0, dim1)
 
 
 def embeddings_cat_empty_rank_handle(embeddings: list[Tensor], dummy_embs_tensor: Tensor, dim: int = 0) -> Tensor:
@@ -172,6 +179,19 @@ class _Grouped(BaseEmbeddingLookup[KeyedJaggedTensor, Tensor]):
     def get_resize_awaitables(self) -> list[Any]:
         """Changes of memory that are under way; there are none."""
         return []
+
+    def create_rocksdb_hard_link_snapshot(self) -> None:
+        """Make tables on disk durable as they are now, for a checkpoint to read; others are left alone."""
+        for kernel in self._stored():
+            kernel.create_rocksdb_hard_link_snapshot()
+
+    def get_named_split_embedding_weights_snapshot(self, prefix: str = "") -> Iterator[tuple[Any, ...]]:
+        """Tables on disk as they are now: name, rows, and of virtual tables ids, buckets and facts, else None."""
+        for kernel in self._stored():
+            yield from kernel.get_named_split_embedding_weights_snapshot(prefix)
+
+    def _stored(self) -> Iterator[Any]:
+        return (one for one in self._emb_modules if hasattr(one, "get_named_split_embedding_weights_snapshot"))
 
 
 class GroupedEmbeddingsLookup(_Grouped):
@@ -285,6 +305,9 @@ class GroupedPooledEmbeddingsLookup(_Grouped):
         if sparse_features.variable_stride_per_key():
             return self._by_rank(found, parts, nothing)
         return embeddings_cat_empty_rank_handle(found, nothing, dim=1)
+
+    def wait_for_forward(self) -> None:
+        """Wait until look-ups that were begun are done on the current stream; they are whenever `forward` returns."""
 
     def _by_rank(self, found: list[Tensor], parts: list[KeyedJaggedTensor], nothing: Tensor) -> Tensor:
         """From group by group to process by process, group by group."""
