@@ -81,13 +81,16 @@ def check_tables_are_spread_over_hosts_in_each_group(world: World):
     if world.size < 4:
         return
     kinds = ["table_row_wise", "grid_shard"]
-    copies, alone = Copies(world, 2, kinds, node_group_size=2), Alone(world)
-    alone.optimizer = torch.optim.SGD(alone.model.parameters(), lr=LR)
-    for step in range(3):
-        wanted = alone.step(step)[world.rank]
-        assert abs(copies.step(world.rank, step) - wanted) < 1e-5
-        copies.model.sync()
-    assert_same(copies, alone.model.state_dict(), str(kinds))
+    # Processes of a host are others where groups are of neighbours, and others again after that.
+    for neighbours in (False, True, False):
+        copies = Copies(world, 2, kinds, node_group_size=2, use_inter_host_allreduce=neighbours)
+        alone = Alone(world)
+        alone.optimizer = torch.optim.SGD(alone.model.parameters(), lr=LR)
+        for step in range(3):
+            wanted = alone.step(step)[world.rank]
+            assert abs(copies.step(world.rank, step) - wanted) < 1e-5
+            copies.model.sync()
+        assert_same(copies, alone.model.state_dict(), f"{kinds}, neighbours {neighbours}")
 
 
 def check_what_optimizers_keep_becomes_equal_as_well(world: World):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from functools import partial
 
@@ -27,14 +28,17 @@ from flambeau.rec.distributed.comm import get_local_size
 from flambeau.rec.distributed.embedding import EmbeddingCollectionSharder
 from flambeau.rec.distributed.embeddingbag import EmbeddingBagCollectionSharder
 from flambeau.rec.distributed.model_parallel import DistributedModelParallel
-from flambeau.rec.distributed.types import ShardingEnv, ShardingPlan
+from flambeau.rec.distributed.types import LazyAwaitable, ShardingEnv, ShardingPlan
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import EmbOptimType
+from flambeau.rec.modules.embedding_configs import EmbeddingBagConfig, EmbeddingConfig
+from flambeau.rec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
 from flambeau.rec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
 from flambeau.rec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
 
 CPU = torch.device("cpu")
 LR = 0.1
 KERNELS = {"optimizer": EmbOptimType.EXACT_ADAGRAD, "learning_rate": LR, "eps": 1e-10}
+BY_ROWS = ["row_wise", "table_row_wise", "grid_shard"]
 MIXED = ["row_wise", "table_wise", "column_wise", "data_parallel"]
 
 
@@ -199,6 +203,41 @@ def check_a_process_without_examples_takes_part(world: World):
         for name, tensor in wanted.items():
             torch.testing.assert_close(found[name], tensor)
         sum(one.sum() for one in found.values()).backward()
+
+
+def check_a_process_without_any_rows_takes_part_in_the_backward_pass(world: World):
+    # A table of one row, which is on the first process of all, or of a host.
+    sizes, keys = {"t1": 1, "t2": 6}, ["f1", "f2"]
+    options = {"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": 0.5}
+
+    def given(rank: int, step: int) -> KeyedJaggedTensor:
+        ids = torch.tensor([0, 0, 0, *((rank + step + at) % 6 for at in range(3))])
+        return KeyedJaggedTensor(keys, ids, lengths=torch.ones(6, dtype=torch.int64))
+
+    cases = [(EmbeddingBagCollection, EmbeddingBagConfig, EmbeddingBagCollectionSharder, kind) for kind in BY_ROWS]
+    for collection, config, sharder, kind in [
+        *cases,
+        (EmbeddingCollection, EmbeddingConfig, EmbeddingCollectionSharder, "row_wise"),
+    ]:
+        tables = [
+            config(num_embeddings=rows, embedding_dim=8, name=name, feature_names=[feature])
+            for (name, rows), feature in zip(sizes.items(), keys, strict=True)
+        ]
+        torch.manual_seed(0)
+        alone = collection(tables)
+        placing = plan([kind, "table_wise"], tables, world.size, local(world))
+        sharded = sharder(options).shard(copy.deepcopy(alone), placing, env(), CPU)
+        for step in range(3):
+            for rank, model in [*((rank, alone) for rank in range(world.size)), (world.rank, sharded)]:
+                found = LazyAwaitable._wait_async(model(given(rank, step)))
+                rows = [found[key] if isinstance(found[key], torch.Tensor) else found[key].values() for key in keys]
+                loss = (rows[0] + 0).square().sum() + 2 * (rows[1] + 0).square().sum()
+                (loss / world.size if model is alone else loss).backward()
+            with torch.no_grad():
+                for param in alone.parameters():
+                    param -= 0.5 * param.grad
+                    param.grad = None
+        assert_same_state(sharded.state_dict(), alone.state_dict(), f"{collection.__name__} {kind}")
 
 
 def own_batches(rank: int, step: int):

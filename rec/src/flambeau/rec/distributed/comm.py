@@ -29,7 +29,7 @@ _INTRA_PG: dist.ProcessGroup | None = None
 _CROSS_PG: dist.ProcessGroup | None = None
 _INTRA_PG_2D: dist.ProcessGroup | None = None
 _CROSS_PG_2D: dist.ProcessGroup | None = None
-_MADE_FOR: dict[str, tuple[dist.ProcessGroup | None, tuple[int, int]]] = {}
+_MADE_FOR: dict[str, tuple[object, ...]] = {}
 
 
 def _number(*names: str) -> int | None:
@@ -146,7 +146,7 @@ def intra_and_cross_node_pg(
     global _INTRA_PG, _CROSS_PG
     world_size = dist.get_world_size()
     size = get_local_size(world_size)
-    made_for = (dist.group.WORLD, (world_size, size))
+    made_for = (dist.group.WORLD, world_size, size)
     if _MADE_FOR.get("1D") != made_for:
         rows = [list(range(begin, min(begin + size, world_size))) for begin in range(0, world_size, size)]
         _INTRA_PG, _CROSS_PG = _groups(rows, _backend(device, backend))
@@ -170,10 +170,12 @@ def intra_and_cross_node_pg_2D(  # noqa: N802, RUF100 - upstream's name
     global _INTRA_PG_2D, _CROSS_PG_2D
     mesh = env.device_mesh
     assert mesh is not None
-    made_for = (dist.group.WORLD, (env.world_size, env.node_group_size))
+    groups_of_ranks = mesh.mesh.tolist()
+    # Groups of one size are of neighbours, or of every so manieth process.
+    made_for = (dist.group.WORLD, groups_of_ranks, env.node_group_size)
     if _MADE_FOR.get("2D") != made_for:
         found = None, None
-        for ranks in mesh.mesh.tolist():
+        for ranks in groups_of_ranks:
             size = env.node_group_size
             rows = [ranks[begin : begin + size] for begin in range(0, len(ranks), size)]
             groups = _groups(rows, _backend(device, None))

@@ -288,6 +288,8 @@ class Request(Awaitable[W], Generic[W]):
         self.pg = pg
         # What leads the gradient from the function that waits to the one that started.
         self.dummy_tensor = torch.empty(1, requires_grad=True, device=device)
+        # Whether nothing here wants the gradient, so that the one that started takes no part in the backward pass.
+        self.unwanted = False
         self.exchange: exchanges.Exchange | None = None
         self.arrive: exchanges.Finish | None = None
         self.arrive_back: exchanges.Finish | None = None
@@ -335,8 +337,12 @@ class _Wait(Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         request = ctx.request
-        request.arrive_back = request.exchange.send_back(gradients[0].contiguous())
-        return None, None, torch.empty_like(request.dummy_tensor)
+        arrive_back = request.exchange.send_back(gradients[0].contiguous())
+        if request.unwanted:
+            arrive_back()
+        else:
+            request.arrive_back = arrive_back
+        return None, None, torch.zeros_like(request.dummy_tensor)
 
 
 def _pair(name: str, make: Any, waiting: str | None = None) -> tuple[type[Function], type[Function]]:
@@ -450,7 +456,13 @@ def _started(
 ) -> Awaitable[Tensor]:
     pg = _group(group)
     request: Request[Tensor] = Request(pg, embeddings.device)
-    request.dummy_tensor = starts.apply(pg, request, info, embeddings, None)
+    dummy_tensor: Tensor = starts.apply(pg, request, info, embeddings, None)
+    if torch.is_grad_enabled() and not dummy_tensor.requires_grad:
+        # Others may want gradients that this process has a part of, as one without rows does; whoever left the backward
+        # exchange out would be one collective ahead of them.
+        request.unwanted = True
+        dummy_tensor.requires_grad_()
+    request.dummy_tensor = dummy_tensor
     return NoWait(request.wait()) if get_use_sync_collectives() else request
 
 
