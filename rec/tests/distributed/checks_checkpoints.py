@@ -8,7 +8,7 @@ from unittest import mock
 
 import torch
 import torch.distributed as dist
-from checks_training import CPU, MIXED, Alone, Trained, assert_same_state, env, local, whole
+from checks_training import CPU, MIXED, STATE_TOLERANCE, Alone, Trained, assert_same_state, env, local, whole
 from models import POOLED_KINDS, bag_tables, plan, ranker
 from processes import World
 
@@ -67,7 +67,7 @@ def check_training_goes_on_from_tables_to_rows_to_copies_to_one_process(world: W
         assert checkpoint.load(given.model, folder, given.optimizer) == {"step": at, "name": "chain"}
         alone.step(2 + at)
         given.step(world.rank, 2 + at)
-        assert_same_state(given.model.state_dict(), alone.model.state_dict(), str(kinds), rtol=1e-4, atol=1e-5)
+        assert_same_state(given.model.state_dict(), alone.model.state_dict(), str(kinds), **STATE_TOLERANCE)
     folder = world.folder / "chain"
     checkpoint.save(given.model, folder)
     copies = Trained(["data_parallel"], world, seed=9)

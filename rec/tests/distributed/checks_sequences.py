@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import torch
-from checks_training import CPU, KERNELS, LR, assert_same_state, env, local
+from checks_training import CPU, KERNELS, LR, STATE_TOLERANCE, assert_same_loss, assert_same_state, env, local
 from models import SEQUENCE_KINDS, batch, plan, sequence_tables, sequences
 from processes import World
 from torch import nn
@@ -75,16 +75,15 @@ def check_sequences_train_for_long_and_go_on_after_another_plan(world: World):
         for step in range(steps):
             loss = wanted(step)
             got = spread_out.step(world.rank, step)
-            assert abs(got - loss) < 1e-5 * max(1, abs(loss)), f"{kinds}, step {step}: {got} for {loss}"
-        tolerance = {"rtol": 1e-4, "atol": 1e-5}
-        assert_same_state(spread_out.model.state_dict(), alone.state_dict(), str(kinds), **tolerance)
+            assert_same_loss(got, loss, f"{kinds}, step {step}")
+        assert_same_state(spread_out.model.state_dict(), alone.state_dict(), str(kinds), **STATE_TOLERANCE)
         folder = world.folder / f"sequences{at}"
         checkpoint.save(spread_out.model, folder, spread_out.optimizer)
         other = Spread(after, world, seed=5, turn=1)
         checkpoint.load(other.model, folder, other.optimizer)
         what = f"{kinds} to {after}"
-        assert_same_state(other.model.state_dict(), alone.state_dict(), what, **tolerance)
+        assert_same_state(other.model.state_dict(), alone.state_dict(), what, **STATE_TOLERANCE)
         for step in range(steps, steps + 3):
             loss = wanted(step)
-            assert abs(other.step(world.rank, step) - loss) < 1e-5 * max(1, abs(loss)), f"{what}, step {step}"
-        assert_same_state(other.model.state_dict(), alone.state_dict(), what, **tolerance)
+            assert_same_loss(other.step(world.rank, step), loss, f"{what}, step {step}")
+        assert_same_state(other.model.state_dict(), alone.state_dict(), what, **STATE_TOLERANCE)

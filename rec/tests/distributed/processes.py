@@ -43,13 +43,25 @@ def outcomes(modules: list[str], size: int, local_size: int) -> dict[str, list[s
     """Run all checks of some modules on `size` processes.
 
     Returns:
-        Of each check, of each process: None where it passed, else the traceback. After a check that failed, processes
-        no longer agree, and no further one is run.
+        Of each check, of each process: None where it passed, else the traceback, or that it died in it. After a check
+        that failed, processes no longer agree, and no further one is run.
     """
     with tempfile.TemporaryDirectory() as folder:
-        mp.spawn(_run, (modules, size, local_size, folder), nprocs=size)
-        parts = [pickle.loads((Path(folder) / f"outcome{rank}").read_bytes()) for rank in range(size)]
+        try:
+            mp.spawn(_run, (modules, size, local_size, folder), nprocs=size)
+            died = None
+        except mp.ProcessExitedException as error:  # by a signal, as when a backend aborts
+            died = str(error)
+        parts = [_outcome(Path(folder), rank, died) for rank in range(size)]
     return {name: [part.get(name, "not run") for part in parts] for name in names_of(modules)}
+
+
+def _outcome(folder: Path, rank: int, died: str | None) -> dict[str, str | None]:
+    whole, current = folder / f"outcome{rank}", folder / f"current{rank}"
+    if whole.is_file():
+        found: dict[str, str | None] = pickle.loads(whole.read_bytes())
+        return found
+    return {current.read_text(): died} if current.is_file() else {}
 
 
 def _run(rank: int, modules: list[str], size: int, local_size: int, folder: str) -> None:
@@ -63,6 +75,7 @@ def _run(rank: int, modules: list[str], size: int, local_size: int, folder: str)
     for name in names_of(modules):
         module, _, check = name.rpartition(".")
         function: Callable[[World], None] = getattr(importlib.import_module(module), check)
+        (Path(folder) / f"current{rank}").write_text(name)
         try:
             function(world)
         except BaseException:  # torch.distributed.checkpoint raises one that is no Exception

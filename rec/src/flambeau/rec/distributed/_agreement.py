@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import torch
 import torch.distributed as dist
 
+from flambeau.rec.distributed._failures import waited_for
 from flambeau.rec.distributed.types import ParameterSharding
 from flambeau.rec.errors import OptionError
 
@@ -24,6 +25,7 @@ def check_same_plan(plan: Mapping[str, ParameterSharding], pg: dist.ProcessGroup
 
     Raises:
         OptionError: they have not; the message names a table, and the processes that differ from the first one.
+        LostProcessError: some did not call this.
     """
     if pg is None or dist.get_world_size(pg) == 1 or device.type == "meta" or dist.get_backend(pg) == "fake":
         return
@@ -31,11 +33,11 @@ def check_same_plan(plan: Mapping[str, ParameterSharding], pg: dist.ProcessGroup
     digest = hashlib.sha256(repr(list(told.items())).encode()).digest()
     mine = torch.frombuffer(bytearray(digest), dtype=torch.uint8).to(device)
     found = [torch.empty_like(mine) for _ in range(dist.get_world_size(pg))]
-    dist.all_gather(found, mine, group=pg)
+    waited_for(lambda: dist.all_gather(found, mine, group=pg), pg, "a comparison of plans (all-gather)")
     if all(bool((one == mine).all()) for one in found):
         return
     plans: list[dict[str, str]] = [{} for _ in found]
-    dist.all_gather_object(plans, told, group=pg)
+    waited_for(lambda: dist.all_gather_object(plans, told, group=pg), pg, "a comparison of plans (all-gather)")
     ranks = dist.get_process_group_ranks(pg)
     differing = [
         rank for rank, other in zip(ranks, plans, strict=True) if list(other.items()) != list(plans[0].items())
