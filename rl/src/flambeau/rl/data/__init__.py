@@ -1,0 +1,51 @@
+"""Data: specs of tensors, replay buffers, and what comes before and after them."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from flambeau.rl.data.tensor_specs import DEVICE_TYPING as DEVICE_TYPING
+    from flambeau.rl.data.tensor_specs import Binary as Binary
+    from flambeau.rl.data.tensor_specs import Bounded as Bounded
+    from flambeau.rl.data.tensor_specs import BoundedContinuous as BoundedContinuous
+    from flambeau.rl.data.tensor_specs import Categorical as Categorical
+    from flambeau.rl.data.tensor_specs import Choice as Choice
+    from flambeau.rl.data.tensor_specs import Composite as Composite
+    from flambeau.rl.data.tensor_specs import MultiCategorical as MultiCategorical
+    from flambeau.rl.data.tensor_specs import MultiOneHot as MultiOneHot
+    from flambeau.rl.data.tensor_specs import NonTensor as NonTensor
+    from flambeau.rl.data.tensor_specs import OneHot as OneHot
+    from flambeau.rl.data.tensor_specs import Stacked as Stacked
+    from flambeau.rl.data.tensor_specs import StackedComposite as StackedComposite
+    from flambeau.rl.data.tensor_specs import TensorSpec as TensorSpec
+    from flambeau.rl.data.tensor_specs import Unbounded as Unbounded
+    from flambeau.rl.data.tensor_specs import UnboundedContinuous as UnboundedContinuous
+    from flambeau.rl.data.tensor_specs import UnboundedDiscrete as UnboundedDiscrete
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "tensor_specs": (
+            "DEVICE_TYPING",
+            "Binary",
+            "Bounded",
+            "BoundedContinuous",
+            "Categorical",
+            "Choice",
+            "Composite",
+            "MultiCategorical",
+            "MultiOneHot",
+            "NonTensor",
+            "OneHot",
+            "Stacked",
+            "StackedComposite",
+            "TensorSpec",
+            "Unbounded",
+            "UnboundedContinuous",
+            "UnboundedDiscrete",
+        ),
+    },
+    submodules=("tensor_specs",),
+)

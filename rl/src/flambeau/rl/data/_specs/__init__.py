@@ -1,0 +1,1 @@
+"""The classes behind `flambeau.rl.data.tensor_specs`: boxes below specs of tensors below specs of collections."""
