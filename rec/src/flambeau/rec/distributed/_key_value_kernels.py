@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-import tempfile
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -41,6 +40,7 @@ from flambeau.rec.distributed.types import ShardingType
 from flambeau.rec.distributed.utils import append_prefix
 from flambeau.rec.errors import OptionError
 from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_training import PoolingMode
+from flambeau.rec.fbgemm_gpu.tbe.ssd._folders import folder_with
 from flambeau.rec.fbgemm_gpu.tbe.ssd.ssd_config import BackendType, EvictionPolicy, KVZCHParams
 from flambeau.rec.fbgemm_gpu.tbe.ssd.training import SSDTableBatchedEmbeddingBags
 from flambeau.rec.fbgemm_gpu.tbe.ssd.utils.partially_materialized_tensor import PartiallyMaterializedTensor
@@ -311,10 +311,8 @@ class _Stored(_Batched, FusedOptimizerModule):
         options = {name: value for name, value in options.items() if name in known}
         for name in ("cache_sets", "backend_type", "kv_zch_params"):
             options.pop(name, None)
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
         if not options.get("ssd_storage_directory"):
-            self._folder = tempfile.TemporaryDirectory(prefix="flambeau-tables-")
-            options["ssd_storage_directory"] = self._folder.name
+            options["ssd_storage_directory"] = str(folder_with(self, "flambeau-tables-"))
         options["weights_precision"] = options.get("weights_precision") or data_type_to_sparse_type(
             self._config.data_type
         )

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 import tempfile
+from collections.abc import Callable
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 from flambeau.rec.errors import OptionError
 
-__all__ = ["folder_of"]
+__all__ = ["folder_of", "folder_with", "when_gone"]
 
 
 def folder_of(storage_directory: str, unique_id: int) -> tuple[Path, bool]:
@@ -29,3 +33,37 @@ def folder_of(storage_directory: str, unique_id: int) -> tuple[Path, bool]:
     if unique_id >= 0:
         return directory / f"tables-{unique_id}", False
     return Path(tempfile.mkdtemp(prefix="ssd_table_batched_embeddings", dir=directory)), True
+
+
+def folder_with(owner: object, prefix: str) -> Path:
+    """A new folder among temporary ones, for as long as an object lives.
+
+    Args:
+        owner: the object.
+        prefix: of the folder's name.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    when_gone(owner, folder)
+    return folder
+
+
+def when_gone(owner: object, folder: Path | None, close: Callable[[], object] | None = None) -> Finalize:
+    """Remove a folder, once: when an object is gone, when the result is called, or when the process ends.
+
+    `weakref.finalize` would not know that a process of `multiprocessing` ends, since such a one leaves out what
+    `atexit` has; and it would run in processes that were forked from this one, which do not own the folder.
+
+    Args:
+        owner: the object.
+        folder: to remove, if any.
+        close: called before; it must not refer to the object.
+    """
+    return Finalize(owner, _end, (folder, close), exitpriority=0)
+
+
+def _end(folder: Path | None, close: Callable[[], object] | None) -> None:
+    if close is not None:
+        close()
+    if folder is not None:
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import shutil
-import weakref
+from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +18,7 @@ from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_inference import
     unpadded_row_size_in_bytes,
 )
 from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import BoundsCheckMode, EmbeddingLocation, PoolingMode
-from flambeau.rec.fbgemm_gpu.tbe.ssd._folders import folder_of
+from flambeau.rec.fbgemm_gpu.tbe.ssd._folders import folder_of, when_gone
 from flambeau.rec.fbgemm_gpu.tbe.ssd._tiers import TableSpec, TieredTables
 from flambeau.rec.ops import bounds, tbe, tbe_inference
 
@@ -116,13 +113,13 @@ class SSDIntNBitTableBatchedEmbeddingBags(nn.Module):
         folder, temporary = folder_of(ssd_storage_directory, tbe_unique_id)
         self.tables, self._closing = self._open(folder, temporary=temporary)
 
-    def _open(self, folder: Path, *, temporary: bool) -> tuple[TieredTables, weakref.finalize[..., Any]]:
+    def _open(self, folder: Path, *, temporary: bool) -> tuple[TieredTables, Finalize]:
         specs = [
             TableSpec(rows, size, 0.0, 0.0)
             for (_, rows, _, _), size in zip(self.embedding_specs, self._row_bytes, strict=True)
         ]
         tables = TieredTables(folder, specs, torch.uint8, [], self._cache_rows)
-        return tables, weakref.finalize(self, _close, tables, folder if temporary else None)
+        return tables, when_gone(self, folder if temporary else None, tables.close)
 
     @property
     def folder(self) -> Path:
@@ -280,10 +277,3 @@ class SSDIntNBitTableBatchedEmbeddingBags(nn.Module):
         with before.lock:
             old, self.tables, self._closing = self._closing, tables, closing
             old()
-
-
-def _close(tables: TieredTables, remove: Path | None) -> None:
-    tables.close()
-    if remove is not None:
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(remove)

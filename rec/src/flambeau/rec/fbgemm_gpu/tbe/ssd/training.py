@@ -6,10 +6,7 @@ not at all, whatever happens to the process.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
-import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,7 +30,7 @@ from flambeau.rec.fbgemm_gpu.tbe.config.optimizer_config import (
     WeightDecayMode,
 )
 from flambeau.rec.fbgemm_gpu.tbe.monitoring.runtime_monitor import TBEStatsReporterConfig
-from flambeau.rec.fbgemm_gpu.tbe.ssd._folders import folder_of
+from flambeau.rec.fbgemm_gpu.tbe.ssd._folders import folder_of, when_gone
 from flambeau.rec.fbgemm_gpu.tbe.ssd._records import DramKvPerfStat, DramSsdPerfStat, IterData, KVZCHCachedData
 from flambeau.rec.fbgemm_gpu.tbe.ssd._settings import regularization_options
 from flambeau.rec.fbgemm_gpu.tbe.ssd._stored_tensor import StoredTensor
@@ -233,7 +230,7 @@ class SSDTableBatchedEmbeddingBags(BatchedTables, VirtualTables, UpstreamSteps):
             int(torch.randint(2**62, (1,))),
             (l2_cache_size or 1) * _GIB,
         )
-        self._closing = weakref.finalize(self, _close, self.tables, folder if temporary else None)
+        self._closing = when_gone(self, folder if temporary else None, self.tables.close)
         self.gather_ssd_cache_stats = bool(gather_ssd_cache_stats)
         self.stats_reporter = None if stats_reporter_config is None else stats_reporter_config.create_reporter()
         self.step, self.restored = self._restore()
@@ -642,10 +639,3 @@ class SSDTableBatchedEmbeddingBags(BatchedTables, VirtualTables, UpstreamSteps):
 
 def _of_tables(value: float | Sequence[float], count: int) -> Sequence[float]:
     return [float(value)] * count if isinstance(value, int | float) else value
-
-
-def _close(tables: TieredTables, remove: Path | None) -> None:
-    tables.close()
-    if remove is not None:
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(remove)
