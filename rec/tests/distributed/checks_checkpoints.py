@@ -176,6 +176,20 @@ def check_what_does_not_fit_is_named(world: World):
         raise AssertionError("it was saved")
     except OptionError as error:
         assert "KeyedOptimizerWrapper" in str(error)
+    # What one process cannot do keeps none of them waiting.
+    unnamed = torch.optim.SGD(given.model.parameters(), lr=0.1) if world.rank == 1 else given.optimizer
+    try:
+        checkpoint.save(given.model, folder, unnamed)
+        raise AssertionError("it was saved")
+    except OptionError as error:
+        assert "KeyedOptimizerWrapper" in str(error)
+        assert ("process 1 of the group cannot go on" in str(error)) == (world.rank != 1), error
+    try:
+        checkpoint.load(given.model, folder if world.rank != 1 else world.folder / "nowhere")
+        raise AssertionError("it was loaded")
+    except (OptionError, FileNotFoundError) as error:
+        assert "nowhere is no checkpoint" in str(error)
+        assert isinstance(error, FileNotFoundError if world.rank == 1 else OptionError)
     dist.barrier()
     if world.rank == 0:
         shutil.rmtree(folder)

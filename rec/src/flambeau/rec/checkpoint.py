@@ -21,9 +21,9 @@ import os
 import shutil
 import uuid
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flambeau.core.files import write_atomic
 from flambeau.rec.errors import OptionError
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 __all__ = ["load", "save"]
+
+T = TypeVar("T")
 
 _CURRENT = "current"
 _MODEL, _OPTIMIZER, _EXTRA = "model", "optimizer", "extra"
@@ -71,7 +73,7 @@ def save(
     if _first(process_group, alone):
         target.mkdir(parents=True)
     _together(process_group, alone)
-    state = _state(model, optimizer)
+    state = _on_all(process_group, alone, lambda: _state(model, optimizer))
     if extra is not None:
         state[_EXTRA] = dict(extra)
     with _knowingly_alone():
@@ -127,7 +129,7 @@ def load(
         return {}
     if through_first and not alone:
         return _through_first(model, place, optimizer, strict, piece_bytes, process_group)
-    return _each_its_own(model, _whole(place), optimizer, strict, alone, process_group)
+    return _each_its_own(model, place, optimizer, strict, alone, process_group)
 
 
 # ----- processes ------------------------------------------------------------------------------------------------------
@@ -156,6 +158,30 @@ def _first(process_group: dist.ProcessGroup | None, alone: bool) -> bool:
     import torch.distributed as dist
 
     return alone or dist.get_rank(process_group) == 0
+
+
+def _on_all(process_group: dist.ProcessGroup | None, alone: bool, function: Callable[[], T]) -> T:
+    """What a function finds, where it found something on all processes; else an error on each of them.
+
+    Whoever went on alone would wait for the others in vain.
+    """
+    import torch.distributed as dist
+
+    if alone:
+        return function()
+    found, error = None, None
+    try:
+        found = function()
+    except (OSError, OptionError) as caught:
+        error = caught
+    said: list[str | None] = [None] * dist.get_world_size(process_group)
+    dist.all_gather_object(said, None if error is None else str(error), group=process_group)
+    if error is not None:
+        raise error
+    for rank, message in enumerate(said):
+        if message is not None:
+            raise OptionError(f"process {rank} of the group cannot go on: {message}")
+    return found  # type: ignore[return-value]
 
 
 def _together(process_group: dist.ProcessGroup | None, alone: bool) -> None:
@@ -220,7 +246,7 @@ def _check(state: dict[str, Any], facts: Any, strict: bool) -> dict[str, Any]:
 
 def _each_its_own(
     model: nn.Module,
-    folder: Path,
+    place: Path,
     optimizer: Any,
     strict: bool,
     alone: bool,
@@ -229,9 +255,14 @@ def _each_its_own(
     from torch.distributed.checkpoint import state_dict_loader
     from torch.distributed.checkpoint._nested_dict import flatten_state_dict, unflatten_state_dict
 
-    facts = _facts(folder)
     flat, paths = flatten_state_dict(_state(model, optimizer))
-    kept = _check(flat, facts, strict)
+
+    def known() -> tuple[Path, Any, dict[str, Any]]:
+        folder = _whole(place)
+        facts = _facts(folder)
+        return folder, facts, _check(flat, facts, strict)
+
+    folder, facts, kept = _on_all(process_group, alone, known)
     extra = _extra_names(facts)
     wanted = {**kept, **dict.fromkeys(extra)}
     with _knowingly_alone():
@@ -394,18 +425,21 @@ def _through_first(
     if error is not None:
         raise error
     flat, paths = flatten_state_dict(_state(model, optimizer))
-    kept = _check(flat, facts, strict)
-    tensors = {name: value for name, value in kept.items() if hasattr(facts.state_dict_metadata[name], "size")}
-    others = sorted({*(name for name in kept if name not in tensors), *_extra_names(facts)})
+    kept = _on_all(process_group, False, lambda: _check(flat, facts, strict))
+    # What an optimizer keeps has a name only where there are parts of it, and all take part in all that is sent.
+    names_of_all: list[list[str]] = [[] for _ in range(dist.get_world_size(process_group))]
+    dist.all_gather_object(names_of_all, list(kept), group=process_group)
+    names = sorted({name for of_one in names_of_all for name in of_one})
+    tensors = [name for name in names if hasattr(facts.state_dict_metadata[name], "size")]
+    others = sorted({*names, *_extra_names(facts)} - set(tensors))
     reader = None
     if folder is not None:
         reader = FileSystemReader(folder)
         reader.set_up_storage_reader(facts, is_coordinator=True)
-    # Every process has all names in the same order, also of tables that it has no part of.
     with torch.no_grad():
-        for name in sorted(tensors):
+        for name in tensors:
             stored = facts.state_dict_metadata[name]
-            parts = list(_parts(tensors[name]))
+            parts = list(_parts(kept[name])) if name in kept else []
             device = parts[0][1].device if parts else torch.device("cpu")
             for begin, count in _pieces(tuple(stored.size), stored.properties.dtype.itemsize, piece_bytes):
                 if reader is not None:
