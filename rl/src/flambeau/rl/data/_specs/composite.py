@@ -90,7 +90,7 @@ class Composite(TensorSpec):
     # Facts
 
     @property
-    def shape(self) -> Size:  # type: ignore[override]
+    def shape(self) -> Size:
         """The batch size."""
         return self._shape
 
@@ -119,12 +119,12 @@ class Composite(TensorSpec):
         self.shape = value
 
     @property
-    def dtype(self) -> Any:  # type: ignore[override]
+    def dtype(self) -> Any:
         """Torch's default dtype, for the sake of code that asks every spec."""
         return torch.get_default_dtype()
 
     @property
-    def space(self) -> Any:  # type: ignore[override]
+    def space(self) -> Any:
         raise AttributeError("Composite has no space; the specs in it have.")
 
     @property
@@ -528,7 +528,7 @@ class Composite(TensorSpec):
         data = TensorDict(values, size, device=self._device)
         if any(name is not None for name in self.names):
             data.names = [*[None] * len(batch), *self.names]
-        return data if self.data_cls is None else self.data_cls.from_tensordict(data)
+        return data if self.data_cls is None else self.data_cls.from_tensordict(data)  # type: ignore[attr-defined]
 
     def _drawn(self, name: str, shape: Any) -> Any:
         batch = self._batch(shape)
@@ -646,8 +646,10 @@ class Composite(TensorSpec):
                 spec.erase_memoize_cache()
 
     def cardinality(self) -> Any:
-        """The product of those of the specs in it."""
-        return math.prod(spec.cardinality() for spec in self._specs.values() if spec is not None)
+        """The product of those of the specs in it; 0 where there are none."""
+        return not self.is_empty() and math.prod(
+            spec.cardinality() for spec in self._specs.values() if spec is not None
+        )
 
     def enumerate(self, use_mask: bool = False) -> Any:
         """All combinations of values of the specs in it, along a new first dimension, the last spec changing fastest.
@@ -684,7 +686,10 @@ class Composite(TensorSpec):
 
     def __repr__(self) -> str:
         fields = [f"{key}: {spec}" for key, spec in self._entries()]
-        fields += [f"{name}={getattr(self, name)}" for name in ("device", "shape", "data_cls")]
+        facts = [f"{name}={getattr(self, name)}" for name in ("device", "shape", "data_cls")]
+        if not fields:
+            return f"{type(self).__name__}({', '.join(facts)})"
+        fields += facts
         return f"{type(self).__name__}(\n{indented((',' + chr(10)).join(fields))})"
 
     def __getstate__(self) -> dict[str, Any]:

@@ -378,7 +378,7 @@ class Categorical(_Discrete):
         Raises:
             ValueError: the mask differs between entries.
         """
-        numbers = torch.arange(self.n, dtype=self.dtype, device=self.device)
+        numbers = torch.arange(self.n, device=self.device).to(self.dtype)
         if use_mask and self.mask is not None:
             numbers = numbers[uniform_mask(self.mask)]
         return numbers.reshape(-1, *[1] * self.ndim).expand(len(numbers), *self.shape).clone()
@@ -425,10 +425,12 @@ class Categorical(_Discrete):
             tensor_to_index: its last dimension has n entries.
 
         Returns:
-            (*tensor_to_index.shape[:-1], index.shape[-1]).
+            The shape of `index` after the leading dimensions of the tensor; without a last dimension for a number.
         """
-        index = index.long().expand((*tensor_to_index.shape[:-1], index.shape[-1]) if index.ndim else (1,))
-        return torch.gather(tensor_to_index, -1, index)
+        if not index.ndim:
+            return tensor_to_index[..., index.long()] if tensor_to_index.ndim else tensor_to_index
+        leading = tensor_to_index.shape[: tensor_to_index.ndim - index.ndim]
+        return torch.gather(tensor_to_index, -1, index.long().expand((*leading, *index.shape)))
 
     def to_numpy(self, val: Tensor, safe: bool | None = None) -> Any:
         """The numbers as an array; of n=1 without dimensions, as an array of one entry."""
@@ -494,7 +496,7 @@ class Binary(Categorical):
     ) -> None:
         if n is None and shape is None:
             raise TypeError("Binary needs n, the number of zeros and ones, or a shape.")
-        size = Size([n]) if shape is None else as_size(shape)
+        size = as_size(n if shape is None else shape)
         if n is not None and (size[-1] if size else 0) != n:
             raise ValueError(f"The shape of Binary must end with n={n}; got {tuple(size)}.")
         super().__init__(2, size, device, dtype)

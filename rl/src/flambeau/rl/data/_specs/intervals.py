@@ -11,7 +11,7 @@ from torch import Size, Tensor
 
 from flambeau.rl.data._specs.base import TensorSpec, as_device, as_dtype, moved, same_place
 from flambeau.rl.data._specs.boxes import ContinuousBox
-from flambeau.rl.data._specs.shapes import Change, as_size
+from flambeau.rl.data._specs.shapes import Change, as_size, known
 
 _ONE = Size([1])
 _MOVED = {"minimum": "low", "maximum": "high"}
@@ -45,9 +45,6 @@ class _Interval(TensorSpec):
             NotImplementedError: always.
         """
         raise NotImplementedError(f"Values of {type(self).__name__} are no indices; use Categorical or OneHot.")
-
-    def __eq__(self, other: object) -> Any:
-        return type(other) is type(self) and same_place(self, other) and self.space == other.space
 
 
 class Bounded(_Interval):
@@ -95,10 +92,18 @@ class Bounded(_Interval):
         low, high = (torch.as_tensor(limit, dtype=dtype, device=device) for limit in (low, high))
         size = _common_shape(low, high, shape)
         domain = _domain(dtype, domain)
-        space = ContinuousBox(low.expand(size).contiguous(), high.expand(size).contiguous())
+        space = ContinuousBox(low.expand(known(size)).contiguous(), high.expand(known(size)).contiguous())
         super().__init__(size, space, device, dtype, domain)
         if type(self) in (Bounded, BoundedContinuous, BoundedDiscrete):
             self.__class__ = BoundedContinuous if domain == "continuous" else BoundedDiscrete
+
+    def __eq__(self, other: object) -> Any:
+        return (
+            type(other) is type(self)
+            and isinstance(other, Bounded)
+            and same_place(self, other)
+            and self.space == other.space
+        )
 
     @property
     def low(self) -> Tensor:
@@ -215,12 +220,12 @@ def _common_shape(low: Tensor, high: Tensor, shape: Any) -> Size:
         given.append(as_size(shape))
     if not given:
         raise RuntimeError("Bounded has no shape: give `shape`, or tensors of that shape as `low` or `high`.")
-    if any(each != given[0] for each in given):
+    if any(known(each) != known(given[0]) for each in given):
         raise RuntimeError(
             f"Bounded has several shapes: low is {tuple(low.shape)}, high {tuple(high.shape)}, shape {shape}. Limits "
             "are numbers, or tensors of the spec's shape."
         )
-    return given[0]
+    return given[-1]
 
 
 class Unbounded(_Interval):
@@ -250,14 +255,28 @@ class Unbounded(_Interval):
         dtype = torch.get_default_dtype() if dtype is None else as_dtype(dtype)
         device, size = as_device(device), as_size(shape)
         domain = _domain(dtype, domain)
-        low, high = _limits(dtype)
-        # Expanded numbers: limits of large specs take no memory.
-        space = ContinuousBox(
-            *(torch.full((), limit, dtype=dtype, device=device).expand(size) for limit in (low, high))
-        )
-        super().__init__(size, space, device, dtype, domain)
+        self._space: ContinuousBox | None = None
+        super().__init__(size, None, device, dtype, domain)
         if type(self) in (Unbounded, UnboundedContinuous, UnboundedDiscrete):
             self.__class__ = UnboundedContinuous if domain == "continuous" else UnboundedDiscrete
+
+    @property
+    def space(self) -> ContinuousBox:  # type: ignore[override]
+        """The least and the greatest number of the dtype, as a box; it is made when it is first asked for."""
+        if self._space is None:
+            limits = [
+                torch.full(known(self.shape), limit, dtype=self.dtype, device=self.device)
+                for limit in _limits(self.dtype)
+            ]
+            self._space = ContinuousBox(limits[0], limits[1])
+        return self._space
+
+    @space.setter
+    def space(self, value: ContinuousBox | None) -> None:
+        self._space = value
+
+    def __eq__(self, other: object) -> Any:
+        return type(other) is type(self) and isinstance(other, Unbounded) and same_place(self, other)
 
     def _like(self, shape: Size, device: Any, dtype: Any, domain: str | None) -> Self:
         spec: Self = Unbounded(shape, device, dtype, domain=domain)  # type: ignore[assignment]
@@ -291,7 +310,7 @@ class Unbounded(_Interval):
             RuntimeError: the shapes cannot be broadcast.
         """
         shape = torch.broadcast_shapes(self.shape, val.shape)
-        return val.dtype == self.dtype and shape == val.shape
+        return bool(val.dtype == self.dtype and shape == val.shape)
 
     def _project(self, val: Tensor) -> Tensor:
         return torch.as_tensor(val, dtype=self.dtype).reshape(*val.shape[: val.ndim - self.ndim], *self.shape)

@@ -72,9 +72,9 @@ class MultiOneHot(OneHot):
             and same_tensor(self.mask, other.mask)
         )
 
-    def cardinality(self) -> int:
-        """The product of the numbers of possibilities."""
-        return math.prod(self.nvec)
+    def cardinality(self) -> Any:
+        """The product of the numbers of possibilities, a tensor without dimensions."""
+        return torch.tensor(math.prod(self.nvec))
 
     def enumerate(self, use_mask: bool = False) -> Tensor:
         """All combinations, of shape (number of them, *shape), the last choice changing fastest.
@@ -102,8 +102,9 @@ class MultiOneHot(OneHot):
         parts = zip(numbers.unbind(-1), self.nvec, strict=True)
         return torch.cat([one_hot(number, n, self.dtype) for number, n in parts], -1)
 
-    def _parts(self, val: Tensor) -> tuple[Tensor, ...]:
-        return val.split(self.nvec, -1)
+    def _parts(self, val: Tensor) -> Sequence[Tensor]:
+        parts: Sequence[Tensor] = val.split(self.nvec, -1)
+        return parts
 
     def is_in(self, val: Tensor) -> bool:
         """Whether a tensor has the spec's dtype and shape, and one allowed entry that is not 0 in each vector."""
@@ -278,11 +279,11 @@ class MultiCategorical(Categorical):
             use_mask: leave out what the mask forbids; the mask must be the same everywhere.
 
         Raises:
-            NotImplementedError: numbers of possibilities differ between entries.
+            ValueError: numbers of possibilities differ between entries.
         """
         row = self._row()
         if row is None:
-            raise NotImplementedError("MultiCategorical enumerates only where all entries have the same possibilities.")
+            raise ValueError("MultiCategorical enumerates only where all entries have the same possibilities.")
         numbers: list[Sequence[int]] = [range(n) for n in row]
         if use_mask and self.mask is not None:
             numbers = [part.nonzero()[:, 0].tolist() for part in uniform_mask(self.mask).split(row)]
@@ -335,7 +336,7 @@ class MultiCategorical(Categorical):
     def _hot(self, val: Tensor) -> Tensor:
         row = self._row()
         if row is None:
-            raise NotImplementedError("One-hot vectors need the same numbers of possibilities for all entries.")
+            return torch.nested.nested_tensor([spec._hot(part) for spec, part in zip(self.unbind(0), val, strict=True)])
         parts = zip(val.unbind(-1), row, strict=True)
         return torch.cat([one_hot(number, n, torch.bool) for number, n in parts], -1)
 
@@ -346,21 +347,17 @@ class MultiCategorical(Categorical):
             val: a value of the spec.
             safe: check that it is; default: only where the environment sets CHECK_SPEC_ENCODE=1.
 
-        Raises:
-            NotImplementedError: numbers of possibilities differ between entries.
+        Returns:
+            A nested tensor where numbers of possibilities differ between entries.
         """
         self._check(val, safe)
         return self._hot(val)
 
-    def to_one_hot_spec(self) -> MultiOneHot:
-        """The spec of the one-hot vectors: bool.
-
-        Raises:
-            NotImplementedError: numbers of possibilities differ between entries.
-        """
+    def to_one_hot_spec(self) -> Any:
+        """The spec of the one-hot vectors: bool; a stack where numbers of possibilities differ between entries."""
         row = self._row()
         if row is None:
-            raise NotImplementedError("One-hot vectors need the same numbers of possibilities for all entries.")
+            return torch.stack([spec.to_one_hot_spec() for spec in self.unbind(0)])
         return MultiOneHot(row, (*self.shape[:-1], sum(row)), self.device, mask=self.mask)
 
     def to_categorical(self, val: Tensor, safe: bool | None = None) -> Tensor:

@@ -25,6 +25,11 @@ def as_size(shape: Any) -> Size:
     return Size(shape)
 
 
+def known(shape: Size) -> Size:
+    """A shape with 1 for sizes of -1, which are not fixed."""
+    return Size(1 if size == -1 else size for size in shape) if -1 in shape else shape
+
+
 def dimension(dim: int, ndim: int) -> int:
     """A dimension counted from the front.
 
@@ -48,7 +53,8 @@ def expanded(shape: Size, target: Size) -> tuple[Size, Change]:
             f"A spec of shape {tuple(shape)} cannot be expanded to {tuple(target)}: the last {len(shape)} sizes must "
             "be its own, or take the place of sizes 1."
         )
-    return target, lambda tensor: tensor.expand(*target, *tensor.shape[len(shape) :])
+    sizes = known(target)
+    return target, lambda tensor: tensor.expand((*sizes, *tensor.shape[len(shape) :]))
 
 
 def unsqueezed(shape: Size, dim: int) -> tuple[Size, Change]:
@@ -87,7 +93,7 @@ def reshaped(shape: Size, target: Size) -> tuple[Size, Change]:
         raise RuntimeError(
             f"shape {tuple(target)} is invalid for a spec of shape {tuple(shape)}: other number of elements."
         )
-    return target, lambda tensor: tensor.reshape(*target, *tensor.shape[len(shape) :])
+    return target, lambda tensor: tensor.reshape((*target, *tensor.shape[len(shape) :]))
 
 
 def flattened(shape: Size, start_dim: int, end_dim: int) -> Size:
@@ -97,7 +103,9 @@ def flattened(shape: Size, start_dim: int, end_dim: int) -> Size:
         IndexError: there is no such dimension.
     """
     return (
-        torch.empty(()).expand(shape).flatten(start_dim, end_dim).shape if shape else _flat_scalar(start_dim, end_dim)
+        torch.empty(()).expand(known(shape)).flatten(start_dim, end_dim).shape
+        if shape
+        else _flat_scalar(start_dim, end_dim)
     )
 
 
@@ -111,7 +119,7 @@ def unflattened(shape: Size, dim: int, sizes: Sequence[int]) -> Size:
     Raises:
         RuntimeError: the sizes do not multiply to its size.
     """
-    return torch.empty(()).expand(shape).unflatten(dim, tuple(sizes)).shape
+    return torch.empty(()).expand(known(shape)).unflatten(dim, tuple(sizes)).shape
 
 
 def indexed(shape: Size, index: Any) -> tuple[Size, Change]:
@@ -121,13 +129,16 @@ def indexed(shape: Size, index: Any) -> tuple[Size, Change]:
         IndexError: the index is out of range, or has more dimensions than `shape`.
     """
     index = without_ellipsis(index, len(shape))
-    probe = torch.zeros((), dtype=torch.bool).expand(shape)
-    return probe[index].shape, lambda tensor: tensor[index]
+    probe = torch.zeros((), dtype=torch.bool).expand(known(shape))
+    return Size(probe[index].shape), lambda tensor: tensor[index]
 
 
 def without_ellipsis(index: Any, ndim: int) -> tuple[Any, ...]:
     """An index as a tuple with slices in the place of `...`, so that it says the same on more dimensions."""
     parts = list(index) if isinstance(index, tuple) else [index]
+    for part in parts:
+        if isinstance(part, (str, float, complex)):
+            raise TypeError(f"A spec of {ndim} dimensions cannot be indexed by {part!r}.")
     at = next((at for at, part in enumerate(parts) if part is Ellipsis), None)
     if at is None:
         return tuple(parts)

@@ -183,7 +183,7 @@ def _is_ragged(size: Size, at: int, dim: int) -> bool:
 def _is_number(part: Any) -> bool:
     if isinstance(part, Tensor):
         return part.ndim == 0 and part.dtype is not torch.bool
-    return hasattr(part, "__index__") and not isinstance(part, (Tensor, bool))
+    return hasattr(part, "__index__") and not isinstance(part, bool)
 
 
 class Stacked(_LazyStackedMixin, TensorSpec):
@@ -206,12 +206,12 @@ class Stacked(_LazyStackedMixin, TensorSpec):
         self._memoizes = False
 
     @property
-    def shape(self) -> Size:  # type: ignore[override]
+    def shape(self) -> Size:
         """Of the stack, with -1 for sizes in which the specs differ."""
         return self._size()
 
     @property
-    def dtype(self) -> Any:  # type: ignore[override]
+    def dtype(self) -> Any:
         """The dtype of the first spec."""
         return self._specs[0].dtype
 
@@ -221,12 +221,12 @@ class Stacked(_LazyStackedMixin, TensorSpec):
         return self._specs[0].device
 
     @property
-    def domain(self) -> Any:  # type: ignore[override]
+    def domain(self) -> Any:
         """Empty: the specs have one each."""
         return ""
 
     @property
-    def space(self) -> Any:  # type: ignore[override]
+    def space(self) -> Any:
         """There is none in common.
 
         Raises:

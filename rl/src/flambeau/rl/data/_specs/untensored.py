@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any, Self
 
 import torch
@@ -24,7 +23,7 @@ class NonTensor(TensorSpec):
         device: of the data; default: none.
         dtype: kept for upstream's signature.
         example_data: what `rand`, `zero` and `one` give.
-        batched: give a stack with the example at each position, instead of one object for all.
+        batched: give one object for all positions, leading ones included, not a stack over the leading ones.
         feature_dims: how many of the last dimensions belong to one value; default: all.
 
     Example:
@@ -49,6 +48,9 @@ class NonTensor(TensorSpec):
         self.example_data = example_data
         self.batched = bool(batched)
         self.feature_dims = self.ndim if feature_dims is None else feature_dims
+
+    def _batch(self, shape: Any) -> Size:
+        return super()._batch([shape] if isinstance(shape, int) else shape)
 
     def _fields(self) -> dict[str, Any]:
         return super()._fields() | {"example_data": self.example_data}
@@ -95,8 +97,8 @@ class NonTensor(TensorSpec):
         """The example, with the given leading dimensions."""
         size = self._leading(shape)
         data = NonTensorData(self.example_data, batch_size=self.shape, device=self.device)
-        if self.batched and size:
-            return _stacked(NonTensorData(self.example_data, device=self.device), size)
+        if self.batched:
+            return NonTensorData(self.example_data, batch_size=size, device=self.device)
         return data.expand(size) if len(size) > self.ndim else data
 
     def zero(self, shape: Any = None) -> Any:
@@ -155,13 +157,6 @@ class NonTensor(TensorSpec):
             and self.dtype == other.dtype
             and bool(self.example_data == other.example_data)
         )
-
-
-def _stacked(data: Any, size: Size) -> Any:
-    """The same data at each position."""
-    for extent in reversed(size):
-        data = NonTensorStack(*[data] * extent) if extent else NonTensorStack(batch_size=(0,))
-    return data
 
 
 class Choice(TensorSpec):
@@ -252,14 +247,15 @@ class Choice(TensorSpec):
         return len(self._choices)
 
     def _chosen(self, name: str, shape: Any) -> Any:
-        choice = self._choices[random.randrange(self.num_choices)] if name == "rand" else self._choices[0]
+        at = int(torch.randint(self.num_choices, ())) if name == "rand" else 0
+        choice = self._choices[at]
         if isinstance(choice, TensorSpec):
             return getattr(choice, name)(shape)
         batch = self._batch(shape)
         return choice.expand(*batch, *choice.batch_size) if batch else choice
 
     def rand(self, shape: Any = None) -> Any:
-        """A random value of one of the specs, which is drawn by Python's `random`."""
+        """A random value of one of the specs, drawn for all leading positions together."""
         return self._chosen("rand", shape)
 
     def zero(self, shape: Any = None) -> Any:
