@@ -15,6 +15,7 @@ from models import (
     bag_tables,
     bags,
     batch,
+    outputs,
     plan,
     ranker,
     sequence_tables,
@@ -32,6 +33,7 @@ from flambeau.rec.distributed.types import LazyAwaitable, ShardingEnv, ShardingP
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import EmbOptimType
 from flambeau.rec.modules.embedding_configs import EmbeddingBagConfig, EmbeddingConfig
 from flambeau.rec.modules.embedding_modules import EmbeddingBagCollection, EmbeddingCollection
+from flambeau.rec.optim.clipping import GradientClipping, GradientClippingOptimizer
 from flambeau.rec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
 from flambeau.rec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor
 
@@ -197,6 +199,39 @@ def check_bags_of_all_kinds_take_batches_of_features_own(world: World):
 def check_bags_with_gradients_train_by_an_optimizer_outside(world: World):
     for kind in POOLED_KINDS:
         _same_bags(world, [kind], batch, kernel="dense")
+
+
+def check_norms_of_gradients_are_those_of_the_whole_model(world: World):
+    # Some processes have no part of some tables, or of any.
+    for kinds in (["table_wise"], ["column_wise", "row_wise", "table_wise"]):
+        for norm_type in (2.0, float("inf")):
+            alone = bags()
+            placing = plan(kinds, bag_tables(), world.size, local(world), kernel="dense")
+            sharded = EmbeddingBagCollectionSharder().shard(bags(), placing, env(), CPU)
+            names = [name for name, _ in outputs(bag_tables())]
+
+            def loss(found, names=names):
+                return sum((found[name] ** 2).sum() for name in names)
+
+            loss(sharded(batch(world.rank, 0))).backward()
+            (sum(loss(alone(batch(rank, 0))) for rank in range(world.size)) / world.size).backward()
+            params = dict(sharded.named_parameters())
+            optimizer = GradientClippingOptimizer(
+                KeyedOptimizerWrapper(params, lambda given: torch.optim.SGD(given, lr=1.0)),
+                GradientClipping.NORM,
+                max_gradient=0.5,
+                norm_type=norm_type,
+                enable_global_grad_clip=True,
+                param_to_pgs={param: [dist.group.WORLD] for param in params.values()},
+                track_grad_norm=True,
+            )
+            optimizer.step()
+            wanted = torch.nn.utils.clip_grad_norm_(alone.parameters(), 0.5, norm_type)
+            torch.testing.assert_close(optimizer.last_total_grad_norm, wanted, msg=partial("{}: {}".format, kinds))
+            with torch.no_grad():
+                for param in alone.parameters():
+                    param -= param.grad
+            assert_same_state(sharded.state_dict(), alone.state_dict(), f"{kinds} {norm_type}")
 
 
 def check_a_process_without_examples_takes_part(world: World):

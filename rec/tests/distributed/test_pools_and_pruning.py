@@ -19,7 +19,19 @@ def found():
     }
 
 
+@pytest.fixture(scope="module")
+def of_two_hosts():
+    return outcomes(["checks_pools"], size=4, local_size=2)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_all_processes_pass(found, name):
     for rank, error in enumerate(found[name]):
+        assert error is None, f"process {rank}: {error}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", names_of(["checks_pools"]))
+def test_pools_are_those_of_one_process_on_two_hosts_of_two(of_two_hosts, name):
+    for rank, error in enumerate(of_two_hosts[name]):
         assert error is None, f"process {rank}: {error}"

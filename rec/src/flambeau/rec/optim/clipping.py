@@ -73,11 +73,12 @@ class GradientClippingOptimizer(OptimizerWrapper):
             torch.nn.utils.clip_grad_value_(list(self._trained()), self._max_gradient)
         super().step(closure)
 
-    def _trained(self) -> Iterator[Tensor]:
+    def _params(self) -> Iterator[Tensor]:
         for group in self.param_groups:
-            for param in group["params"]:
-                if param.grad is not None:
-                    yield param
+            yield from group["params"]
+
+    def _trained(self) -> Iterator[Tensor]:
+        return (param for param in self._params() if param.grad is not None)
 
     def _divided(self) -> bool:
         return self._global and bool(self._groups_of)
@@ -85,10 +86,8 @@ class GradientClippingOptimizer(OptimizerWrapper):
     @torch.no_grad()
     def clip_grad_norm_(self) -> float | Tensor | None:
         """Scale all gradients so that their norm is at most the limit; returns what it was, None without gradients."""
-        if not self._divided():
-            params = list(self._trained())
-            if not any(isinstance(param, DTensor) for param in params):
-                return torch.nn.utils.clip_grad_norm_(params, self._max_gradient, norm_type=self._norm_type)
+        if not self._divided() and not any(isinstance(param, DTensor) for param in self._params()):
+            return torch.nn.utils.clip_grad_norm_(list(self._trained()), self._max_gradient, norm_type=self._norm_type)
         total, gradients = self.compute_total_grad_norm()
         if gradients:
             factor = (self._max_gradient / (total + 1e-6)).clamp(max=1.0)
@@ -99,21 +98,23 @@ class GradientClippingOptimizer(OptimizerWrapper):
     def compute_total_grad_norm(self) -> tuple[Tensor, list[Tensor]]:
         """The norm of all gradients, those of other processes' parts included, and the gradients of this process."""
         by_groups: dict[tuple[dist.ProcessGroup, ...], list[Tensor]] = defaultdict(list)
-        for param in self._trained():
-            gradient = param.grad
-            assert gradient is not None
-            local = gradient.to_local() if isinstance(gradient, DTensor) else gradient
+        device = torch.device("cpu")
+        for param in self._params():
             groups = tuple(self._groups_of.get(param, ()))  # type: ignore[call-overload]
             if not groups and isinstance(param, DTensor):
                 groups = tuple(param.device_mesh.get_all_groups())
-            by_groups[groups].append(local)
-        gradients = [gradient for several in by_groups.values() for gradient in several]
+            # A process without gradients takes part in the sums all the same.
+            gradients, gradient, device = by_groups[groups], param.grad, param.device
+            if gradient is not None:
+                gradients.append(gradient.to_local() if isinstance(gradient, DTensor) else gradient)
         totals = []
-        for groups, several in by_groups.items():
-            power = self._power(several)
+        # In the same order on all processes, whose parameters come in orders of their own.
+        for groups in sorted(by_groups, key=lambda several: [group.group_name for group in several]):
+            power = self._power(by_groups[groups], device)
             for group in groups:
                 dist.all_reduce(power, op=self._reduction(), group=group)
             totals.append(power)
+        gradients = [gradient for several in by_groups.values() for gradient in several]
         if not totals:
             return torch.zeros(()), []
         together = torch.stack(totals)
@@ -121,9 +122,12 @@ class GradientClippingOptimizer(OptimizerWrapper):
             return together.max(), gradients
         return together.sum().pow(1 / self._norm_type), gradients
 
-    def _power(self, gradients: list[Tensor]) -> Tensor:
+    def _power(self, gradients: list[Tensor], device: torch.device) -> Tensor:
         """The norm to the power that sums over parts; of the maximum norm itself."""
-        norms = torch.stack(torch._foreach_norm(gradients, self._norm_type))
+        filled = [gradient for gradient in gradients if gradient.numel()]
+        if not filled:
+            return torch.zeros((), device=device)
+        norms = torch.stack(torch._foreach_norm(filled, self._norm_type))
         return norms.max() if self._norm_type == float("inf") else norms.pow(self._norm_type).sum()
 
     def _reduction(self) -> Any:
