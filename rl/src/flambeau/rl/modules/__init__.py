@@ -9,6 +9,7 @@ from flambeau.core.exports import lazy_exports
 if TYPE_CHECKING:
     from flambeau.rl.modules.distributions import *
     from flambeau.rl.modules.functional import *
+    from flambeau.rl.modules.models import *
 
 __getattr__: Any
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -30,6 +31,29 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "TanhNormal",
             "TruncatedNormal",
             "distributions_maps",
+        ),
+        "models": (
+            "MLP",
+            "BatchRenorm1d",
+            "ConsistentDropout",
+            "ConsistentDropoutModule",
+            "Conv3dNet",
+            "ConvNet",
+            "DdpgCnnActor",
+            "DdpgCnnQNet",
+            "DdpgMlpActor",
+            "DdpgMlpQNet",
+            "DuelingCnnDQNet",
+            "MultiAgentConvNet",
+            "MultiAgentMLP",
+            "MultiAgentNetBase",
+            "NoisyLazyLinear",
+            "NoisyLinear",
+            "QMixer",
+            "Squeeze2dLayer",
+            "SqueezeLayer",
+            "VDNMixer",
+            "reset_noise",
         ),
         "functional": ("signed_hyperbolic", "signed_parabolic", "symexp", "symlog"),
     },

@@ -1,0 +1,45 @@
+"""Networks: perceptrons, convolutions, actors and critics, several agents, world models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flambeau.core.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from flambeau.rl.modules.models.batchrenorm import *
+    from flambeau.rl.modules.models.exploration import *
+    from flambeau.rl.modules.models.models import *
+    from flambeau.rl.modules.models.multiagent import *
+    from flambeau.rl.modules.models.utils import *
+
+__getattr__: Any
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "batchrenorm": ("BatchRenorm1d",),
+        "exploration": (
+            "ConsistentDropout",
+            "ConsistentDropoutModule",
+            "NoisyLazyLinear",
+            "NoisyLinear",
+            "gSDEModule",
+            "LazygSDEModule",
+            "reset_noise",
+        ),
+        "models": (
+            "MLP",
+            "Conv2dNet",
+            "Conv3dNet",
+            "ConvNet",
+            "DdpgCnnActor",
+            "DdpgCnnQNet",
+            "DdpgMlpActor",
+            "DdpgMlpQNet",
+            "DuelingCnnDQNet",
+            "DuelingMlpDQNet",
+        ),
+        "multiagent": ("MultiAgentConvNet", "MultiAgentMLP", "MultiAgentNetBase", "QMixer", "VDNMixer"),
+        "utils": ("Squeeze2dLayer", "SqueezeLayer"),
+    },
+)
