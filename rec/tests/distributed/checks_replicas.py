@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.distributed as dist
-from checks_training import CPU, KERNELS, LR, Alone
+from checks_training import CPU, KERNELS, LR, Alone, Steps
 from models import bag_tables, batch, plan, ranker
 from processes import World
 
@@ -14,36 +14,23 @@ from flambeau.rec.distributed.model_parallel import DistributedModelParallel, DM
 from flambeau.rec.distributed.types import DMPCollectionConfig, ShardingPlan, ShardingStrategy
 from flambeau.rec.errors import OptionError
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import EmbOptimType
-from flambeau.rec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
 
 SGD = {"optimizer": EmbOptimType.EXACT_SGD, "learning_rate": LR}
 KINDS = ["table_wise", "row_wise", "column_wise", "data_parallel"]
 
 
-class Copies:
-    """A model with a copy in each group of processes, and what trains it."""
+class Copies(Steps):
+    """A ranker with a copy in each group of processes."""
 
     def __init__(self, world: World, size: int, kinds: list[str], fused=SGD, seed: int = 0, **options) -> None:
         placing = ShardingPlan(
             {"bags": plan(kinds, bag_tables(), size, min(size, options.get("node_group_size", size)))}
         )
         sharder = EmbeddingBagCollectionSharder(fused_params=dict(fused))
-        self.model = DMPCollection(
+        model = DMPCollection(
             ranker(seed), CPU, placing, world.size, size, dist.group.WORLD, sharders=[sharder], **options
         )
-        known = set(self.model.fused_optimizer.params)
-        rest = {name: param for name, param in self.model.named_parameters() if name not in known and param.numel()}
-        outside = torch.optim.SGD if fused is SGD else torch.optim.Adagrad
-        dense = KeyedOptimizerWrapper(rest, lambda params: outside(params, lr=LR))
-        dense.init_state()
-        self.optimizer = CombinedOptimizer([self.model.fused_optimizer, dense])
-
-    def step(self, rank: int, step: int) -> float:
-        self.optimizer.zero_grad()
-        loss = self.model(batch(rank, step))
-        loss.backward()
-        self.optimizer.step()
-        return loss.item()
+        super().__init__(model, torch.optim.SGD if fused is SGD else torch.optim.Adagrad)
 
 
 def local_parts(tensor):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import torch
-from checks_training import CPU, KERNELS, LR, STATE_TOLERANCE, assert_same_loss, assert_same_state, env, local
+from checks_training import CPU, KERNELS, LR, STATE_TOLERANCE, Steps, assert_same_loss, assert_same_state, env, local
 from models import SEQUENCE_KINDS, batch, plan, sequence_tables, sequences
 from processes import World
 from torch import nn
@@ -14,7 +14,6 @@ from flambeau.rec import checkpoint
 from flambeau.rec.distributed.embedding import EmbeddingCollectionSharder
 from flambeau.rec.distributed.model_parallel import DistributedModelParallel
 from flambeau.rec.distributed.types import LazyAwaitable, ShardingPlan
-from flambeau.rec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
 
 NAMES = ["f1@t1", "f1@t3", "f2", "f3", "f4"]
 
@@ -34,25 +33,13 @@ class Reader(nn.Module):
         return self.over(rows / 10).square().mean()
 
 
-class Spread:
-    """A sharded reader, and what trains it."""
+class Spread(Steps):
+    """A sharded reader."""
 
     def __init__(self, kinds: list[str], world: World, seed: int = 0, **options) -> None:
         sharder = EmbeddingCollectionSharder(fused_params=dict(KERNELS))
         placing = ShardingPlan({"tables": plan(kinds, sequence_tables(), world.size, local(world), **options)})
-        self.model = DistributedModelParallel(Reader(seed), env(), CPU, placing, [sharder])
-        fused = set(self.model.fused_optimizer.params)
-        rest = {name: param for name, param in self.model.named_parameters() if name not in fused and param.numel()}
-        dense = KeyedOptimizerWrapper(rest, lambda params: torch.optim.Adagrad(params, lr=LR))
-        dense.init_state()
-        self.optimizer = CombinedOptimizer([self.model.fused_optimizer, dense])
-
-    def step(self, rank: int, step: int) -> float:
-        self.optimizer.zero_grad()
-        loss = self.model(batch(rank, step))
-        loss.backward()
-        self.optimizer.step()
-        return loss.item()
+        super().__init__(DistributedModelParallel(Reader(seed), env(), CPU, placing, [sharder]), torch.optim.Adagrad)
 
 
 def check_sequences_train_for_long_and_go_on_after_another_plan(world: World):

@@ -76,18 +76,21 @@ def assert_same_loss(found: float, wanted: float, what: str) -> None:
     assert abs(found - wanted) < LOSS_TOLERANCE * max(1, abs(wanted)), f"{what}: {found} for {wanted}"
 
 
-class Trained:
-    """A sharded model, and what trains it."""
+class Steps:
+    """A model, and what trains it: kernels their tables, an optimizer outside of them the rest.
 
-    def __init__(self, kinds: list[str], world: World, seed: int = 0, **options) -> None:
-        sharder = EmbeddingBagCollectionSharder(fused_params=dict(KERNELS))
-        placing = plan(kinds, bag_tables(), world.size, local(world), **options)
-        self.model = DistributedModelParallel(ranker(seed), env(), CPU, ShardingPlan({"bags": placing}), [sharder])
-        fused = set(self.model.fused_optimizer.params)
-        rest = {name: param for name, param in self.model.named_parameters() if name not in fused and param.numel()}
-        dense = KeyedOptimizerWrapper(rest, lambda params: torch.optim.Adagrad(params, lr=LR))
+    Args:
+        model: it.
+        outside: the class of the optimizer outside.
+    """
+
+    def __init__(self, model: DistributedModelParallel, outside: type[torch.optim.Optimizer]) -> None:
+        self.model = model
+        fused = set(model.fused_optimizer.params)
+        rest = {name: param for name, param in model.named_parameters() if name not in fused and param.numel()}
+        dense = KeyedOptimizerWrapper(rest, lambda params: outside(params, lr=LR))
         dense.init_state()
-        self.optimizer = CombinedOptimizer([self.model.fused_optimizer, dense])
+        self.optimizer = CombinedOptimizer([model.fused_optimizer, dense])
 
     def step(self, rank: int, step: int) -> float:
         self.optimizer.zero_grad()
@@ -95,6 +98,16 @@ class Trained:
         loss.backward()
         self.optimizer.step()
         return loss.item()
+
+
+class Trained(Steps):
+    """A sharded ranker."""
+
+    def __init__(self, kinds: list[str], world: World, seed: int = 0, **options) -> None:
+        sharder = EmbeddingBagCollectionSharder(fused_params=dict(KERNELS))
+        placing = plan(kinds, bag_tables(), world.size, local(world), **options)
+        model = DistributedModelParallel(ranker(seed), env(), CPU, ShardingPlan({"bags": placing}), [sharder])
+        super().__init__(model, torch.optim.Adagrad)
 
     def state(self) -> dict:
         return {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}

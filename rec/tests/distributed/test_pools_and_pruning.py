@@ -7,6 +7,7 @@ from processes import names_of, outcomes
 
 # How many processes, and how many of them are on one host.
 PROCESSES = {"checks_pools": (2, 1), "checks_pruning": (2, 2), "checks_relay": (4, 4)}
+ON_TWO_HOSTS = ["checks_pools", "checks_pruning"]
 NAMES = [name for module in PROCESSES for name in names_of([module])]
 
 
@@ -21,7 +22,7 @@ def found():
 
 @pytest.fixture(scope="module")
 def of_two_hosts():
-    return outcomes(["checks_pools"], size=4, local_size=2)
+    return outcomes(ON_TWO_HOSTS, size=4, local_size=2)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -31,7 +32,7 @@ def test_all_processes_pass(found, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", names_of(["checks_pools"]))
-def test_pools_are_those_of_one_process_on_two_hosts_of_two(of_two_hosts, name):
+@pytest.mark.parametrize("name", names_of(ON_TWO_HOSTS))
+def test_all_processes_of_two_hosts_pass(of_two_hosts, name):
     for rank, error in enumerate(of_two_hosts[name]):
         assert error is None, f"process {rank}: {error}"
