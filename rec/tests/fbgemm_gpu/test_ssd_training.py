@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
 import torch
@@ -252,6 +253,20 @@ def test_files_without_a_number_go_with_their_module(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
     del stored
     gc.collect()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked there")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_files_stay_when_a_forked_process_ends(tmp_path):
+    stored = on_disk(tmp_path)
+    child = os.fork()
+    if not child:
+        stored._closing()  # as when the module, or the process, comes to its end there
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert len(list(tmp_path.iterdir())) == 1
+    stored._closing()
     assert not list(tmp_path.iterdir())
 
 
