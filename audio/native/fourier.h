@@ -3,14 +3,13 @@
 
 #pragma once
 
-#include <flambeau/kernel.h>
 #include <math.h>
 
 #include <atomic>
 
-namespace fourier {
+#include "eight.h"
 
-constexpr int64_t lanes = 8;
+namespace fourier {
 
 struct Number {
     float re, im;
@@ -18,7 +17,7 @@ struct Number {
 
 // One complex number of each signal. Two samples of each, one after the other, lie in memory alike.
 struct Lane {
-    float re[lanes], im[lanes];
+    Eight re, im;
 };
 
 // Whether a signal of n samples can be transformed here: n is even, and n / 2 a product of 2, 3 and 5.
@@ -85,9 +84,9 @@ class Turns {
 };
 
 // y = (re, im) * w, in every lane.
-FB_INLINE void put(Lane& y, int64_t l, float re, float im, Number w) noexcept {
-    y.re[l] = re * w.re - im * w.im;
-    y.im[l] = re * w.im + im * w.re;
+FB_INLINE void put(Lane& y, const Eight& re, const Eight& im, Number w) noexcept {
+    y.re = w.re * re - w.im * im;
+    y.im = w.im * re + w.re * im;
 }
 
 template <int radix>
@@ -96,14 +95,12 @@ struct Butterfly;
 template <>
 struct Butterfly<2> {
     FB_INLINE static void apply(const Lane* const* x, Lane* const* y, const Number* w) noexcept {
-        const Lane &a = *x[0], &b = *x[1];
+        const Lane a = *x[0], b = *x[1];
         Lane &p = *y[0], &q = *y[1];
-        for (int64_t l = 0; l < lanes; ++l) {
-            const float re = a.re[l] - b.re[l], im = a.im[l] - b.im[l];
-            p.re[l] = a.re[l] + b.re[l];
-            p.im[l] = a.im[l] + b.im[l];
-            put(q, l, re, im, w[1]);
-        }
+        const Eight re = a.re - b.re, im = a.im - b.im;
+        p.re = a.re + b.re;
+        p.im = a.im + b.im;
+        put(q, re, im, w[1]);
     }
 };
 
@@ -111,36 +108,32 @@ template <>
 struct Butterfly<3> {
     FB_INLINE static void apply(const Lane* const* x, Lane* const* y, const Number* w) noexcept {
         constexpr float half_root = 0.86602540378443864676f;
-        const Lane &a = *x[0], &b = *x[1], &c = *x[2];
+        const Lane a = *x[0], b = *x[1], c = *x[2];
         Lane &p = *y[0], &q = *y[1], &r = *y[2];
-        for (int64_t l = 0; l < lanes; ++l) {
-            const float sum_re = b.re[l] + c.re[l], sum_im = b.im[l] + c.im[l];
-            const float turn_re = half_root * (b.im[l] - c.im[l]), turn_im = half_root * (c.re[l] - b.re[l]);
-            const float mid_re = a.re[l] - 0.5f * sum_re, mid_im = a.im[l] - 0.5f * sum_im;
-            p.re[l] = a.re[l] + sum_re;
-            p.im[l] = a.im[l] + sum_im;
-            put(q, l, mid_re + turn_re, mid_im + turn_im, w[1]);
-            put(r, l, mid_re - turn_re, mid_im - turn_im, w[2]);
-        }
+        const Eight sum_re = b.re + c.re, sum_im = b.im + c.im;
+        const Eight turn_re = half_root * (b.im - c.im), turn_im = half_root * (c.re - b.re);
+        const Eight mid_re = a.re - 0.5f * sum_re, mid_im = a.im - 0.5f * sum_im;
+        p.re = a.re + sum_re;
+        p.im = a.im + sum_im;
+        put(q, mid_re + turn_re, mid_im + turn_im, w[1]);
+        put(r, mid_re - turn_re, mid_im - turn_im, w[2]);
     }
 };
 
 template <>
 struct Butterfly<4> {
     FB_INLINE static void apply(const Lane* const* x, Lane* const* y, const Number* w) noexcept {
-        const Lane &a = *x[0], &b = *x[1], &c = *x[2], &d = *x[3];
+        const Lane a = *x[0], b = *x[1], c = *x[2], d = *x[3];
         Lane &p = *y[0], &q = *y[1], &r = *y[2], &s = *y[3];
-        for (int64_t l = 0; l < lanes; ++l) {
-            const float even_re = a.re[l] + c.re[l], even_im = a.im[l] + c.im[l];
-            const float rest_re = a.re[l] - c.re[l], rest_im = a.im[l] - c.im[l];
-            const float odd_re = b.re[l] + d.re[l], odd_im = b.im[l] + d.im[l];
-            const float turn_re = b.im[l] - d.im[l], turn_im = d.re[l] - b.re[l];  // (b - d) / i
-            p.re[l] = even_re + odd_re;
-            p.im[l] = even_im + odd_im;
-            put(q, l, rest_re + turn_re, rest_im + turn_im, w[1]);
-            put(r, l, even_re - odd_re, even_im - odd_im, w[2]);
-            put(s, l, rest_re - turn_re, rest_im - turn_im, w[3]);
-        }
+        const Eight even_re = a.re + c.re, even_im = a.im + c.im;
+        const Eight rest_re = a.re - c.re, rest_im = a.im - c.im;
+        const Eight odd_re = b.re + d.re, odd_im = b.im + d.im;
+        const Eight turn_re = b.im - d.im, turn_im = d.re - b.re;  // (b - d) / i
+        p.re = even_re + odd_re;
+        p.im = even_im + odd_im;
+        put(q, rest_re + turn_re, rest_im + turn_im, w[1]);
+        put(r, even_re - odd_re, even_im - odd_im, w[2]);
+        put(s, rest_re - turn_re, rest_im - turn_im, w[3]);
     }
 };
 
@@ -149,23 +142,21 @@ struct Butterfly<5> {
     FB_INLINE static void apply(const Lane* const* x, Lane* const* y, const Number* w) noexcept {
         constexpr float cos1 = 0.30901699437494742410f, cos2 = -0.80901699437494742410f;
         constexpr float sin1 = 0.95105651629515357212f, sin2 = 0.58778525229247312917f;
-        const Lane &a = *x[0], &b = *x[1], &c = *x[2], &d = *x[3], &e = *x[4];
-        for (int64_t l = 0; l < lanes; ++l) {
-            const float be_re = b.re[l] + e.re[l], be_im = b.im[l] + e.im[l];
-            const float cd_re = c.re[l] + d.re[l], cd_im = c.im[l] + d.im[l];
-            const float eb_re = b.im[l] - e.im[l], eb_im = e.re[l] - b.re[l];  // (b - e) / i
-            const float dc_re = c.im[l] - d.im[l], dc_im = d.re[l] - c.re[l];
-            const float one_re = a.re[l] + cos1 * be_re + cos2 * cd_re, one_im = a.im[l] + cos1 * be_im + cos2 * cd_im;
-            const float two_re = a.re[l] + cos2 * be_re + cos1 * cd_re, two_im = a.im[l] + cos2 * be_im + cos1 * cd_im;
-            const float near_re = sin1 * eb_re + sin2 * dc_re, near_im = sin1 * eb_im + sin2 * dc_im;
-            const float far_re = sin2 * eb_re - sin1 * dc_re, far_im = sin2 * eb_im - sin1 * dc_im;
-            y[0]->re[l] = a.re[l] + be_re + cd_re;
-            y[0]->im[l] = a.im[l] + be_im + cd_im;
-            put(*y[1], l, one_re + near_re, one_im + near_im, w[1]);
-            put(*y[2], l, two_re + far_re, two_im + far_im, w[2]);
-            put(*y[3], l, two_re - far_re, two_im - far_im, w[3]);
-            put(*y[4], l, one_re - near_re, one_im - near_im, w[4]);
-        }
+        const Lane a = *x[0], b = *x[1], c = *x[2], d = *x[3], e = *x[4];
+        const Eight be_re = b.re + e.re, be_im = b.im + e.im;
+        const Eight cd_re = c.re + d.re, cd_im = c.im + d.im;
+        const Eight eb_re = b.im - e.im, eb_im = e.re - b.re;  // (b - e) / i
+        const Eight dc_re = c.im - d.im, dc_im = d.re - c.re;
+        const Eight one_re = a.re + cos1 * be_re + cos2 * cd_re, one_im = a.im + cos1 * be_im + cos2 * cd_im;
+        const Eight two_re = a.re + cos2 * be_re + cos1 * cd_re, two_im = a.im + cos2 * be_im + cos1 * cd_im;
+        const Eight near_re = sin1 * eb_re + sin2 * dc_re, near_im = sin1 * eb_im + sin2 * dc_im;
+        const Eight far_re = sin2 * eb_re - sin1 * dc_re, far_im = sin2 * eb_im - sin1 * dc_im;
+        y[0]->re = a.re + be_re + cd_re;
+        y[0]->im = a.im + be_im + cd_im;
+        put(*y[1], one_re + near_re, one_im + near_im, w[1]);
+        put(*y[2], two_re + far_re, two_im + far_im, w[2]);
+        put(*y[3], two_re - far_re, two_im - far_im, w[3]);
+        put(*y[4], one_re - near_re, one_im - near_im, w[4]);
     }
 };
 
@@ -212,25 +203,20 @@ FB_INLINE Lane* transform(Lane* x, Lane* other, int64_t size, const Number* turn
 }
 
 // Squared magnitudes of the n / 2 + 1 frequencies of each signal, from the transform of its n / 2 pairs of samples.
-FB_INLINE void powers(const Lane* z, int64_t size, const Number* turns, float (*y)[lanes]) noexcept {
-    for (int64_t l = 0; l < lanes; ++l) {
-        const float sum = z[0].re[l] + z[0].im[l], difference = z[0].re[l] - z[0].im[l];
-        y[0][l] = sum * sum;
-        y[size][l] = difference * difference;
-    }
+FB_INLINE void powers(const Lane* z, int64_t size, const Number* turns, Eight* y) noexcept {
+    const Eight sum = z[0].re + z[0].im, difference = z[0].re - z[0].im;
+    y[0] = sum * sum;
+    y[size] = difference * difference;
     for (int64_t k = 1; 2 * k <= size; ++k) {
-        const Lane &a = z[k], &b = z[size - k];
+        const Lane a = z[k], b = z[size - k];
         const Number w = turns[k];
-        float *low = y[k], *high = y[size - k];
-        for (int64_t l = 0; l < lanes; ++l) {
-            const float even_re = a.re[l] + b.re[l], even_im = a.im[l] - b.im[l];
-            const float odd_re = a.im[l] + b.im[l], odd_im = b.re[l] - a.re[l];
-            const float turned_re = odd_re * w.re - odd_im * w.im, turned_im = odd_re * w.im + odd_im * w.re;
-            const float up_re = even_re + turned_re, up_im = even_im + turned_im;
-            const float down_re = even_re - turned_re, down_im = even_im - turned_im;
-            low[l] = 0.25f * (up_re * up_re + up_im * up_im);
-            high[l] = 0.25f * (down_re * down_re + down_im * down_im);
-        }
+        const Eight even_re = a.re + b.re, even_im = a.im - b.im;
+        const Eight odd_re = a.im + b.im, odd_im = b.re - a.re;
+        const Eight turned_re = w.re * odd_re - w.im * odd_im, turned_im = w.im * odd_re + w.re * odd_im;
+        const Eight up_re = even_re + turned_re, up_im = even_im + turned_im;
+        const Eight down_re = even_re - turned_re, down_im = even_im - turned_im;
+        y[k] = 0.25f * (up_re * up_re + up_im * up_im);
+        y[size - k] = 0.25f * (down_re * down_re + down_im * down_im);
     }
 }
 

@@ -8,39 +8,26 @@
 namespace {
 
 using fourier::Lane;
-using fourier::lanes;
 using filter_bank::Bands;
 
 constexpr int64_t tile = 32;  // frames that filters pass over at once
 
 // Copies `count` samples of eight signals so that the eight samples of one moment lie side by side.
-FB_INLINE void interleave(const float* const (&x)[lanes], int64_t count, float (*y)[lanes]) noexcept {
+FB_INLINE void interleave(const float* const (&x)[lanes], int64_t count, Eight* y) noexcept {
     int64_t i = 0;
-#if defined(__GNUC__)
-    typedef float Eight __attribute__((vector_size(32)));
     for (; i + lanes <= count; i += lanes) {
-        Eight rows[lanes], pairs[lanes], fours[lanes];
-        for (int64_t l = 0; l < lanes; ++l) memcpy(&rows[l], x[l] + i, sizeof(Eight));
-        for (int64_t l = 0; l < lanes; l += 2) {
-            pairs[l] = __builtin_shufflevector(rows[l], rows[l + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-            pairs[l + 1] = __builtin_shufflevector(rows[l], rows[l + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-        }
-        for (int64_t l = 0; l < lanes; l += 4) {
-            fours[l] = __builtin_shufflevector(pairs[l], pairs[l + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-            fours[l + 1] = __builtin_shufflevector(pairs[l], pairs[l + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-            fours[l + 2] = __builtin_shufflevector(pairs[l + 1], pairs[l + 3], 0, 1, 8, 9, 4, 5, 12, 13);
-            fours[l + 3] = __builtin_shufflevector(pairs[l + 1], pairs[l + 3], 2, 3, 10, 11, 6, 7, 14, 15);
-        }
-        for (int64_t l = 0; l < 4; ++l) {
-            const Eight low = __builtin_shufflevector(fours[l], fours[l + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-            const Eight high = __builtin_shufflevector(fours[l], fours[l + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-            memcpy(y[i + l], &low, sizeof low);
-            memcpy(y[i + l + 4], &high, sizeof high);
-        }
+        Eight rows[lanes];
+        for (int64_t l = 0; l < lanes; ++l) memcpy(&rows[l], x[l] + i, sizeof rows[l]);
+        transpose(rows);
+        for (int64_t l = 0; l < lanes; ++l) y[i + l] = rows[l];
     }
-#endif
     for (; i < count; ++i)
         for (int64_t l = 0; l < lanes; ++l) y[i][l] = x[l][i];
+}
+
+FB_INLINE void take_roots(Eight* values, int64_t count) noexcept {
+    for (int64_t k = 0; k < count; ++k)
+        for (int64_t l = 0; l < lanes; ++l) values[k][l] = sqrtf(values[k][l]);
 }
 
 // Samples of eight frames, and what their transform needs.
@@ -58,12 +45,12 @@ class Scratch {
 
     explicit operator bool() const noexcept { return memory_ != nullptr; }
     Lane* first() const noexcept { return first_; }
-    float (*samples() const noexcept)[lanes] { return reinterpret_cast<float(*)[lanes]>(first_); }
+    Eight* samples() const noexcept { return reinterpret_cast<Eight*>(first_); }
 
     // Powers of the samples' n / 2 + 1 frequencies; the samples are gone.
-    FB_INLINE float (*powers(int64_t n, const fourier::Number* turns) const noexcept)[lanes] {
+    FB_INLINE Eight* powers(int64_t n, const fourier::Number* turns) const noexcept {
         Lane* spectrum = fourier::transform(first_, second_, n / 2, turns);
-        float(*result)[lanes] = reinterpret_cast<float(*)[lanes]>(spectrum == first_ ? second_ : first_);
+        Eight* result = reinterpret_cast<Eight*>(spectrum == first_ ? second_ : first_);
         fourier::powers(spectrum, n / 2, turns, result);
         return result;
     }
@@ -115,19 +102,16 @@ struct Spectrogram {
 FB_CLONES void spectrogram_of(const Spectrogram& job, const Scratch& scratch, int64_t row, int64_t frame) noexcept {
     const float* starts[lanes];
     const int64_t here = job.frames.at(job.x, row, frame, starts), n = job.n, count = job.frames.count;
-    float(*samples)[lanes] = scratch.samples();
+    Eight* samples = scratch.samples();
     interleave(starts, n, samples);
-    for (int64_t i = 0; i < n; ++i)
-        for (int64_t l = 0; l < lanes; ++l) samples[i][l] *= job.window[i];
-    float(*powers)[lanes] = scratch.powers(n, job.turns);
-    if (job.root)
-        for (int64_t k = 0; k <= n / 2; ++k)
-            for (int64_t l = 0; l < lanes; ++l) powers[k][l] = sqrtf(powers[k][l]);
+    for (int64_t i = 0; i < n; ++i) samples[i] = job.window[i] * samples[i];
+    Eight* powers = scratch.powers(n, job.turns);
+    if (job.root) take_roots(powers, n / 2 + 1);
     float* y = job.y + row * (n / 2 + 1) * count + frame;
     if (here == lanes)
-        for (int64_t k = 0; k <= n / 2; ++k) memcpy(y + k * count, powers[k], sizeof(float) * lanes);
+        for (int64_t k = 0; k <= n / 2; ++k) memcpy(y + k * count, &powers[k], sizeof(Eight));
     else
-        for (int64_t k = 0; k <= n / 2; ++k) memcpy(y + k * count, powers[k], sizeof(float) * size_t(here));
+        for (int64_t k = 0; k <= n / 2; ++k) memcpy(y + k * count, &powers[k], sizeof(float) * size_t(here));
 }
 
 struct Kaldi {
@@ -142,51 +126,69 @@ struct Kaldi {
     float *y, *energy;
 };
 
-FB_INLINE void energies(const float (*samples)[lanes], int64_t size, float (&sums)[lanes]) noexcept {
-    for (int64_t l = 0; l < lanes; ++l) sums[l] = 0;
-    for (int64_t i = 0; i < size; ++i)
-        for (int64_t l = 0; l < lanes; ++l) sums[l] += samples[i][l] * samples[i][l];
+// Two sums side by side: one would wait for itself.
+FB_INLINE void energies(const Eight* samples, int64_t size, Eight& sums) noexcept {
+    Eight even = {}, odd = {};
+    for (int64_t i = 0; i + 1 < size; i += 2) {
+        even += samples[i] * samples[i];
+        odd += samples[i + 1] * samples[i + 1];
+    }
+    if (size % 2) even += samples[size - 1] * samples[size - 1];
+    sums = even + odd;
+}
+
+FB_INLINE void without_mean(Eight* samples, int64_t size) noexcept {
+    Eight even = {}, odd = {};
+    for (int64_t i = 0; i + 1 < size; i += 2) {
+        even += samples[i];
+        odd += samples[i + 1];
+    }
+    if (size % 2) even += samples[size - 1];
+    const Eight mean = (1.0f / float(size)) * (even + odd);
+    for (int64_t i = 0; i < size; ++i) samples[i] -= mean;
+}
+
+// The `width` features of eight frames, or of the first `here` of them, go to their rows.
+FB_INLINE void deal(const Kaldi& job, const Eight* powers, int64_t here, float* y) noexcept {
+    for (int64_t b = 0; b < job.width; b += lanes) {
+        const int64_t count = job.width - b < lanes ? job.width - b : lanes;
+        Eight features[lanes] = {};
+        for (int64_t i = 0; i < count; ++i) {
+            if (job.bands)
+                filter_bank::pass<lanes>((*job.bands)[b + i], reinterpret_cast<const float*>(powers), lanes,
+                                         reinterpret_cast<float*>(&features[i]));
+            else
+                features[i] = powers[b + i];
+        }
+        transpose(features);
+        for (int64_t l = 0; l < here; ++l)
+            if (count == lanes)
+                memcpy(y + l * job.width + b, &features[l], sizeof(Eight));
+            else
+                memcpy(y + l * job.width + b, &features[l], size_t(count) * sizeof(float));
+    }
 }
 
 FB_CLONES void kaldi_of(const Kaldi& job, const Scratch& scratch, int64_t row, int64_t frame) noexcept {
     const float* starts[lanes];
     const int64_t here = job.frames.at(job.x, row, frame, starts), size = job.size, n = job.n;
-    float(*samples)[lanes] = scratch.samples();
-    float energy[lanes];
+    Eight* samples = scratch.samples();
+    Eight energy;
     interleave(starts, size, samples);
-    if (job.remove_mean) {
-        float mean[lanes] = {};
-        for (int64_t i = 0; i < size; ++i)
-            for (int64_t l = 0; l < lanes; ++l) mean[l] += samples[i][l];
-        for (int64_t l = 0; l < lanes; ++l) mean[l] /= float(size);
-        for (int64_t i = 0; i < size; ++i)
-            for (int64_t l = 0; l < lanes; ++l) samples[i][l] -= mean[l];
-    }
+    if (job.remove_mean) without_mean(samples, size);
     if (job.raw_energy) energies(samples, size, energy);
-    float before[lanes];
-    memcpy(before, samples[0], sizeof before);  // the first sample follows itself
-    for (int64_t i = 0; i < size; ++i)
-        for (int64_t l = 0; l < lanes; ++l) {
-            const float sample = samples[i][l];
-            samples[i][l] = (sample - job.preemphasis * before[l]) * job.window[i];
-            before[l] = sample;
-        }
-    if (!job.raw_energy) energies(samples, size, energy);
-    memset(samples + size, 0, size_t(n - size) * sizeof *samples);
-    float(*powers)[lanes] = scratch.powers(n, job.turns);
-    if (job.root)
-        for (int64_t k = 0; k <= n / 2; ++k)
-            for (int64_t l = 0; l < lanes; ++l) powers[k][l] = sqrtf(powers[k][l]);
-    float* y = job.y + (row * job.frames.count + frame) * job.width;
-    for (int64_t b = 0; b < job.width; ++b) {
-        float sums[lanes];
-        if (job.bands)
-            filter_bank::pass<lanes>((*job.bands)[b], powers[0], lanes, sums);
-        else
-            memcpy(sums, powers[b], sizeof sums);
-        for (int64_t l = 0; l < here; ++l) y[l * job.width + b] = sums[l];
+    Eight before = samples[0];  // the first sample follows itself
+    for (int64_t i = 0; i < size; ++i) {
+        const Eight sample = samples[i];
+        samples[i] = job.window[i] * (sample - job.preemphasis * before);
+        before = sample;
     }
-    memcpy(job.energy + row * job.frames.count + frame, energy, size_t(here) * sizeof(float));
+    if (!job.raw_energy) energies(samples, size, energy);
+    memset(static_cast<void*>(samples + size), 0, size_t(n - size) * sizeof *samples);
+    Eight* powers = scratch.powers(n, job.turns);
+    if (job.root) take_roots(powers, n / 2 + 1);
+    deal(job, powers, here, job.y + (row * job.frames.count + frame) * job.width);
+    memcpy(job.energy + row * job.frames.count + frame, &energy, size_t(here) * sizeof(float));
 }
 
 struct Filtering {

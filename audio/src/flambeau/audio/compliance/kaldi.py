@@ -280,9 +280,7 @@ def mfcc(
     return _without_mean(cepstra, subtract_mean)
 
 
-def _features(
-    samples: Tensor, options: FrameOptions, bank: _Bank | None, root: bool
-) -> tuple[Tensor, Tensor, bool]:
+def _features(samples: Tensor, options: FrameOptions, bank: _Bank | None, root: bool) -> tuple[Tensor, Tensor, bool]:
     """Power spectra, or magnitudes, under the filters of `bank`: (..., frames, bands); energies, (..., frames).
 
     Third, whether both may be changed in place.

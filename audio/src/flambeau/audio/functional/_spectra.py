@@ -58,7 +58,7 @@ def power_spectrogram(waveform: Tensor, window: Tensor, n_fft: int, hop: int, ro
     Raises:
         RuntimeError: shapes, dtypes or numbers other than these.
     """
-    return torch.ops.flambeau_audio.power_spectrogram(waveform, window, n_fft, hop, root)  # type: ignore[no-any-return]
+    return _POWERS(waveform, window, n_fft, hop, root)  # type: ignore[no-any-return]
 
 
 def kaldi_spectra(
@@ -91,7 +91,7 @@ def kaldi_spectra(
     Raises:
         RuntimeError: shapes, dtypes or numbers other than these.
     """
-    return torch.ops.flambeau_audio.kaldi_spectra(  # type: ignore[no-any-return]
+    return _KALDI(  # type: ignore[no-any-return]
         waveform, window, filters, n_fft, hop, preemphasis, remove_mean, raw_energy, root
     )
 
@@ -109,7 +109,7 @@ def filter_bank(spectrogram: Tensor, filters: Tensor) -> Tensor:
     Raises:
         RuntimeError: shapes or dtypes other than these.
     """
-    return torch.ops.flambeau_audio.filter_bank(spectrogram, filters)  # type: ignore[no-any-return]
+    return _FILTERS(spectrogram, filters)  # type: ignore[no-any-return]
 
 
 def filtered(spectrogram: Tensor, filters: Tensor) -> Tensor:
@@ -294,14 +294,14 @@ def _native_bank(spectrogram: Tensor, filters: Tensor) -> Tensor:
     return result
 
 
-register_op(
+_POWERS = register_op(
     "power_spectrogram(Tensor waveform, Tensor window, SymInt n_fft, SymInt hop, bool root) -> Tensor",
     library=LIBRARY,
     symbol=_native_spectrogram,
     fake=_fake_spectrogram,
     python=_plain_spectrogram,
 )
-register_op(
+_KALDI = register_op(
     "kaldi_spectra(Tensor waveform, Tensor window, Tensor? filters, SymInt n_fft, SymInt hop, float preemphasis, "
     "bool remove_mean, bool raw_energy, bool root) -> (Tensor, Tensor)",
     library=LIBRARY,
@@ -309,7 +309,7 @@ register_op(
     fake=_fake_kaldi,
     python=_plain_kaldi,
 )
-register_op(
+_FILTERS = register_op(
     "filter_bank(Tensor spectrogram, Tensor filters) -> Tensor",
     library=LIBRARY,
     symbol=_native_bank,
