@@ -238,6 +238,44 @@ def test_a_recording_longer_than_what_is_believed_at_first_is_whole(tmp_path, mo
         assert torch.allclose(audio.load(tmp_path / "a.flac", 10, 1500)[0], tone(frames)[:, 10:1510], atol=1e-4)
 
 
+@pytest.mark.parametrize("channels", [1, 2, 5])
+def test_blocks_of_any_size_give_the_same_frames_in_both_layouts(tmp_path, monkeypatch, channels):
+    from flambeau.audio.backend import _soundfile
+
+    audio.save(tmp_path / "a.flac", tone(1000, channels), RATE)
+    wanted = audio.load(tmp_path / "a.flac", channels_first=False)[0]
+    for block in (1, 7 * channels, 2**16):
+        monkeypatch.setattr(_soundfile, "_BLOCK", block)
+        found = audio.load(tmp_path / "a.flac")[0]
+        assert torch.equal(found, wanted.T) and found.is_contiguous()
+        found = audio.load(tmp_path / "a.flac", 3, 500)[0]
+        assert torch.equal(found, wanted.T[:, 3:503]) and found.is_contiguous()
+
+
+def test_files_are_read_also_through_soundfiles_public_names_alone(tmp_path):
+    import soundfile
+
+    from flambeau.audio.backend import _soundfile
+
+    class Public:
+        def __init__(self, file):
+            self.channels, self.read = file.channels, file.read
+
+    audio.save(tmp_path / "a.flac", tone(1000), RATE)
+    wanted = audio.load(tmp_path / "a.flac")[0].numpy()
+    with soundfile.SoundFile(tmp_path / "a.flac") as file:
+        assert (_soundfile._read_planar(Public(file), 1000, "float32") == wanted).all()
+        file.seek(0)
+        assert (_soundfile._read(Public(file), 1000, "float32") == wanted.T).all()
+
+
+def test_a_wav_under_the_name_of_another_format_is_read_as_what_it_is(tmp_path):
+    audio.save(tmp_path / "a.wav", tone(100, 2, torch.int16), RATE)
+    (tmp_path / "a.wav").rename(tmp_path / "a.flac")
+    assert torch.equal(audio.load(tmp_path / "a.flac", normalize=False)[0], tone(100, 2, torch.int16))
+    assert audio.info(tmp_path / "a.flac").encoding == "PCM_S"
+
+
 def test_upstreams_other_names_work(tmp_path):
     from flambeau.audio.backend import no_backend, soundfile_backend
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -29,6 +29,8 @@ _ENCODINGS = {
 _MOST_PER_BYTE = 5000
 _MOST_IN_OGG = 255  # channels; libsndfile's encoders crash with more
 _FIRST = 2**24  # frames that are believed without having been seen
+_BLOCK = 2**16  # samples that are put channel by channel while the processor's cache still holds them
+_C_TYPES = {"float32": "float", "float64": "double", "int16": "short", "int32": "int"}
 _STORED = {"PCM_S8": "int16", "PCM_U8": "int16", "PCM_16": "int16", "PCM_24": "int32", "PCM_32": "int32"}
 
 
@@ -116,28 +118,76 @@ def load(
         if not normalize and file.format in ("WAV", "WAVEX", "RF64", "W64"):
             dtype = _STORED.get(file.subtype, "float64" if file.subtype == "DOUBLE" else "float32")
         if offset >= file.frames:
-            frames = torch.empty((0, file.channels), dtype=getattr(torch, dtype))
+            shape = (file.channels, 0) if channels_first else (0, file.channels)
+            frames = torch.empty(shape, dtype=getattr(torch, dtype))
         else:
-            if (position := file.seek(offset)) != offset:
+            if offset and (position := file.seek(offset)) != offset:
                 raise MediaError(f"Failed to read {name} (frame {offset} was sought, {position} found: it is damaged).")
             left = file.frames - offset
-            frames = torch.from_numpy(_read(file, left if count < 0 else min(count, left), dtype))
+            read = _read_planar if channels_first and file.channels > 1 else _read
+            frames = torch.from_numpy(read(file, left if count < 0 else min(count, left), dtype))
+            if channels_first and read is _read:
+                frames = frames.reshape(1, -1)
         if not normalize and file.subtype == "PCM_U8":
             frames = (frames // 256 + 128).to(torch.uint8)
-        return (frames.T.contiguous() if channels_first else frames), file.samplerate
+        return frames, file.samplerate
 
 
 def _read(file: Any, count: int, dtype: str) -> Any:
     """Up to `count` frames of an open file, in memory for what it holds and not for what its header claims."""
     import numpy as np
 
+    read = _reader(file, dtype)
     frames = np.empty((min(count, _FIRST), file.channels), dtype)
     done = 0
     while True:
-        done += len(file.read(out=frames[done:]))
+        done += read(frames[done:])
         if done < len(frames) or done == count:
             return frames[:done]
         frames.resize((min(count, 2 * done), file.channels), refcheck=False)  # nothing else looks at it yet
+
+
+def _read_planar(file: Any, count: int, dtype: str) -> Any:
+    """`_read`, channel by channel."""
+    import numpy as np
+
+    read = _reader(file, dtype)
+    block = np.empty((min(count, max(_BLOCK // file.channels, 1)), file.channels), dtype)
+    frames = np.empty((file.channels, min(count, _FIRST)), dtype)
+    done = 0
+    while done < count:
+        if done == frames.shape[1]:
+            larger = np.empty((file.channels, min(count, 2 * done)), dtype)
+            larger[:, :done] = frames
+            frames = larger
+        wanted = min(len(block), frames.shape[1] - done)
+        found = read(block[:wanted])
+        frames[:, done : done + found] = block[:found].T
+        done += found
+        if found < wanted:
+            break
+    return frames if done == frames.shape[1] else frames[:, :done].copy()
+
+
+def _reader(file: Any, dtype: str) -> Callable[[Any], int]:
+    """What fills a contiguous array with the frames that come next, and tells how many there were.
+
+    `SoundFile.read` seeks to where it stands after every read, for which MP3 is decoded anew.
+    """
+    module = soundfile()
+    library, ffi, handle = getattr(module, "_snd", None), getattr(module, "_ffi", None), getattr(file, "_file", None)
+    kind = _C_TYPES[dtype]
+    function = getattr(library, f"sf_readf_{kind}", None)
+    if library is None or ffi is None or handle is None or function is None:
+        return lambda frames: len(file.read(out=frames))
+
+    def read(frames: Any) -> int:
+        found = int(function(handle, ffi.from_buffer(f"{kind}[]", frames), len(frames)))
+        if error := library.sf_error(handle):
+            raise module.LibsndfileError(error)
+        return found
+
+    return read
 
 
 def save(

@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 _NAMES = ("ffmpeg", "sox", "soundfile")
+_COMPRESSED = frozenset({".flac", ".mp3", ".oga", ".ogg", ".opus"})
 Backend = Literal["ffmpeg", "sox", "soundfile"]
 Source = BinaryIO | str | os.PathLike[str]
 
@@ -85,7 +86,7 @@ def info(uri: Source, format: str | None = None, buffer_size: int = 4096, backen
     """
     _check_backend(backend)
     source, name = _source(uri)
-    if backend is None and isinstance(source, Path) and (layout := _wav.read_layout(source)) is not None:
+    if backend is None and (layout := _mappable(source)) is not None:
         return layout.metadata()
     start = _position(source)
     try:
@@ -144,7 +145,7 @@ def load(
     _check_backend(backend)
     source, name = _source(uri)
     how: dict[str, bool] = {"normalize": normalize, "channels_first": channels_first}
-    if backend is None and isinstance(source, Path) and (layout := _wav.read_layout(source)) is not None:
+    if backend is None and (layout := _mappable(source)) is not None:
         return _wav.load_mapped(source, layout, frame_offset, num_frames, **how), layout.sample_rate
     if backend == "sox":
         return _sox.load(source, format, frame_offset, num_frames, **how)
@@ -304,6 +305,11 @@ def _source(uri: Any) -> tuple[Any, str]:
             "tensor, or an object with read()."
         )
     return uri, f"{type(uri).__name__} object"
+
+
+def _mappable(source: Any) -> _wav.WavLayout | None:
+    """The layout of a file whose samples lie there as they are; not looked for under names of other formats."""
+    return _wav.read_layout(source) if isinstance(source, Path) and source.suffix not in _COMPRESSED else None
 
 
 def _position(source: Any) -> int | None:
