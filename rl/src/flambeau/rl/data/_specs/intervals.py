@@ -99,8 +99,8 @@ class Bounded(_Interval):
 
     def __eq__(self, other: object) -> Any:
         return (
-            type(other) is type(self)
-            and isinstance(other, Bounded)
+            isinstance(other, Bounded)
+            and type(other) is type(self)
             and same_place(self, other)
             and self.space == other.space
         )
@@ -261,7 +261,7 @@ class Unbounded(_Interval):
             self.__class__ = UnboundedContinuous if domain == "continuous" else UnboundedDiscrete
 
     @property
-    def space(self) -> ContinuousBox:  # type: ignore[override]
+    def space(self) -> ContinuousBox:
         """The least and the greatest number of the dtype, as a box; it is made when it is first asked for."""
         if self._space is None:
             limits = [
@@ -276,7 +276,7 @@ class Unbounded(_Interval):
         self._space = value
 
     def __eq__(self, other: object) -> Any:
-        return type(other) is type(self) and isinstance(other, Unbounded) and same_place(self, other)
+        return isinstance(other, Unbounded) and type(other) is type(self) and same_place(self, other)
 
     def _like(self, shape: Size, device: Any, dtype: Any, domain: str | None) -> Self:
         spec: Self = Unbounded(shape, device, dtype, domain=domain)  # type: ignore[assignment]

@@ -130,7 +130,8 @@ def indexed(shape: Size, index: Any) -> tuple[Size, Change]:
     """
     index = without_ellipsis(index, len(shape))
     probe = torch.zeros((), dtype=torch.bool).expand(known(shape))
-    return Size(probe[index].shape), lambda tensor: tensor[index]
+    size = probe[index].shape
+    return Size(tuple(size)), lambda tensor: tensor[index]
 
 
 def without_ellipsis(index: Any, ndim: int) -> tuple[Any, ...]:

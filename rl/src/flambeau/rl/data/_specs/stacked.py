@@ -166,8 +166,8 @@ class _LazyStackedMixin:
 
     def __eq__(self, other: object) -> Any:
         return (
-            type(other) is type(self)
-            and isinstance(other, _LazyStackedMixin)
+            isinstance(other, _LazyStackedMixin)
+            and type(other) is type(self)
             and self.dim == other.dim
             and len(self._specs) == len(other._specs)
             and all(bool(mine == its) for mine, its in zip(self._specs, other._specs, strict=True))

@@ -1,0 +1,43 @@
+"""Environments."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from flambeau.rl.envs.common import EnvBase as EnvBase
+    from flambeau.rl.envs.common import EnvMetaData as EnvMetaData
+    from flambeau.rl.envs.common import make_tensordict as make_tensordict
+    from flambeau.rl.envs.custom.pendulum import PendulumEnv as PendulumEnv
+    from flambeau.rl.envs.utils import ExplorationType as ExplorationType
+    from flambeau.rl.envs.utils import MarlGroupMapType as MarlGroupMapType
+    from flambeau.rl.envs.utils import check_env_specs as check_env_specs
+    from flambeau.rl.envs.utils import check_marl_grouping as check_marl_grouping
+    from flambeau.rl.envs.utils import exploration_type as exploration_type
+    from flambeau.rl.envs.utils import get_available_libraries as get_available_libraries
+    from flambeau.rl.envs.utils import make_composite_from_td as make_composite_from_td
+    from flambeau.rl.envs.utils import set_exploration_type as set_exploration_type
+    from flambeau.rl.envs.utils import step_mdp as step_mdp
+    from flambeau.rl.envs.utils import terminated_or_truncated as terminated_or_truncated
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "common": ("EnvBase", "EnvMetaData", "make_tensordict"),
+        "custom.pendulum": ("PendulumEnv",),
+        "utils": (
+            "ExplorationType",
+            "MarlGroupMapType",
+            "check_env_specs",
+            "check_marl_grouping",
+            "exploration_type",
+            "get_available_libraries",
+            "make_composite_from_td",
+            "set_exploration_type",
+            "step_mdp",
+            "terminated_or_truncated",
+        ),
+    },
+    submodules=("custom", "libs"),
+)

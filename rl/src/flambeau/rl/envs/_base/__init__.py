@@ -1,0 +1,1 @@
+"""The parts of `EnvBase`: its specs, its steps and resets, its rollouts."""

@@ -1,0 +1,190 @@
+"""Ends of episodes: which entries are done, and what a reset of some of them leaves of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from flambeau.data.tensordict import TensorDictBase, is_tensor_collection
+from flambeau.rl.data.tensor_specs import Composite
+from flambeau.rl.envs._keys import RESET, NestedKey, as_key, as_tuple
+
+_ENDS = ("done", "terminated", "truncated")
+
+
+def terminated_or_truncated(
+    data: TensorDictBase,
+    full_done_spec: Composite | None = None,
+    key: str | None = RESET,
+    write_full_false: bool = False,
+) -> bool | Tensor:
+    """Whether an episode ended anywhere, and where: the union of "done", "terminated" and "truncated" of each place.
+
+    Args:
+        data: a tensordict with such keys, nested or not.
+        full_done_spec: which keys those are; default: keys of these names.
+        key: where to write the union, beside the keys it is made of; None to write nothing.
+        write_full_false: write it even where nothing ended.
+
+    Returns:
+        Whether anything ended.
+
+    Example:
+        >>> from flambeau.data.tensordict import TensorDict
+        >>> data = TensorDict({"done": torch.tensor([[True], [False]])}, [2])
+        >>> terminated_or_truncated(data), data["_reset"].flatten().tolist()
+        (tensor(True), [True, False])
+    """
+    ends = _ends_of(data, full_done_spec)
+    any_end: bool | Tensor = False
+    for union in ends.values():
+        any_end = union.any() if any_end is False else any_end | union.any()
+    if key is not None and ends and (write_full_false or bool(any_end)):
+        for place, union in ends.items():
+            data.set(as_key((*place, key)), union)
+    elif key is not None:
+        for place in ends:
+            data.pop(as_key((*place, key)), None)
+    return any_end
+
+
+def _ends_of(data: Any, full_done_spec: Composite | None) -> dict[tuple[str, ...], Tensor]:
+    """The union of the ends at each place; places below a place that has ends of its own count as well."""
+    unions: dict[tuple[str, ...], Tensor] = {}
+    if full_done_spec is None:
+        keys = [as_tuple(key) for key in data.keys(True, True) if as_tuple(key)[-1] in _ENDS]
+        keys = [key for key in keys if key[0] != "next"]
+    else:
+        keys = [as_tuple(key) for key in full_done_spec.keys(True, True)]
+    for key in keys:
+        end = data.get(as_key(key), None)
+        if end is None:
+            continue
+        place = key[:-1]
+        unions[place] = unions[place] | end if place in unions else end.clone()
+    return unions
+
+
+def complete_done(full_done_spec: Composite, data: Any) -> None:
+    """Set those of "done", "terminated" and "truncated" that a spec names and a tensordict lacks, from the others.
+
+    Args:
+        full_done_spec: names the keys.
+        data: is changed in place; "done" alone means terminated; nothing at all means not done.
+    """
+    flags: dict[str, Tensor | None] = {}
+    specs: dict[str, Any] = {}
+    for key, spec in full_done_spec.items():
+        if isinstance(spec, Composite):
+            nested = data.get(key, None)
+            if nested is None:
+                data.set(key, nested := spec.empty().zero())
+            if hasattr(nested, "tensordicts"):
+                for at, part in enumerate(nested.tensordicts):
+                    complete_done(spec[(slice(None),) * nested.stack_dim + (at,)], part)
+            else:
+                complete_done(spec, nested)
+        elif spec is not None:
+            specs[key] = spec
+            flags[key] = data.get(key, None)
+    if not specs:
+        return
+    given = {key: value for key, value in flags.items() if value is not None}
+    done, terminated, truncated = (data.get(name, None) for name in _ENDS)
+    for key, spec in specs.items():
+        value = given.get(key)
+        if value is None:
+            value = _derived(key, spec, data, done, terminated, truncated)
+        elif value.shape != spec.shape:
+            value = value.reshape(_fitted(data, spec))
+        else:
+            continue
+        data.set(key, value)
+
+
+def _derived(
+    key: str, spec: Any, data: Any, done: Tensor | None, terminated: Tensor | None, truncated: Tensor | None
+) -> Tensor:
+    if key == "done" and terminated is not None:
+        return terminated | truncated if truncated is not None else terminated.clone()
+    if key == "done" and truncated is not None:
+        return truncated.clone()
+    if key == "terminated" and done is not None:
+        return done & ~truncated if truncated is not None else done.clone()
+    shape = _fitted(data, spec)
+    device = next((flag.device for flag in (done, terminated, truncated) if flag is not None), spec.device)
+    return torch.zeros(shape, dtype=spec.dtype, device=device)
+
+
+def _fitted(data: Any, spec: Any) -> torch.Size:
+    """The shape of a leaf: the spec's, behind the batch size of an env that is not locked to one."""
+    batch = data.batch_size
+    return spec.shape if spec.shape[: len(batch)] == batch else torch.Size([*batch, *spec.shape])
+
+
+def merged_reset(fresh: Any, old: Any, reset_keys: list[NestedKey]) -> Any:
+    """What a reset of some entries gave, with the other entries as they were.
+
+    Args:
+        fresh: what `_reset` returned.
+        old: the tensordict it was given, with masks at `reset_keys`; a place without a mask is reset as a whole.
+        reset_keys: keys of the masks, those of outer places first.
+
+    Returns:
+        `old` with new values where it was reset; without the masks.
+    """
+    masks = {as_tuple(key)[:-1]: old.get(key, None) for key in reset_keys}
+    if all(mask is None for mask in masks.values()):
+        return old.exclude(*reset_keys).update(fresh)
+    out = old.exclude(*reset_keys)
+    done_at = {place: mask for place, mask in masks.items() if mask is not None}
+    _merge(out, fresh, done_at, (), None)
+    return out
+
+
+def _merge(
+    out: Any, fresh: Any, masks: dict[tuple[str, ...], Tensor], place: tuple[str, ...], mask: Tensor | None
+) -> None:
+    mask = masks.get(place, mask)
+    for key, value in fresh.items():
+        if key == RESET:
+            continue
+        old = out.get(key, None)
+        inner = (*place, key)
+        if is_tensor_collection(value) and not _is_data(value):
+            if old is None:
+                old = value.empty()
+            if hasattr(value, "tensordicts"):
+                _merge_stack(old, value, masks, inner, mask)
+            else:
+                _merge(old, value, masks, inner, mask)
+            out.set(key, old)
+        elif mask is None or old is None or _is_data(value):
+            if old is None or mask is None or bool(mask.any()):
+                out.set(key, value)
+        else:
+            out.set(key, torch.where(_spread(mask, value), value, old))
+
+
+def _merge_stack(out: Any, fresh: Any, masks: Any, place: tuple[str, ...], mask: Tensor | None) -> None:
+    dim = fresh.stack_dim
+    mask = masks.get(place, mask)
+    for at, (part_out, part) in enumerate(zip(out.unbind(dim), fresh.tensordicts, strict=True)):
+        inner = None if mask is None else mask.select(dim, at) if mask.ndim > dim else mask
+        _merge(part_out, part, {}, (), inner)
+
+
+def _is_data(value: Any) -> bool:
+    return type(value).__name__ in ("NonTensorData", "NonTensorStack", "MetaData")
+
+
+def _spread(mask: Tensor, value: Tensor) -> Tensor:
+    """A mask with the dimensions of a value."""
+    mask = mask.reshape(mask.shape[: value.ndim]) if mask.ndim > value.ndim else mask
+    if mask.ndim < value.ndim or mask.shape != value.shape[: mask.ndim]:
+        while mask.ndim > 1 and mask.shape[-1] == 1 and mask.shape != value.shape[: mask.ndim]:
+            mask = mask.squeeze(-1)
+        mask = mask.reshape(*mask.shape, *[1] * (value.ndim - mask.ndim))
+    return mask.expand(value.shape)

@@ -1,0 +1,11 @@
+"""Environments that are written in torch alone."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from flambeau.rl.envs.custom.pendulum import PendulumEnv as PendulumEnv
+
+__getattr__, __dir__, __all__ = lazy_exports(__name__, {"pendulum": ("PendulumEnv",)})
