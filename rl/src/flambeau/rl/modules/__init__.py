@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from flambeau.rl.modules.distributions import *
     from flambeau.rl.modules.functional import *
     from flambeau.rl.modules.models import *
+    from flambeau.rl.modules.tensordict_module import *
 
 __getattr__: Any
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -56,5 +57,35 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "reset_noise",
         ),
         "functional": ("signed_hyperbolic", "signed_parabolic", "symexp", "symlog"),
+        "tensordict_module": (
+            "Actor",
+            "ActorCriticOperator",
+            "ActorCriticWrapper",
+            "ActorValueOperator",
+            "AdditiveGaussianModule",
+            "AdditiveGaussianWrapper",
+            "DistributionalDQNnet",
+            "DistributionalQValueActor",
+            "DistributionalQValueHook",
+            "DistributionalQValueModule",
+            "EGreedyModule",
+            "EGreedyWrapper",
+            "LMHeadActorValueOperator",
+            "OrnsteinUhlenbeckProcessModule",
+            "OrnsteinUhlenbeckProcessWrapper",
+            "ProbabilisticActor",
+            "QValueActor",
+            "QValueHook",
+            "QValueModule",
+            "RandomPolicy",
+            "SafeModule",
+            "SafeProbabilisticModule",
+            "SafeProbabilisticTensorDictSequential",
+            "SafeSequential",
+            "TanhModule",
+            "ValueOperator",
+            "VmapModule",
+            "set_exploration_modules_spec_from_env",
+        ),
     },
 )

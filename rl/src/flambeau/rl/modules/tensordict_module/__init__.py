@@ -1,0 +1,50 @@
+"""Policies, values and exploration that read and write tensordicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from flambeau.core.exports import lazy_exports
+
+if TYPE_CHECKING:
+    from flambeau.rl.modules.tensordict_module.actors import *
+    from flambeau.rl.modules.tensordict_module.common import *
+    from flambeau.rl.modules.tensordict_module.exploration import *
+    from flambeau.rl.modules.tensordict_module.probabilistic import *
+    from flambeau.rl.modules.tensordict_module.sequence import *
+
+__getattr__: Any
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "actors": (
+            "Actor",
+            "ActorCriticOperator",
+            "ActorCriticWrapper",
+            "ActorValueOperator",
+            "DistributionalQValueActor",
+            "DistributionalQValueHook",
+            "DistributionalQValueModule",
+            "LMHeadActorValueOperator",
+            "ProbabilisticActor",
+            "QValueActor",
+            "QValueHook",
+            "QValueModule",
+            "TanhModule",
+            "ValueOperator",
+        ),
+        "common": ("DistributionalDQNnet", "SafeModule", "VmapModule"),
+        "exploration": (
+            "AdditiveGaussianModule",
+            "AdditiveGaussianWrapper",
+            "EGreedyModule",
+            "EGreedyWrapper",
+            "OrnsteinUhlenbeckProcessModule",
+            "OrnsteinUhlenbeckProcessWrapper",
+            "RandomPolicy",
+            "set_exploration_modules_spec_from_env",
+        ),
+        "probabilistic": ("SafeProbabilisticModule", "SafeProbabilisticTensorDictSequential"),
+        "sequence": ("SafeSequential",),
+    },
+)

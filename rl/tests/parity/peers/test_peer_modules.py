@@ -1,0 +1,95 @@
+"""Policies, values and exploration do the same as torchrl's, on tensordicts and on tensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from spec_describing import describe_rl
+
+from flambeau.core.testing.differential import Cell, Suite, program, read_table
+from flambeau.core.testing.fill import tensor
+from flambeau.data import tensordict as data
+from flambeau.data.tensordict import nn as data_nn
+
+pytest.importorskip("torchrl", reason="needs torchrl; `nox -s parity -- peers rl` has it")
+
+HERE = Path(__file__).parent
+SUITE = Suite(
+    "modules",
+    ours="flambeau.rl.modules",
+    peer="torchrl.modules",
+    roots=("flambeau.rl", "torchrl", "flambeau.data.tensordict", "tensordict"),
+    differences=HERE / "differences.toml",
+    describers=[describe_rl],
+    rtol=1e-4,
+    atol=1e-5,
+)
+SPECS = ("Binary", "Bounded", "Categorical", "Composite", "MultiCategorical", "MultiOneHot", "OneHot", "Unbounded")
+
+
+def names_of(library):
+    """What programs see besides the library's names, of the side that the library is on."""
+    if library.ours:
+        import flambeau.rl.data.tensor_specs as specs
+
+        collections, modules = data, data_nn
+    else:
+        import tensordict as collections
+        import tensordict.nn as modules
+        import torchrl.data as specs
+    names = {name: getattr(specs, name) for name in SPECS}
+
+    def td(**entries):
+        return collections.TensorDict(entries, [2])
+
+    def within(kind):
+        def run(call):
+            with modules.set_interaction_type(kind):
+                torch.manual_seed(0)
+                return call()
+
+        return run
+
+    def net():
+        layers = torch.nn.Sequential(torch.nn.Linear(3, 4), modules.NormalParamExtractor())
+        return modules.TensorDictModule(layers, ["observation"], ["loc", "scale"])
+
+    def operator():
+        common = library.SafeModule(torch.nn.Linear(3, 4), ["o"], ["h"])
+        policy = library.SafeModule(torch.nn.Linear(4, 2), ["h"], ["action"])
+        return library.ActorValueOperator(common, policy, library.ValueOperator(torch.nn.Linear(4, 1), ["h"]))
+
+    def steps(module, name):
+        found = [getattr(module, name).item()]
+        for count in (1, 3, 0, 100):
+            module.step(count)
+            found.append(getattr(module, name).item())
+        return found
+
+    values = torch.tensor([[1.0, 3.0, 2.0, 0.0], [0.0, 1.0, 5.0, 4.0]])
+    return names | {
+        "torch": torch, "nn": torch.nn, "TensorDict": collections.TensorDict,
+        "TensorDictModule": modules.TensorDictModule, "td": td, "random": within("random"), "mode": within("mode"), "net": net, "operator": operator, "steps": steps,
+        "Q": values, "L": tensor("l", (2, 3, 4)).log_softmax(-2), "S": torch.arange(3.0), "O": tensor("o", (2, 3)),
+        "A": torch.nn.functional.one_hot(torch.tensor([0, 3]), 4),
+    }  # fmt: skip
+
+
+def run(library, given, text):
+    return program(text, names_of(library))(library, given)
+
+
+for _area, _texts in read_table(HERE / "actor_programs.txt").items():
+    for _text in _texts:
+        SUITE.add(Cell(f"{_area}/{_text}", _area, lambda library, given, text=_text: run(library, given, text)))
+
+
+@pytest.mark.parametrize("cell", SUITE.cells, ids=str)
+def test_both_libraries_do_the_same(cell):
+    SUITE.check(cell)
+
+
+def test_every_intended_difference_is_one():
+    SUITE.check_differences()
