@@ -476,6 +476,13 @@ class IntNBitTableBatchedEmbeddingBagsCodegen(nn.Module):
         """
         if not self.weight_initialized:
             raise OptionError("tables have no memory yet; call `initialize_weights` or `fill_random_weights` first.")
+        indices, offsets, weights = self._prepared(indices, offsets, per_sample_weights)
+        return tbe_inference.look_up(self, indices, offsets, weights)
+
+    def _prepared(
+        self, indices: Tensor, offsets: Tensor, per_sample_weights: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Indices where the tables are, checked, and as the rows that are left of those that were pruned."""
         indices, offsets, per_sample_weights = inputs_to_device(
             indices, offsets, per_sample_weights, self.bounds_check_warning
         )
@@ -496,7 +503,7 @@ class IntNBitTableBatchedEmbeddingBagsCodegen(nn.Module):
                 indices, offsets, self.index_remappings_array, self.index_remappings_array_offsets
             )
         weights = None if per_sample_weights is None else per_sample_weights.float().contiguous()
-        return tbe_inference.look_up(self, indices, offsets, weights)
+        return indices, offsets, weights
 
     # --- changing tables in use --------------------------------------------------------------------------------------
 
