@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from types import SimpleNamespace
 
 import torch
@@ -44,7 +44,7 @@ class KVEmbeddingInference(IntNBitTableBatchedEmbeddingBagsCodegen):
     is uniform in [-0.01, 0.01), the same at every look-up, or zeros in a cache of embeddings.
 
     Args:
-        embedding_specs: (name, rows, columns, elements, location) of each table; rows may be many, as they cost nothing.
+        embedding_specs: (name, rows, columns, elements, location) of each table; rows that are not written cost nothing.
         feature_table_map: see `IntNBitTableBatchedEmbeddingBagsCodegen`, as all that follow.
         index_remapping: likewise.
         pooling_mode: likewise.
@@ -215,7 +215,7 @@ class KVEmbeddingInference(IntNBitTableBatchedEmbeddingBagsCodegen):
             (L,) the number of each row among its feature's, and (features,) the byte at which each feature begins.
         """
         ends = [0, *self._ends(offsets)]
-        counts = [end - begin for begin, end in zip(ends, ends[1:], strict=False)]
+        counts = [end - begin for begin, end in pairwise(ends)]
         sizes = [self._row_bytes[table] for table in self.feature_table_map]
         begins = [0, *accumulate(count * size for count, size in zip(counts, sizes, strict=True))]
         first = torch.tensor(ends[:-1], device=indices.device).repeat_interleave(
