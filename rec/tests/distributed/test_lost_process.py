@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import torch
@@ -77,3 +79,27 @@ def test_a_process_that_dies_before_the_backward_pass_is_named(tmp_path, size):
     for rank in range(size - 1):
         said = (tmp_path / f"said{rank}").read_text()
         assert f"failed on process {rank} of {size}: process {size - 1} does not answer any more" in said, said
+
+
+def _shard_on_the_first_alone(rank: int, size: int, folder: str) -> None:
+    os.environ["LOCAL_WORLD_SIZE"] = str(size)
+    store = dist.FileStore(f"{folder}/store", size)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=3))
+    said = Path(folder) / "said0"
+    if rank:
+        while not said.exists():
+            time.sleep(0.1)
+        os._exit(0)
+    env = ShardingEnv.from_process_group(dist.group.WORLD)
+    placing = plan(["row_wise"], bag_tables(), size, size)
+    try:
+        EmbeddingBagCollectionSharder().shard(bags(), placing, env, torch.device("cpu"))
+    except LostProcessError as error:
+        said.write_text(str(error))
+    os._exit(0)
+
+
+def test_a_process_that_does_not_spread_the_same_modules_is_waited_for_no_longer_than_the_groups_time(tmp_path):
+    mp.spawn(_shard_on_the_first_alone, (2, str(tmp_path)), nprocs=2)
+    said = (tmp_path / "said0").read_text()
+    assert "a comparison of plans" in said and "process 1 does not answer any more" in said, said
