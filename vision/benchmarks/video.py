@@ -25,7 +25,7 @@ from torch import Tensor
 from flambeau.vision.io import VideoDecoder, VideoReader, read_video, write_video
 
 FRAMES, HEIGHT, WIDTH, RATE, KEYS = 250, 360, 640, 25, 50
-REPETITIONS = 3
+REPETITIONS = 5
 SCATTERED = random.Random(0).sample(range(FRAMES), 10)
 
 
@@ -55,6 +55,11 @@ def by_hand_one(container: Any, stream: Any, number: int) -> Any:
     pts = round(Fraction(number, RATE) / stream.time_base)
     container.seek(pts, stream=stream)
     return next(frame.to_ndarray(format="rgb24") for frame in container.decode(stream) if frame.pts >= pts)
+
+
+def reader_scattered(path: Path) -> list[Any]:
+    reader = VideoReader(path, num_threads=1)
+    return [next(reader.seek(number / RATE)) for number in SCATTERED]
 
 
 def torchcodec_works(path: Path) -> dict[str, Callable[[], object]]:
@@ -102,6 +107,7 @@ def main() -> int:
             FRAMES,
             {
                 "VideoReader": lambda: sum(1 for _ in VideoReader(path, num_threads=1)),
+                "VideoDecoder": lambda: sum(1 for _ in VideoDecoder(path, num_threads=1)),
                 "read_video (threads as FFmpeg likes)": lambda: read_video(path, pts_unit="sec"),
                 **({"torchcodec": peer["in order"]} if peer else {}),
                 "PyAV by hand": lambda: by_hand_all(path),
@@ -112,6 +118,7 @@ def main() -> int:
             len(SCATTERED),
             {
                 "VideoDecoder.get_frames_at": lambda: VideoDecoder(path, num_threads=1).get_frames_at(SCATTERED),
+                "VideoReader.seek": lambda: reader_scattered(path),
                 **({"torchcodec": peer["at random"]} if peer else {}),
                 "PyAV by hand": lambda: by_hand_scattered(path),
             },

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from flambeau.vision.io._frames import FrameSource, rgb
+from flambeau.vision.io._frames import FrameSource
 from flambeau.vision.io.video import VideoDecoder, VideoError, VideoFileNotFoundError, read_sound, read_video_timestamps
 
 __all__ = ["VideoClips", "unfold"]
@@ -323,7 +323,7 @@ def _frames_by_time(path: str, times: list[int]) -> tuple[Tensor, tuple[Fraction
                     f"{os.fspath(path)!r} has no frame at tick {times[len(frames)]}; it is damaged, or not the file "
                     "that the metadata was made of."
                 )
-            frames.append(rgb(frame, (frames[0].shape[0], frames[0].shape[1]) if frames else None))
+            frames.append(source.rgb(frame, (frames[0].shape[0], frames[0].shape[1]) if frames else None))
         if len(frames) == len(times):
             break
     source.close()

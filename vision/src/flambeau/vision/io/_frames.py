@@ -58,6 +58,9 @@ class FrameSource:
     def __init__(self, source: Source, stream: str, num_threads: int = 0, device: str | torch.device = "cpu") -> None:
         self._arguments = (source, stream, num_threads, device)
         self._open()
+        from av.video.reformatter import VideoReformatter
+
+        self._converter = VideoReformatter()  # a frame by itself sets up the same conversion anew
 
     def _open(self) -> None:
         source, name, threads, device = self._arguments
@@ -160,6 +163,21 @@ class FrameSource:
         self.reopen()
         return self.frames()
 
+    def rgb(self, frame: VideoFrame, size: tuple[int, int] | None = None) -> Tensor:
+        """A frame as [H, W, 3], uint8, by the colour matrix that the stream names (BT.601 where it names none).
+
+        Args:
+            frame: of any pixel format.
+            size: (height, width) to stretch it to, for streams whose frames change in size.
+        """
+        height, width = size or (frame.height, frame.width)
+        with errors("A frame cannot be converted to RGB"):
+            # In this thread: FFmpeg would start threads for every frame, which takes longer than the work in most
+            # sizes, and a forked process would wait for them when it frees the frame.
+            converted = self._converter.reformat(frame, width, height, "rgb24", threads=1)
+            pixels = converted.to_ndarray()
+        return torch.from_numpy(np.ascontiguousarray(pixels))
+
     def seek(self, pts: int) -> bool:
         """Go to the last key frame at or before `pts`; False where the file cannot be searched."""
         from flambeau.vision.io._libav import libav
@@ -175,10 +193,12 @@ class FrameSource:
     def ticks(self) -> list[Tick]:
         """The time of every frame, in the order shown, read from the packets without decoding them if they tell.
 
+        To be called before anything else is read. The position is at the end then, where decoding has to be led away
+        from by `frames_from` or `reopen`: to open a file takes as long as to decode ten frames.
+
         Raises:
             VideoError: the file is damaged.
         """
-        self.reopen()
         ticks: list[Tick] = []
         told = True
         with errors("The video's packets cannot be read"):
@@ -189,10 +209,9 @@ class FrameSource:
                     told = False
                     break
                 ticks.append(Tick(packet.pts, packet.is_keyframe and not self._by_order))
-        self.reopen()
         if not told or len({tick.pts for tick in ticks}) < len(ticks):
-            ticks = [Tick(frame.pts, False) for frame in self.frames()]  # only decoding tells
             self.reopen()
+            ticks = [Tick(frame.pts, False) for frame in self.frames()]  # only decoding tells
         return sorted(ticks)
 
 
@@ -214,21 +233,6 @@ def pts_of(frame: VideoFrame | AudioFrame, due: int) -> int:
 def _chained(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
     yield first
     yield from rest
-
-
-def rgb(frame: VideoFrame, size: tuple[int, int] | None = None) -> Tensor:
-    """A frame as [H, W, 3], uint8, by the colour matrix that the stream names (BT.601 where it names none).
-
-    Args:
-        frame: of any pixel format.
-        size: (height, width) to stretch it to, for streams whose frames change in size.
-    """
-    height, width = size or (frame.height, frame.width)
-    with errors("A frame cannot be converted to RGB"):
-        # In this thread: FFmpeg would start threads for every frame, which takes longer than the work in most sizes,
-        # and a forked process would wait for them when it frees the frame.
-        pixels = frame.to_ndarray(format="rgb24", width=width, height=height, threads=1)
-    return torch.from_numpy(np.ascontiguousarray(pixels))
 
 
 def samples(frame: AudioFrame) -> Tensor:

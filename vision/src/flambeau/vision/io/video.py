@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flambeau.vision.io._frames import TOLERANCE_TICKS, FrameSource, rate_of, rgb, samples
+from flambeau.vision.io._frames import TOLERANCE_TICKS, FrameSource, rate_of, samples
 from flambeau.vision.io._libav import (
     MissingVideoLibraryError,
     VideoError,
@@ -235,9 +235,9 @@ def _read_frames(source: FrameSource, times: tuple[Fraction, Fraction | None]) -
                 f"The frames of {size[0]} x {size[1]} pixels need more than {MAX_VIDEO_BYTES:,} bytes. Read a part "
                 "with start_pts and end_pts, use VideoReader, or raise flambeau.vision.io.video.MAX_VIDEO_BYTES."
             )
-        frames += [rgb(item, size) for item in shown]
+        frames += [source.rgb(item, size) for item in shown]
     if before is not None:
-        frames.append(rgb(before))
+        frames.append(source.rgb(before))
     source.close()
     return torch.stack(frames) if frames else torch.empty(0, 1, 1, 3, dtype=torch.uint8)
 

@@ -12,7 +12,7 @@ from typing import Any, overload
 import torch
 from torch import Tensor
 
-from flambeau.vision.io._frames import FrameSource, Tick, rgb
+from flambeau.vision.io._frames import FrameSource, Tick
 from flambeau.vision.io._libav import Source, VideoError
 
 __all__ = ["VideoDecoder"]
@@ -77,7 +77,14 @@ class VideoDecoder:
         """
         if isinstance(index, slice):
             return self.get_frames_at(range(len(self))[index])
-        return self.get_frames_at([index])[0]
+        pixels = self._source.rgb(self._decode(self._number(index)))
+        return pixels.permute(2, 0, 1).to(self._device)
+
+    def _number(self, index: int) -> int:
+        count = len(self)
+        if not -count <= index < count:
+            raise IndexError(f"There is no frame {index}: the video has {count}.")
+        return index % count
 
     def get_frames_at(self, indices: Sequence[int]) -> Tensor:
         """Frames by number, in any order and as often as asked.
@@ -92,11 +99,7 @@ class VideoDecoder:
             IndexError: there is no such frame.
             VideoError: one cannot be decoded.
         """
-        count = len(self)
-        for index in indices:
-            if not -count <= index < count:
-                raise IndexError(f"There is no frame {index}: the video has {count}.")
-        numbers = [index % count for index in indices]
+        numbers = [self._number(index) for index in indices]
         if not numbers:
             return torch.empty(0, 3, 0, 0, dtype=torch.uint8, device=self._device)
         places: dict[int, list[int]] = {}
@@ -107,7 +110,9 @@ class VideoDecoder:
             frame = self._decode(number)
             if batch is None:
                 batch = torch.empty(len(numbers), frame.height, frame.width, 3, dtype=torch.uint8)
-            batch[places[number]] = rgb(frame, (batch.shape[1], batch.shape[2]))
+            pixels = self._source.rgb(frame, (batch.shape[1], batch.shape[2]))
+            for place in places[number]:  # a list for an index would be gathered pixel by pixel
+                batch[place] = pixels
         assert batch is not None  # there is at least one number
         return batch.permute(0, 3, 1, 2).to(self._device)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from flambeau.vision.io._frames import TOLERANCE_TICKS, FrameSource, rate_of, rgb, samples
+from flambeau.vision.io._frames import TOLERANCE_TICKS, FrameSource, rate_of, samples
 from flambeau.vision.io._libav import Source
 
 __all__ = ["VideoReader"]
@@ -59,8 +59,11 @@ class VideoReader:
             VideoError: the file is damaged here.
         """
         frame = next(self._frames)
-        pixels = rgb(frame).permute(2, 0, 1) if self._source.stream.type == "video" else samples(frame).T
-        return {"data": pixels.to(self._device), "pts": float(frame.pts * self._source.time_base)}
+        source = self._source
+        pixels = source.rgb(frame).permute(2, 0, 1) if source.stream.type == "video" else samples(frame).T
+        base = source.time_base  # integers divide exactly, in a fraction of a Fraction's time
+        seconds = int(frame.pts) * base.numerator / base.denominator
+        return {"data": pixels if self._device.type == "cpu" else pixels.to(self._device), "pts": seconds}
 
     def seek(self, time_s: float, keyframes_only: bool = False) -> VideoReader:
         """Move to a time; what was decoded ahead is dropped.
@@ -77,8 +80,12 @@ class VideoReader:
             raise ValueError(f"time_s is {time_s}; expected seconds from the start.")
         limit = 2**62  # FFmpeg's own counters have 63 bits
         pts = min(max(math.ceil(time_s / self._source.time_base - TOLERANCE_TICKS), -limit), limit)
+        self._source.passed_over = None
         frames = self._source.frames_from(pts)
-        self._frames = frames if keyframes_only else (frame for frame in frames if frame.pts >= pts)
+        if not keyframes_only:
+            self._source.passed_over = pts
+            frames = (frame for frame in frames if frame.pts >= pts)
+        self._frames = frames
         return self
 
     def set_current_stream(self, stream: str) -> bool:
