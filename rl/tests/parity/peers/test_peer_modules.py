@@ -16,13 +16,23 @@ from flambeau.data.tensordict import nn as data_nn
 pytest.importorskip("torchrl", reason="needs torchrl; `nox -s parity -- peers rl` has it")
 
 HERE = Path(__file__).parent
+
+
+def describe_sorted(value, recorder, where):
+    """The peer adds keys to specs in the order of a set, which changes from one process to the next."""
+    record = describe_rl(value, recorder, where)
+    if isinstance(record, dict) and record.get("type") == "Composite":
+        record["items"] = dict(sorted(record["items"].items()))
+    return record
+
+
 SUITE = Suite(
     "modules",
     ours="flambeau.rl.modules",
     peer="torchrl.modules",
     roots=("flambeau.rl", "torchrl", "flambeau.data.tensordict", "tensordict"),
     differences=HERE / "differences.toml",
-    describers=[describe_rl],
+    describers=[describe_sorted],
     rtol=1e-4,
     atol=1e-5,
 )
@@ -71,7 +81,8 @@ def names_of(library):
     values = torch.tensor([[1.0, 3.0, 2.0, 0.0], [0.0, 1.0, 5.0, 4.0]])
     return names | {
         "torch": torch, "nn": torch.nn, "TensorDict": collections.TensorDict,
-        "TensorDictModule": modules.TensorDictModule, "td": td, "random": within("random"), "mode": within("mode"), "net": net, "operator": operator, "steps": steps,
+        "TensorDictModule": modules.TensorDictModule, "td": td, "random": within("random"), "mode": within("mode"),
+        "net": net, "operator": operator, "steps": steps,
         "Q": values, "L": tensor("l", (2, 3, 4)).log_softmax(-2), "S": torch.arange(3.0), "O": tensor("o", (2, 3)),
         "A": torch.nn.functional.one_hot(torch.tensor([0, 3]), 4),
     }  # fmt: skip

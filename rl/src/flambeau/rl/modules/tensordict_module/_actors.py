@@ -220,8 +220,8 @@ class ActorCriticWrapper(SafeSequential):
 class LMHeadActorValueOperator(ActorValueOperator):
     """An actor and a state value on a language model with a `transformer` and an `lm_head`, as of Hugging Face.
 
-    It reads `input_ids` and `attention_mask`, and writes features `x`, and of the last position `logits`, an `action` and
-    a `state_value`.
+    It reads `input_ids` and `attention_mask`, and writes features `x`, and of the last position `logits`, an `action`
+    and a `state_value`.
 
     Args:
         base_model: the language model.
