@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.distributed._shard.metadata import ShardMetadata
 from torch.distributed._shard.sharding_spec.api import EnumerableShardingSpec
 
+from flambeau.rec.distributed._packed_tables import EmbeddingQuantizationUtils
 from flambeau.rec.distributed.types import (
     EmbeddingEvent,
     ParameterSharding,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CopyableMixin",
+    "EmbeddingQuantizationUtils",
     "ForkedPdb",
     "add_params_from_parameter_sharding",
     "add_prefix_to_state_dict",

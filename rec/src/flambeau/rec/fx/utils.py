@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import fx
+from torch import fx, nn
 
 from flambeau.rec.fx.tracer import is_fx_tracing
 
-__all__ = ["assert_fx_safe", "fx_marker", "is_marker_node"]
+__all__ = ["assert_fx_safe", "dmp_fx_trace_forward", "fx_marker", "is_marker_node"]
 
 
 def assert_fx_safe(condition: bool, message: str) -> None:
@@ -20,6 +21,20 @@ def assert_fx_safe(condition: bool, message: str) -> None:
     """
     if not is_fx_tracing() and not condition:
         raise AssertionError(message)
+
+
+def dmp_fx_trace_forward(dmp: nn.Module, tracer: fx.Tracer) -> Callable[..., Any]:
+    """What a sharded model computes, as a traced graph.
+
+    Args:
+        dmp: a `DistributedModelParallel`.
+        tracer: such as `Tracer`; whatever it takes for a leaf is called as it is.
+
+    Returns:
+        A function of the model's own arguments. Its `__self__` is the `GraphModule`, which has the model's modules.
+    """
+    model: nn.Module = dmp.module  # type: ignore[assignment]
+    return fx.GraphModule(model, tracer.trace(model)).forward
 
 
 @torch.fx.wrap

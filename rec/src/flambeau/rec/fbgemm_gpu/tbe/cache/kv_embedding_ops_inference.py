@@ -44,7 +44,7 @@ class KVEmbeddingInference(IntNBitTableBatchedEmbeddingBagsCodegen):
     is uniform in [-0.01, 0.01), the same at every look-up, or zeros in a cache of embeddings.
 
     Args:
-        embedding_specs: (name, rows, columns, elements, location) of each table; rows that are not written cost nothing.
+        embedding_specs: (name, rows, columns, elements, location) of each table; rows cost nothing unless written.
         feature_table_map: see `IntNBitTableBatchedEmbeddingBagsCodegen`, as all that follow.
         index_remapping: likewise.
         pooling_mode: likewise.
