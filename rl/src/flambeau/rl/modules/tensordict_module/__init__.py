@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from flambeau.rl.modules.tensordict_module.common import *
     from flambeau.rl.modules.tensordict_module.exploration import *
     from flambeau.rl.modules.tensordict_module.probabilistic import *
+    from flambeau.rl.modules.tensordict_module.rnn import *
     from flambeau.rl.modules.tensordict_module.sequence import *
 
 __getattr__: Any
@@ -45,6 +46,23 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "set_exploration_modules_spec_from_env",
         ),
         "probabilistic": ("SafeProbabilisticModule", "SafeProbabilisticTensorDictSequential"),
+        "_rnn_precision": (
+            "RecurrentMatmulPrecision",
+            "RecurrentMatmulPrecisionUserMode",
+            "get_recurrent_matmul_precision",
+            "set_recurrent_matmul_precision",
+        ),
+        "rnn": (
+            "GRU",
+            "LSTM",
+            "GRUCell",
+            "GRUModule",
+            "LSTMCell",
+            "LSTMModule",
+            "canonicalize_rnn_subset",
+            "recurrent_mode",
+            "set_recurrent_mode",
+        ),
         "sequence": ("SafeSequential",),
     },
 )
