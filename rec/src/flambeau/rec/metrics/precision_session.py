@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
 
-import torch.distributed as dist
 from torch import Tensor
 
-from flambeau.rec.metrics._computation import SummedComputation
-from flambeau.rec.metrics._errors import InputError, RecMetricException
 from flambeau.rec.metrics._ratios import example_sum, ratio
-from flambeau.rec.metrics._sessions import number_below
-from flambeau.rec.metrics.metrics_config import RecComputeMode, RecTaskInfo, SessionMetricDef
+from flambeau.rec.metrics._session_metric import SessionMetric, SessionMetricComputation
 from flambeau.rec.metrics.metrics_namespace import MetricName, MetricNameBase, MetricNamespace
-from flambeau.rec.metrics.rec_metric import RecMetric
 
 __all__ = ["NUM_FALSE_POS", "NUM_TRUE_POS", "PrecisionSessionMetric", "PrecisionSessionMetricComputation"]
 
@@ -27,7 +21,7 @@ def _precision(num_true_pos: Tensor, num_false_pos: Tensor) -> Tensor:
     return ratio(num_true_pos, num_true_pos + num_false_pos)
 
 
-class PrecisionSessionMetricComputation(SummedComputation):
+class PrecisionSessionMetricComputation(SessionMetricComputation):
     """States and formula of precision within sessions.
 
     Args:
@@ -41,17 +35,6 @@ class PrecisionSessionMetricComputation(SummedComputation):
     """
 
     STATES = (NUM_TRUE_POS, NUM_FALSE_POS)
-
-    def __init__(self, *args: Any, session_metric_def: SessionMetricDef, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.session_var_name = session_metric_def.session_var_name
-        self.run_ranking_of_labels = session_metric_def.run_ranking_of_labels
-        if session_metric_def.top_threshold is None:
-            raise InputError(
-                "session_metric_def.top_threshold is None; say how many examples of a session count as "
-                "predicted positive."
-            )
-        self.top_threshold = session_metric_def.top_threshold
 
     def get_precision_states(
         self, labels: Tensor, predictions: Tensor, weights: Tensor, session: Tensor
@@ -71,32 +54,18 @@ class PrecisionSessionMetricComputation(SummedComputation):
             NUM_FALSE_POS: example_sum(weights * chosen * (1.0 - positive.to(weights.dtype))),
         }
 
-    def _top(self, values: Tensor, session: Tensor) -> Tensor:
-        """Which examples are among the highest of their session."""
-        above = number_below(session.reshape(-1), -values.reshape(-1)).reshape(values.shape)
-        return above < self.top_threshold
-
-    def contributions(
-        self,
-        predictions: Tensor,
-        labels: Tensor,
-        weights: Tensor,
-        required_inputs: Mapping[str, Tensor] | None = None,
-        **kwargs: Any,
+    def session_states(
+        self, labels: Tensor, predictions: Tensor, weights: Tensor, session: Tensor
     ) -> dict[str, Tensor]:
-        """See `SummedComputation`."""
-        if required_inputs is None or self.session_var_name not in required_inputs:
-            raise InputError(
-                f"{type(self).__name__} needs required_inputs[{self.session_var_name!r}], the session of each example."
-            )
-        return self.get_precision_states(labels, predictions, weights, required_inputs[self.session_var_name])
+        """See `SessionMetricComputation`."""
+        return self.get_precision_states(labels, predictions, weights, session)
 
     def values(self, sums: Mapping[str, Tensor]) -> list[tuple[MetricNameBase, Tensor]]:
         """See `SummedComputation`."""
         return [(MetricName.PRECISION_SESSION_LEVEL, _precision(sums[NUM_TRUE_POS], sums[NUM_FALSE_POS]))]
 
 
-class PrecisionSessionMetric(RecMetric):
+class PrecisionSessionMetric(SessionMetric):
     """The weighted share of positive examples among the highest predictions of each session.
 
     Args:
@@ -110,47 +79,3 @@ class PrecisionSessionMetric(RecMetric):
 
     _namespace = MetricNamespace.PRECISION_SESSION_LEVEL
     _computation_class = PrecisionSessionMetricComputation
-
-    def __init__(
-        self,
-        world_size: int,
-        my_rank: int,
-        batch_size: int,
-        tasks: list[RecTaskInfo],
-        compute_mode: RecComputeMode = RecComputeMode.UNFUSED_TASKS_COMPUTATION,
-        window_size: int = 100,
-        fused_update_limit: int = 0,
-        process_group: dist.ProcessGroup | None = None,
-        **kwargs: Any,
-    ) -> None:
-        if compute_mode is not RecComputeMode.UNFUSED_TASKS_COMPUTATION:
-            raise RecMetricException(
-                f"compute_mode is {compute_mode.name}, but sessions differ from task to task; use "
-                f"UNFUSED_TASKS_COMPUTATION."
-            )
-        if fused_update_limit > 0:
-            raise RecMetricException(
-                f"fused_update_limit is {fused_update_limit}, but joined batches could join sessions of one "
-                f"number; set it to 0."
-            )
-        for task in tasks:
-            if task.session_metric_def is None:
-                raise RecMetricException(f"Task {task.name!r} has no session_metric_def; give one.")
-        super().__init__(
-            world_size,
-            my_rank,
-            batch_size,
-            tasks,
-            compute_mode,
-            window_size,
-            fused_update_limit,
-            process_group=process_group,
-            **kwargs,
-        )
-
-    def _get_task_kwargs(self, task_config: RecTaskInfo | list[RecTaskInfo]) -> dict[str, Any]:
-        return {"session_metric_def": cast("RecTaskInfo", task_config).session_metric_def}
-
-    def _get_task_required_inputs(self, task_config: RecTaskInfo | list[RecTaskInfo]) -> set[str]:
-        definition = cast("RecTaskInfo", task_config).session_metric_def
-        return set() if definition is None else {definition.session_var_name}

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
 
-import torch.distributed as dist
 from torch import Tensor
 
-from flambeau.rec.metrics._computation import SummedComputation
-from flambeau.rec.metrics._errors import InputError, RecMetricException
 from flambeau.rec.metrics._ratios import example_sum, ratio
+from flambeau.rec.metrics._session_metric import SessionMetric, SessionMetricComputation
 from flambeau.rec.metrics._sessions import number_below
-from flambeau.rec.metrics.metrics_config import RecComputeMode, RecTaskInfo, SessionMetricDef
 from flambeau.rec.metrics.metrics_namespace import MetricName, MetricNameBase, MetricNamespace
-from flambeau.rec.metrics.rec_metric import RecMetric
 
 __all__ = [
     "NUM_FALSE_NEGATIVE",
@@ -43,7 +38,7 @@ def _recall(num_true_pos: Tensor, num_false_neg: Tensor) -> Tensor:
     return ratio(num_true_pos, num_true_pos + num_false_neg)
 
 
-class RecallSessionMetricComputation(SummedComputation):
+class RecallSessionMetricComputation(SessionMetricComputation):
     """States and formula of recall within sessions.
 
     Args:
@@ -57,17 +52,6 @@ class RecallSessionMetricComputation(SummedComputation):
     """
 
     STATES = (NUM_TRUE_POS, NUM_FALSE_NEGATIVE)
-
-    def __init__(self, *args: Any, session_metric_def: SessionMetricDef, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.session_var_name = session_metric_def.session_var_name
-        self.run_ranking_of_labels = session_metric_def.run_ranking_of_labels
-        if session_metric_def.top_threshold is None:
-            raise InputError(
-                "session_metric_def.top_threshold is None; say how many examples of a session count as "
-                "predicted positive."
-            )
-        self.top_threshold = session_metric_def.top_threshold
 
     def get_recall_states(
         self, labels: Tensor, predictions: Tensor, weights: Tensor, session: Tensor
@@ -87,32 +71,18 @@ class RecallSessionMetricComputation(SummedComputation):
             NUM_FALSE_NEGATIVE: example_sum(weights * ~chosen * positive),
         }
 
-    def _top(self, values: Tensor, session: Tensor) -> Tensor:
-        """Which examples are among the highest of their session."""
-        above = number_below(session.reshape(-1), -values.reshape(-1)).reshape(values.shape)
-        return above < self.top_threshold
-
-    def contributions(
-        self,
-        predictions: Tensor,
-        labels: Tensor,
-        weights: Tensor,
-        required_inputs: Mapping[str, Tensor] | None = None,
-        **kwargs: Any,
+    def session_states(
+        self, labels: Tensor, predictions: Tensor, weights: Tensor, session: Tensor
     ) -> dict[str, Tensor]:
-        """See `SummedComputation`."""
-        if required_inputs is None or self.session_var_name not in required_inputs:
-            raise InputError(
-                f"{type(self).__name__} needs required_inputs[{self.session_var_name!r}], the session of each example."
-            )
-        return self.get_recall_states(labels, predictions, weights, required_inputs[self.session_var_name])
+        """See `SessionMetricComputation`."""
+        return self.get_recall_states(labels, predictions, weights, session)
 
     def values(self, sums: Mapping[str, Tensor]) -> list[tuple[MetricNameBase, Tensor]]:
         """See `SummedComputation`."""
         return [(MetricName.RECALL_SESSION_LEVEL, _recall(sums[NUM_TRUE_POS], sums[NUM_FALSE_NEGATIVE]))]
 
 
-class RecallSessionMetric(RecMetric):
+class RecallSessionMetric(SessionMetric):
     """The weighted share of positive examples that are among the highest predictions of their session.
 
     Args:
@@ -126,47 +96,3 @@ class RecallSessionMetric(RecMetric):
 
     _namespace = MetricNamespace.RECALL_SESSION_LEVEL
     _computation_class = RecallSessionMetricComputation
-
-    def __init__(
-        self,
-        world_size: int,
-        my_rank: int,
-        batch_size: int,
-        tasks: list[RecTaskInfo],
-        compute_mode: RecComputeMode = RecComputeMode.UNFUSED_TASKS_COMPUTATION,
-        window_size: int = 100,
-        fused_update_limit: int = 0,
-        process_group: dist.ProcessGroup | None = None,
-        **kwargs: Any,
-    ) -> None:
-        if compute_mode is not RecComputeMode.UNFUSED_TASKS_COMPUTATION:
-            raise RecMetricException(
-                f"compute_mode is {compute_mode.name}, but sessions differ from task to task; use "
-                f"UNFUSED_TASKS_COMPUTATION."
-            )
-        if fused_update_limit > 0:
-            raise RecMetricException(
-                f"fused_update_limit is {fused_update_limit}, but joined batches could join sessions of one "
-                f"number; set it to 0."
-            )
-        for task in tasks:
-            if task.session_metric_def is None:
-                raise RecMetricException(f"Task {task.name!r} has no session_metric_def; give one.")
-        super().__init__(
-            world_size,
-            my_rank,
-            batch_size,
-            tasks,
-            compute_mode,
-            window_size,
-            fused_update_limit,
-            process_group=process_group,
-            **kwargs,
-        )
-
-    def _get_task_kwargs(self, task_config: RecTaskInfo | list[RecTaskInfo]) -> dict[str, Any]:
-        return {"session_metric_def": cast("RecTaskInfo", task_config).session_metric_def}
-
-    def _get_task_required_inputs(self, task_config: RecTaskInfo | list[RecTaskInfo]) -> set[str]:
-        definition = cast("RecTaskInfo", task_config).session_metric_def
-        return set() if definition is None else {definition.session_var_name}
