@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.common import EnvMetaData as EnvMetaData
     from flambeau.rl.envs.common import make_tensordict as make_tensordict
     from flambeau.rl.envs.custom.pendulum import PendulumEnv as PendulumEnv
+    from flambeau.rl.envs.gym_like import GymLikeEnv as GymLikeEnv
+    from flambeau.rl.envs.gym_like import default_info_dict_reader as default_info_dict_reader
+    from flambeau.rl.envs.libs.gym import GymEnv as GymEnv
+    from flambeau.rl.envs.libs.gym import GymWrapper as GymWrapper
+    from flambeau.rl.envs.libs.gym import gym_backend as gym_backend
+    from flambeau.rl.envs.libs.gym import register_gym_spec_conversion as register_gym_spec_conversion
+    from flambeau.rl.envs.libs.gym import set_gym_backend as set_gym_backend
     from flambeau.rl.envs.utils import ExplorationType as ExplorationType
     from flambeau.rl.envs.utils import MarlGroupMapType as MarlGroupMapType
     from flambeau.rl.envs.utils import check_env_specs as check_env_specs
@@ -26,6 +33,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
     {
         "common": ("EnvBase", "EnvMetaData", "make_tensordict"),
         "custom.pendulum": ("PendulumEnv",),
+        "gym_like": ("GymLikeEnv", "default_info_dict_reader"),
+        "libs.gym": ("GymEnv", "GymWrapper", "gym_backend", "register_gym_spec_conversion", "set_gym_backend"),
         "utils": (
             "ExplorationType",
             "MarlGroupMapType",

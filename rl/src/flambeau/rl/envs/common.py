@@ -218,7 +218,7 @@ class EnvMetaData:
         specs: Composite,
         batch_size: Size,
         env_str: str,
-        device: torch.device,
+        device: torch.device | None,
         batch_locked: bool,
         device_map: dict[Any, Any],
         supports_set_state: bool = False,

@@ -9,7 +9,6 @@ import torch
 
 from flambeau.data.tensordict import LazyStackedTensorDict, TensorDictBase
 from flambeau.rl.envs._base.steps import EnvSteps
-from flambeau.rl.envs._ends import terminated_or_truncated
 from flambeau.rl.envs._keys import NestedKey, as_tuple, with_last
 
 Policy = Callable[[TensorDictBase], TensorDictBase]
@@ -150,7 +149,7 @@ class EnvRollouts(EnvSteps):
                 tensordict = self.maybe_reset(tensordict)
                 continue
             if break_when_any_done:
-                if terminated_or_truncated(tensordict, self.full_done_spec, None):
+                if self._ended(tensordict):
                     break
             elif self._all_done(tensordict):
                 break

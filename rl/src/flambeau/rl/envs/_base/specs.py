@@ -30,17 +30,16 @@ class EnvSpecs(nn.Module):
         super().__init__()
         state = self.__dict__  # plain attributes: nn.Module looks through several dictionaries otherwise
         state["_device"] = None if device is None else torch.device(device)
-        state["_batch_size"] = Size(getattr(self, "_batch_size", ()) if batch_size is None else batch_size)
+        size = Size(() if batch_size is None else batch_size)
+        state["_batch_size"] = size
         state["_spec_locked"] = spec_locked
         state["_key_cache"] = {}
         state["_specs_by_group"] = {
-            group: Composite(
-                {name: Composite(shape=self._batch_size) for name in self._names(group)}, shape=self._batch_size
-            )
+            group: Composite({name: Composite(shape=size) for name in self._names(group)}, shape=size)
             for group in ("input_spec", "output_spec")
         }
-        self.full_done_spec = Composite(shape=self._batch_size)
-        self.full_reward_spec = Composite(reward=Unbounded((*self._batch_size, 1)), shape=self._batch_size)
+        self.full_done_spec = Composite(shape=size)
+        self.full_reward_spec = Composite(reward=Unbounded((*size, 1)), shape=size)
         if spec_locked:
             self.set_spec_lock_()
 

@@ -88,10 +88,24 @@ class EnvSteps(EnvSpecs):
                 expected = shape if shape[: len(size)] == size else torch.Size([*size, *shape])
                 if reward.shape != expected and -1 not in expected:
                     following.set(key, reward.reshape(expected))
-        complete_done(self.full_done_spec, following)
+        for key, shape in self._end_shapes():
+            end = following.get(key, None)
+            if end is None or end.shape != shape:
+                complete_done(self.full_done_spec, following)
+                break
         if self.run_type_checks:
             self._check_types(following)
         return following
+
+    def _end_shapes(self) -> list[tuple[NestedKey, torch.Size]]:
+        shapes: list[tuple[NestedKey, torch.Size]] = self._cached(
+            "end_shapes", lambda: [(key, self.full_done_spec[key].shape) for key in self.done_keys]
+        )
+        return shapes
+
+    def _ended(self, tensordict: TensorDictBase) -> bool:
+        """Whether an episode ended anywhere."""
+        return any(bool(tensordict.get(key).any()) for key in self.done_keys)
 
     def _reward_shapes(self) -> list[tuple[NestedKey, torch.Size]]:
         shapes: list[tuple[NestedKey, torch.Size]] = self._cached(
@@ -146,7 +160,10 @@ class EnvSteps(EnvSpecs):
         Args:
             tensordict: with ends at its root.
         """
-        return self.reset(tensordict) if self.any_done(tensordict) else tensordict
+        if not self._ended(tensordict):
+            return tensordict
+        self.any_done(tensordict)
+        return self.reset(tensordict)
 
     # Resets
 
@@ -264,7 +281,8 @@ class EnvSteps(EnvSpecs):
         """
         if tensordict is not None:
             self.reset(tensordict.clone())
-        return self.full_action_spec.cardinality()
+        count: int = self.full_action_spec.cardinality()
+        return count
 
     # Zeros
 
