@@ -85,11 +85,23 @@ def names_of(library):
             found.append(getattr(module, name).item())
         return found
 
+    def node(batch=False):
+        entries = {
+            "win_count": torch.tensor([1.0, 0.0, 3.0]), "visits": torch.tensor([2.0, 0.0, 4.0]),
+            "total_visits": torch.tensor(6.0), "prior_prob": torch.tensor([0.2, 0.3, 0.5]),
+            "sum_squared_rewards": torch.tensor([1.0, 0.0, 2.5]),
+        }  # fmt: skip
+        shape = [2] if batch else []
+        return collections.TensorDict(
+            {key: value.expand(*shape, *value.shape) for key, value in entries.items()}, shape
+        )
+
     values = torch.tensor([[1.0, 3.0, 2.0, 0.0], [0.0, 1.0, 5.0, 4.0]])
     return names | {
         "torch": torch, "nn": torch.nn, "TensorDict": collections.TensorDict,
         "TensorDictModule": modules.TensorDictModule, "td": td, "random": within("random"), "mode": within("mode"),
-        "td5": td5, "recurrent": recurrent, "H": lambda name, *shape: tensor(name, shape), "X": tensor("x", (2, 5, 3)),
+        "utils": library.utils, "node": node, "td5": td5, "recurrent": recurrent,
+        "H": lambda name, *shape: tensor(name, shape), "X": tensor("x", (2, 5, 3)),
         "I": lambda marks: torch.tensor(marks).bool().unsqueeze(-1), "net": net, "operator": operator, "steps": steps,
         "Q": values, "L": tensor("l", (2, 3, 4)).log_softmax(-2), "S": torch.arange(3.0), "O": tensor("o", (2, 3)),
         "A": torch.nn.functional.one_hot(torch.tensor([0, 3]), 4),

@@ -9,8 +9,13 @@ from flambeau.core.exports import lazy_exports
 if TYPE_CHECKING:
     from flambeau.rl.modules.distributions import *
     from flambeau.rl.modules.functional import *
+    from flambeau.rl.modules.mcts import *
     from flambeau.rl.modules.models import *
     from flambeau.rl.modules.tensordict_module import *
+    from flambeau.rl.modules.utils import get_env_transforms_from_module as get_env_transforms_from_module
+    from flambeau.rl.modules.utils import get_primers_from_module as get_primers_from_module
+    from flambeau.rl.modules.value_norm import *
+    from flambeau.rl.modules.value_transforms import *
 
 __getattr__: Any
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -33,6 +38,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "TruncatedNormal",
             "distributions_maps",
         ),
+        "mcts": ("EXP3Score", "MCTSScore", "MCTSScores", "PUCTScore", "UCB1TunedScore", "UCBScore"),
         "models": (
             "MLP",
             "BatchRenorm1d",
@@ -91,6 +97,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "TanhModule",
             "ValueOperator",
             "VmapModule",
+            "WorldModel",
+            "WorldModelWrapper",
             "RecurrentMatmulPrecision",
             "RecurrentMatmulPrecisionUserMode",
             "canonicalize_rnn_subset",
@@ -99,6 +107,15 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "set_exploration_modules_spec_from_env",
             "set_recurrent_matmul_precision",
             "set_recurrent_mode",
+        ),
+        "utils": ("get_env_transforms_from_module", "get_primers_from_module"),
+        "value_norm": ("PercentileValueNorm", "PopArtValueNorm", "RunningValueNorm", "ValueNorm"),
+        "value_transforms": (
+            "ComposeValueTransform",
+            "IdentityValueTransform",
+            "SignedHyperbolicValueTransform",
+            "SymLogValueTransform",
+            "ValueTransform",
         ),
     },
 )

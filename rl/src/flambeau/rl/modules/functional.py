@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 __all__ = ["signed_hyperbolic", "signed_parabolic", "symexp", "symlog"]
@@ -48,7 +47,9 @@ def signed_parabolic(value: Tensor, epsilon: float = 0.001) -> Tensor:
         ValueError: epsilon is not positive.
     """
     _check_epsilon("signed_parabolic", epsilon)
-    root = (torch.sqrt(1 + 4 * epsilon * (value.abs() + 1 + epsilon)) - 1) / (2 * epsilon)
+    # (sqrt(1 + 4 epsilon t) - 1) / (2 epsilon), in a form without the difference of almost equal numbers
+    t = value.abs() + 1 + epsilon
+    root = 2 * t / ((1 + 4 * epsilon * t).sqrt() + 1)
     return value.sign() * (root.square() - 1)
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from flambeau.rl.modules.tensordict_module.probabilistic import *
     from flambeau.rl.modules.tensordict_module.rnn import *
     from flambeau.rl.modules.tensordict_module.sequence import *
+    from flambeau.rl.modules.tensordict_module.world_models import *
 
 __getattr__: Any
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -64,5 +65,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "set_recurrent_mode",
         ),
         "sequence": ("SafeSequential",),
+        "world_models": ("WorldModel", "WorldModelWrapper"),
     },
 )
