@@ -7,7 +7,8 @@ PIL pictures are opened as each library's data sets open them, tensors are read 
 
 Product and peer go through the same pictures with the same seeds, in turn, picture by picture; times are CPU time on
 one thread, wall time on more; of each picture the best of all rounds counts. A line below 1 is marked. The peer is
-torchvision, which `tools/peers.py` installs.
+torchvision, which `tools/peers.py` installs. Where NVIDIA DALI is installed, its pipeline for CPUs is measured, too, as
+it is made to be used: files in, batches of 64 out; beside it ours with crops and flips of the same kinds.
 """
 
 from __future__ import annotations
@@ -129,6 +130,61 @@ def detection(library: ModuleType, kind: str) -> Work:
     return run
 
 
+def batches_by_us(files: list[Path]) -> Callable[[], object]:
+    """One batch: files to (N, 3, 224, 224), float32, normalized."""
+    work = classification(importlib.import_module("flambeau.vision"), "encoded", augment=False)
+    return lambda: torch.stack([work(path) for path in files])
+
+
+def batches_by_dali(files: list[Path]) -> Callable[[], object] | None:
+    """The same by DALI on the CPU, which decodes no more than the crop either; None where it is not installed."""
+    try:
+        dali = importlib.import_module("nvidia.dali")
+        importlib.import_module("nvidia.dali.fn")
+        importlib.import_module("nvidia.dali.types")
+    except (ImportError, OSError):
+        return None
+    fn, types = dali.fn, dali.types
+    scale = [255 * number for number in NUMBERS["mean"]], [255 * number for number in NUMBERS["std"]]
+    pipeline = dali.Pipeline(
+        len(files),
+        num_threads=1,
+        device_id=None,
+        seed=0,
+        exec_pipelined=False,
+        exec_async=False,
+        prefetch_queue_depth=1,
+    )
+    with pipeline:
+        encoded, _ = fn.readers.file(files=[str(path) for path in files], random_shuffle=False)
+        crops = fn.decoders.image_random_crop(
+            encoded, device="cpu", output_type=types.RGB, random_area=[0.08, 1.0], random_aspect_ratio=[3 / 4, 4 / 3]
+        )
+        pixels = fn.resize(crops, size=[224, 224], interp_type=types.INTERP_TRIANGULAR)
+        flip = fn.random.coin_flip(probability=0.5)
+        mean, std = scale
+        pipeline.set_outputs(fn.crop_mirror_normalize(pixels, mirror=flip, mean=mean, std=std, dtype=types.FLOAT))
+    pipeline.build()
+    return lambda: pipeline.run()  # type: ignore[no-any-return]
+
+
+def compare_batches(files: list[Path], rounds: int) -> None:
+    """Print a row of batches beside DALI's, CPU time on one thread each; DALI prepares nothing ahead meanwhile."""
+    batch = [files[index % len(files)] for index in range(64)]
+    theirs = batches_by_dali(batch)
+    if theirs is None:
+        return
+    best = [float("inf"), float("inf")]
+    for _ in range(rounds):
+        for index, work in enumerate((batches_by_us(batch), theirs)):
+            start = time.process_time()
+            work()
+            best[index] = min(best[index], time.process_time() - start)
+    ours, peer = (len(batch) / seconds for seconds in best)
+    mark = "  BEHIND" if ours < peer else ""
+    print(f"{'batches of 64, encoded, DALI':<58} {1:>7} {ours:>9.1f} {peer:>9.1f} {ours / peer:>7.2f}{mark}")
+
+
 def rates(works: list[Work], files: list[Path], rounds: int) -> list[float]:
     """Pictures per second of each work."""
     clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
@@ -169,6 +225,8 @@ def compare(libraries: list[ModuleType], files: list[Path], numbers_of_threads: 
     print(f"{'':<58} {'threads':>7} {'ours':>9} {'peer':>9} {'ratio':>7}")
     for threads in numbers_of_threads:
         torch.set_num_threads(threads)
+        if threads == 1:
+            compare_batches(files, rounds)
         for kind in KINDS:
             pipelines: dict[str, Callable[[ModuleType], Work]] = {
                 "classification": lambda library, kind=kind: classification(library, kind, augment=True),
