@@ -271,7 +271,7 @@ class EnvMetaData:
         }
         return EnvMetaData(**(facts | changes))
 
-    def expand(self, *size: int) -> EnvMetaData:
+    def expand(self, *size: Any) -> EnvMetaData:
         """Of several such environments."""
         shape: Sequence[int] = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
         data = self._tensordict.expand(*shape).clone()

@@ -647,8 +647,8 @@ class Composite(TensorSpec):
 
     def cardinality(self) -> Any:
         """The product of those of the specs in it; 0 where there are none."""
-        return not self.is_empty() and math.prod(
-            spec.cardinality() for spec in self._specs.values() if spec is not None
+        return (
+            0 if self.is_empty() else math.prod(spec.cardinality() for spec in self._specs.values() if spec is not None)
         )
 
     def enumerate(self, use_mask: bool = False) -> Any:

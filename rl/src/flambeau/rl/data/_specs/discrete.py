@@ -428,7 +428,7 @@ class Categorical(_Discrete):
             The shape of `index` after the leading dimensions of the tensor; without a last dimension for a number.
         """
         if not index.ndim:
-            return tensor_to_index[..., index.long()] if tensor_to_index.ndim else tensor_to_index
+            return tensor_to_index[..., index.long()] if tensor_to_index.ndim else tensor_to_index.clone()
         leading = tensor_to_index.shape[: tensor_to_index.ndim - index.ndim]
         return torch.gather(tensor_to_index, -1, index.long().expand((*leading, *index.shape)))
 

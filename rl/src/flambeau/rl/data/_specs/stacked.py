@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from textwrap import dedent
 from typing import Any, Self
 
 import torch
@@ -14,7 +15,6 @@ from flambeau.rl.data._specs.base import TensorSpec
 from flambeau.rl.data._specs.composite import NO_DEFAULT_RL, Composite
 from flambeau.rl.data._specs.shapes import Change, as_size
 from flambeau.rl.data._specs.text import indented
-from flambeau.rl.data._specs.untensored import Choice
 
 
 def _common(sizes: Sequence[Size]) -> Size:
@@ -540,7 +540,7 @@ class StackedComposite(_LazyStackedMixin, Composite):
 
     def __repr__(self) -> str:
         fields = indented(",\n".join(f"{key}: {spec}" for key, spec in self._entries()))
-        parts = [f"fields={{\n{fields}}}", self.repr_exclusive_keys().strip()]
+        parts = [f"fields={{\n{fields}}}", dedent(self.repr_exclusive_keys())]
         parts += [f"device={self.device}", f"shape={self.shape}", f"stack_dim={self.dim}"]
         return f"{type(self).__name__}(\n{indented((',' + chr(10)).join(parts))})"
 
@@ -558,8 +558,10 @@ def _stack_specs(specs: Sequence[Any], dim: int = 0) -> Any:
         not composite and any(type(spec) is not type(first) for spec in specs)
     ):
         raise RuntimeError(f"Specs of one class can be stacked; got {sorted({type(spec).__name__ for spec in specs})}.")
-    if isinstance(first, Choice) and not -first.ndim - 1 <= dim <= first.ndim:
-        dim = -1 if dim == -first.ndim - 2 else dim
+    if any(spec.ndim != first.ndim for spec in specs):
+        raise RuntimeError(
+            f"Specs of a stack must have as many dimensions; got shapes {[tuple(spec.shape) for spec in specs]}."
+        )
     dim = shapes.dimension(dim, first.ndim + 1)
     if all(spec is first or bool(spec == first) for spec in specs[1:]):
         size = list(first.shape)

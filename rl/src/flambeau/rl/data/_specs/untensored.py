@@ -56,7 +56,8 @@ class NonTensor(TensorSpec):
         return super()._fields() | {"example_data": self.example_data}
 
     def _like(self, shape: Size, device: Any) -> Self:
-        return type(self)(shape, device, self.dtype, self.example_data, self.batched, domain=self.domain)
+        dims = min(self.feature_dims, len(shape))
+        return type(self)(shape, device, self.dtype, self.example_data, self.batched, dims, domain=self.domain)
 
     def _changed(self, shape: Size, change: Change) -> Self:
         return self._like(shape, self.device)
@@ -96,10 +97,11 @@ class NonTensor(TensorSpec):
     def rand(self, shape: Any = None) -> Any:
         """The example, with the given leading dimensions."""
         size = self._leading(shape)
-        data = NonTensorData(self.example_data, batch_size=self.shape, device=self.device)
+        inner = size[len(size) - self.feature_dims :]
+        data = NonTensorData(self.example_data, batch_size=inner, device=self.device)
         if self.batched:
             return NonTensorData(self.example_data, batch_size=size, device=self.device)
-        return data.expand(size) if len(size) > self.ndim else data
+        return data.expand(size) if len(size) > len(inner) else data
 
     def zero(self, shape: Any = None) -> Any:
         """The example, with the given leading dimensions."""

@@ -38,8 +38,8 @@ class GymWrapper(GymLikeEnv):
     """An environment of gymnasium or gym, which was made already.
 
     A vector of environments has its number of environments as batch size. Entries of it begin anew where the mask of a
-    reset says so, whatever the vector does by itself (`autoreset_mode`): what follows the last action of an episode is its
-    last observation, and the first one of the next episode comes with the reset.
+    reset says so, whatever the vector does by itself (`autoreset_mode`): what follows the last action of an episode is
+    its last observation, and the first one of the next episode comes with the reset.
 
     Args:
         env: the environment.
