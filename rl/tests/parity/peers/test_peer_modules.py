@@ -96,11 +96,30 @@ def names_of(library):
             {key: value.expand(*shape, *value.shape) for key, value in entries.items()}, shape
         )
 
+    def planner(o):
+        return torch.arange(8.0).view(4, 2).expand(*o.shape[:-1], 4, 2) + o.sum(-1)[..., None, None]
+
+    def walked(module, marks):
+        """What a module does step by step, while the observation grows."""
+        state, seen = td(o=torch.zeros(2, 1)), []
+        for mark in marks:
+            state.set("is_init", torch.tensor(mark).bool().unsqueeze(-1))
+            state = module(state)
+            seen.append(state.clone())
+            state.set("o", state.get("o") + 10)
+        return seen
+
+    def decisions():
+        return td5(
+            observation=tensor("o", (2, 5, 3)), action=tensor("a", (2, 5, 2)), return_to_go=tensor("r", (2, 5, 1))
+        )
+
     values = torch.tensor([[1.0, 3.0, 2.0, 0.0], [0.0, 1.0, 5.0, 4.0]])
     return names | {
         "torch": torch, "nn": torch.nn, "TensorDict": collections.TensorDict,
         "TensorDictModule": modules.TensorDictModule, "td": td, "random": within("random"), "mode": within("mode"),
-        "utils": library.utils, "node": node, "td5": td5, "recurrent": recurrent,
+        "utils": library.utils, "node": node, "planner": planner, "walked": walked, "decisions": decisions,
+        "deterministic": within("deterministic"), "td5": td5, "recurrent": recurrent,
         "H": lambda name, *shape: tensor(name, shape), "X": tensor("x", (2, 5, 3)),
         "I": lambda marks: torch.tensor(marks).bool().unsqueeze(-1), "net": net, "operator": operator, "steps": steps,
         "Q": values, "L": tensor("l", (2, 3, 4)).log_softmax(-2), "S": torch.arange(3.0), "O": tensor("o", (2, 3)),

@@ -113,6 +113,10 @@ BLOCKS = {
                                     for inputs in (3, None) for c in (True, False) for s in (True, False)]),
     "mixers": (VALUES, ["QMixer((5,), 6, 3, 'cpu')", "QMixer((5,), 6, 2, 'cpu')"]),
     "sums": (SUMS, ["VDNMixer(3, 'cpu')"]),
+    "decisions": ({"one": [(4, 3), (4, 2), (4, 1)], "two": [(2, 4, 3), (2, 4, 2), (2, 4, 1)], "long": [(1, 40, 3), (1, 40, 2), (1, 40, 1)]}, [
+        f"{kind}(3, 2, {config})" for kind in ("DTActor", "OnlineDTActor", "DecisionTransformer")
+        for config in ("dict(n_embd=8, n_layer=1, n_head=2, n_inner=16, activation='relu', n_positions=32, resid_pdrop=0.0, attn_pdrop=0.0)",
+                       "DecisionTransformer.DTConfig(n_embd=8, n_layer=2, n_head=4, n_inner=16, activation='gelu_new', n_positions=128)")]),
     "squeezing": ({"two": [(5, 3)], "ones": [(5, 1, 1)], "one": [(5, 1)]}, [
         "SqueezeLayer()", "SqueezeLayer((-1, -2))", "SqueezeLayer((0,))", "Squeeze2dLayer()", "models.utils.SquashDims()",
         "models.utils.SquashDims(2)"]),
@@ -172,6 +176,8 @@ for _area, (_inputs, _texts) in BLOCKS.items():
                 ("filled", True, False, "deterministic"),
                 ("training", True, True, "random"),
             ):
+                if _area == "decisions" and _way != "filled":
+                    continue  # random numbers are drawn in another order
                 _more = [torch.zeros(1)] if _area == "gsde" else []
 
                 def _build(library, shapes=_shapes, gsde=_area == "gsde"):

@@ -113,7 +113,7 @@ class MaskedCategorical(D.Categorical):
         return -(logits.masked_fill(self._forbidden, 0.0) * logits.exp().masked_fill(self._forbidden, 0.0)).sum(-1)
 
     def _drawn_positions(self, sample_shape: Any) -> Tensor:
-        drawn: Tensor = super().sample(torch.Size(sample_shape or ()))
+        drawn: Tensor = super().sample(torch.Size(sample_shape or ()))  # type: ignore[no-untyped-call]  # torch's
         return drawn
 
     def _classes(self, positions: Tensor) -> Tensor:

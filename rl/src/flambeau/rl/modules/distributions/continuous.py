@@ -31,7 +31,7 @@ Scale = Tensor | float | Callable[[Tensor], Tensor]
 _LOG_2 = 0.6931471805599453
 
 
-class IndependentNormal(D.Independent):
+class IndependentNormal(D.Independent[D.Normal]):
     """A normal distribution whose last dimensions are one event.
 
     Args:
@@ -120,7 +120,7 @@ class NormalParamWrapper(nn.Module):
         )
 
 
-class TruncatedNormal(D.Independent):
+class TruncatedNormal(D.Independent[truncated_normal.TruncatedNormal]):
     """A normal distribution within [low, high], whose last dimension is the event.
 
     Args:
@@ -196,7 +196,7 @@ class TruncatedNormal(D.Independent):
         # Within the bounds by a hair, where rounding may leave a value that was drawn.
         margin = truncated_normal.TruncatedNormal.eps
         inside = torch.minimum(torch.maximum(value, self.low + margin), self.high - margin)
-        log_prob: Tensor = super().log_prob(inside, **kwargs)
+        log_prob: Tensor = super().log_prob(inside, **kwargs)  # type: ignore[no-untyped-call]  # torch's
         return log_prob.masked_fill(outside.any(-1), -torch.inf)
 
 
@@ -262,7 +262,7 @@ class TanhNormal(FasterTransformedDistribution):
         D.Distribution.__init__(self, base.batch_shape, base.event_shape, validate_args=False)
 
     @property
-    def transforms(self) -> list[D.Transform]:
+    def transforms(self) -> list[D.Transform]:  # type: ignore[override]
         """What is done to the normal variable, for torch's formulas of divergences."""
         squash = SafeTanhTransform() if self._safe else D.TanhTransform()
         if not self._stretched:
@@ -272,8 +272,8 @@ class TanhNormal(FasterTransformedDistribution):
     @property
     def root_dist(self) -> D.Normal:
         """The normal distribution before tanh, without events."""
-        base = self.base_dist
-        normal: D.Normal = base.base_dist if isinstance(base, D.Independent) else base
+        base: Any = self.base_dist
+        normal: D.Normal = base.base_dist if self._event_dims else base
         return normal
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> TanhNormal:
@@ -526,7 +526,8 @@ class TanhDelta(FasterTransformedDistribution):
 
     def update(self, net_output: Tensor) -> None:
         """Put the mass on another value."""
-        self.base_dist.update(net_output if self._shift is None else net_output + self._shift)
+        delta: Any = self.base_dist
+        delta.update(net_output if self._shift is None else net_output + self._shift)
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
@@ -546,7 +547,8 @@ class TanhDelta(FasterTransformedDistribution):
     @property
     def mode(self) -> Tensor:
         """The value."""
-        value = self.base_dist.param
+        delta: Any = self.base_dist
+        value: Tensor = delta.param
         for transform in self.transforms:
             value = transform(value)
         return value

@@ -33,7 +33,8 @@ class Ordinal(D.Categorical):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The same for a larger batch."""
-        return super().expand(batch_shape, self._get_checked_instance(D.Categorical))
+        instance = self._get_checked_instance(D.Categorical)  # type: ignore[no-untyped-call]  # torch's
+        return super().expand(batch_shape, instance)  # type: ignore[no-untyped-call]  # torch's
 
 
 class OneHotOrdinal(OneHotCategorical):

@@ -69,7 +69,8 @@ class TruncatedNormal(data.TruncatedNormal):
         validate_args: bool | None = None,
         device: torch.device | str | None = None,
     ) -> None:
-        super().__init__(*(_placed(each, device) for each in (loc, scale, a, b)), validate_args)
+        placed = [_placed(each, device) for each in (loc, scale, a, b)]
+        super().__init__(placed[0], placed[1], placed[2], placed[3], validate_args)
 
     def rsample(self, sample_shape: Any = None) -> Tensor:
         """Draw (*sample_shape, ...), with gradients; never out of the bounds, where rounding would put it there."""

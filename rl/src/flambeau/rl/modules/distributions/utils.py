@@ -11,7 +11,8 @@ from torch import distributions as D
 from torch.distributions.kl import _KL_REGISTRY
 
 from flambeau.data.tensordict import TensorDict, TensorDictBase
-from flambeau.data.tensordict.nn import CompositeDistribution, composite_lp_aggregate
+from flambeau.data.tensordict.nn.distributions.composite import CompositeDistribution
+from flambeau.data.tensordict.nn.utils import composite_lp_aggregate
 
 __all__ = [
     "FasterTransformedDistribution",
@@ -35,7 +36,7 @@ class _SafeTanh(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, eps: float) -> Tensor:  # type: ignore[override]
+    def forward(x: Tensor, eps: float) -> Tensor:
         return x.tanh().clamp(eps - 1, 1 - eps)
 
     @staticmethod
@@ -43,7 +44,7 @@ class _SafeTanh(torch.autograd.Function):
         ctx.save_for_backward(output)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (value,) = ctx.saved_tensors
         return gradient * (1 - value * value), None
 
@@ -54,7 +55,7 @@ class _SafeAtanh(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(y: Tensor, eps: float) -> Tensor:  # type: ignore[override]
+    def forward(y: Tensor, eps: float) -> Tensor:
         return y.clamp(eps - 1, 1 - eps).atanh()
 
     @staticmethod
@@ -63,7 +64,7 @@ class _SafeAtanh(torch.autograd.Function):
         ctx.save_for_backward(y)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (y,) = ctx.saved_tensors
         value = y.clamp(ctx.eps - 1, 1 - ctx.eps)
         return gradient / (1 - value * value), None

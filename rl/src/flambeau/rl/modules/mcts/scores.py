@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.data.tensordict.nn import TensorDictModuleBase
+from flambeau.data.tensordict.nn.common import TensorDictModuleBase
 
 __all__ = ["EXP3Score", "MCTSScore", "MCTSScores", "PUCTScore", "UCB1TunedScore", "UCBScore"]
 

@@ -8,6 +8,7 @@ from flambeau.core.exports import lazy_exports
 
 if TYPE_CHECKING:
     from flambeau.rl.modules.models.batchrenorm import *
+    from flambeau.rl.modules.models.decision_transformer import *
     from flambeau.rl.modules.models.exploration import *
     from flambeau.rl.modules.models.models import *
     from flambeau.rl.modules.models.multiagent import *
@@ -18,6 +19,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "batchrenorm": ("BatchRenorm1d",),
+        "decision_transformer": ("DecisionTransformer",),
         "exploration": (
             "ConsistentDropout",
             "ConsistentDropoutModule",
@@ -32,6 +34,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "Conv2dNet",
             "Conv3dNet",
             "ConvNet",
+            "DTActor",
+            "OnlineDTActor",
             "DdpgCnnActor",
             "DdpgCnnQNet",
             "DdpgMlpActor",

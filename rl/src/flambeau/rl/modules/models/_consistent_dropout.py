@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.modules.dropout import _DropoutNd
 
-from flambeau.data.tensordict.nn import TensorDictModuleBase
+from flambeau.data.tensordict.nn.common import TensorDictModuleBase
+from flambeau.rl.modules._transforms import transform
 
 
 class ConsistentDropout(_DropoutNd):
@@ -100,7 +101,6 @@ class ConsistentDropoutModule(TensorDictModuleBase):
             RuntimeError: `input_shape` was not given.
         """
         from flambeau.rl.data.tensor_specs import Unbounded
-        from flambeau.rl.envs.transforms import TensorDictPrimer
 
         if self.input_shape is None:
             raise RuntimeError(
@@ -112,7 +112,9 @@ class ConsistentDropoutModule(TensorDictModuleBase):
             return self.consistent_dropout.make_mask(input=torch.ones(shape, dtype=dtype))
 
         key = self.in_keys[1]
-        return TensorDictPrimer(primers={key: Unbounded(dtype=dtype, shape=shape)}, default_value={key: drawn})
+        return transform(
+            "TensorDictPrimer", primers={key: Unbounded(dtype=dtype, shape=shape)}, default_value={key: drawn}
+        )
 
 
 def _with_mask(keys: Any, module: Any) -> list[Any]:

@@ -99,7 +99,8 @@ class _Convolutions(nn.Sequential):
             )
         batch = inputs.shape[:-dims]
         # Convolutions and norms take one batch dimension.
-        out: Tensor = super().forward(inputs.flatten(0, -dims - 1) if len(batch) > 1 else inputs)
+        flat = inputs.flatten(0, -dims - 1) if len(batch) > 1 else inputs
+        out: Tensor = super().forward(flat)  # type: ignore[no-untyped-call]  # torch's
         return out.unflatten(0, batch) if len(batch) > 1 else out
 
 

@@ -23,7 +23,7 @@ def ddpg_init_last_layer(module: nn.Sequential, scale: float = _SCALE, device: A
         scale: width of the interval.
         device: where to draw; the weight's unless given.
     """
-    last = module[-1]
+    last: Any = module[-1]
     for parameter in (last.weight, getattr(last, "bias", None)):
         if parameter is not None:
             where = parameter.device if device is None else device

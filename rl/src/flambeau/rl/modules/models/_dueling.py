@@ -53,7 +53,9 @@ class DuelingMlpDQNet(nn.Module):
         advantage, value = self.advantage(hidden), self.value(hidden)
         dims = 1 if isinstance(self.out_features, int) else len(size_of(self.out_features)[1] or ())
         axes = tuple(range(-dims, 0))
-        return value.view(*value.shape, *[1] * (dims - 1)) + advantage - advantage.mean(axes, keepdim=True)
+        base = value.view(*value.shape, *[1] * (dims - 1))
+        result: Tensor = base + advantage - advantage.mean(axes, keepdim=True)
+        return result
 
 
 class DuelingCnnDQNet(nn.Module):

@@ -12,7 +12,8 @@ from torch.nn import functional as F
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from flambeau.data.tensordict.nn import InteractionType, interaction_type, inv_softplus
+from flambeau.data.tensordict.nn.probabilistic import InteractionType, interaction_type
+from flambeau.data.tensordict.nn.utils import inv_softplus
 
 
 class gSDEModule(nn.Module):
@@ -30,6 +31,9 @@ class gSDEModule(nn.Module):
     Raises:
         ValueError: there is no positive deviation that is at least `scale_min`.
     """
+
+    _sigma: Tensor
+    sigma_init: Tensor
 
     def __init__(
         self,
@@ -60,7 +64,7 @@ class gSDEModule(nn.Module):
     @property
     def sigma(self) -> Tensor:
         """The deviations of the coefficients, (A, S)."""
-        sigma = F.softplus(self.log_sigma) if self.learn_sigma else self._sigma
+        sigma: Tensor = F.softplus(self.log_sigma) if self.learn_sigma else self._sigma
         return sigma.clamp_min(self.scale_min)
 
     def forward(self, mu: Tensor, state: Tensor, _eps_gSDE: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -109,7 +113,7 @@ class LazygSDEModule(LazyModuleMixin, gSDEModule):
             is about `sigma_init`, 1 unless given, for states as large as those of the first call.
     """
 
-    cls_to_become = gSDEModule  # type: ignore[assignment]
+    cls_to_become = gSDEModule
 
     def __init__(
         self,
@@ -122,18 +126,19 @@ class LazygSDEModule(LazyModuleMixin, gSDEModule):
     ) -> None:
         super().__init__(0, 0, 0.0, scale_min, scale_max, learn_sigma, transform, device)
         self._sigma_init = 1.0 if sigma_init is None else sigma_init
+        options: dict[str, Any] = {"device": device}
         if learn_sigma:
-            self.log_sigma = UninitializedParameter(device=device)
+            self.__setattr__("log_sigma", UninitializedParameter(**options))
         else:
-            self.register_buffer("_sigma", UninitializedBuffer(device=device))
-        self.register_buffer("sigma_init", UninitializedBuffer(device=device))
+            self.register_buffer("_sigma", UninitializedBuffer(**options))
+        self.register_buffer("sigma_init", UninitializedBuffer(**options))
 
     def reset_parameters(self) -> None:
         """Nothing: the values come from the first call."""
 
     def initialize_parameters(self, mu: Tensor, state: Tensor, _eps_gSDE: Tensor) -> None:
         """Make the deviations for actions (*batch, A) and states (*batch, S)."""
-        if not self.has_uninitialized_params():  # type: ignore[misc]
+        if not self.has_uninitialized_params():
             return
         with torch.no_grad():
             self.action_dim, self.state_dim = mu.shape[-1], state.shape[-1]
@@ -142,8 +147,9 @@ class LazygSDEModule(LazyModuleMixin, gSDEModule):
             sigma = self._sigma_init * (mean_square * self.state_dim).clamp_min(1e-12).rsqrt()
             value = inv_softplus(sigma) if self.learn_sigma else sigma
             assert isinstance(value, Tensor)
-            self.get_buffer("sigma_init").materialize(value.shape)  # type: ignore[operator]
-            self.get_buffer("sigma_init").copy_(value)
+            first: Any = self.sigma_init
+            first.materialize(value.shape)
+            first.copy_(value)
             target: Any = self.log_sigma if self.learn_sigma else self._sigma
             target.materialize((self.action_dim, self.state_dim))
             target.copy_(value.expand_as(target))

@@ -133,7 +133,7 @@ class MLP(nn.Sequential):
     def forward(self, *inputs: Tensor) -> Tensor:
         """Map (..., F1), (..., F2), ... with F1 + F2 + ... = in_features to (..., *out_features)."""
         joined = torch.cat(inputs, -1) if len(inputs) != 1 else inputs[0]
-        out: Tensor = super().forward(joined)
+        out: Tensor = super().forward(joined)  # type: ignore[no-untyped-call]  # torch's
         return out.view(*out.shape[:-1], *self.out_features) if self._reshape_out else out  # type: ignore[misc]
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from flambeau.data.tensordict.nn import InteractionType, interaction_type
+from flambeau.data.tensordict.nn.probabilistic import InteractionType, interaction_type
 
 
 class NoisyLinear(nn.Linear):
@@ -84,14 +84,14 @@ class NoisyLinear(nn.Linear):
         return interaction_type() is InteractionType.RANDOM if self._use_exploration_type else self.training
 
     @property
-    def weight(self) -> Any:
+    def weight(self) -> Any:  # type: ignore[override]
         """The weight as it is now, (out_features, in_features)."""
         if self._should_use_noise():
             return self.weight_mu + self.weight_sigma * self.weight_epsilon
         return self.weight_mu
 
     @property
-    def bias(self) -> Any:
+    def bias(self) -> Any:  # type: ignore[override]
         """The bias as it is now, (out_features,), or None."""
         if self.bias_mu is None or self.bias_sigma is None or self.bias_epsilon is None:
             return None
@@ -107,7 +107,7 @@ class NoisyLazyLinear(LazyModuleMixin, NoisyLinear):
         out_features, bias, device, dtype, std_init, use_exploration_type: see `NoisyLinear`.
     """
 
-    cls_to_become = NoisyLinear  # type: ignore[assignment]
+    cls_to_become = NoisyLinear
 
     def __init__(
         self,
@@ -122,27 +122,27 @@ class NoisyLazyLinear(LazyModuleMixin, NoisyLinear):
         self.out_features = out_features
         options: dict[str, Any] = {"device": device, "dtype": dtype}
         del self.weight_epsilon
-        self.weight_mu = UninitializedParameter(**options)
-        self.weight_sigma = UninitializedParameter(**options)
+        for name in ("weight_mu", "weight_sigma"):
+            setattr(self, name, UninitializedParameter(**options))
         self.register_buffer("weight_epsilon", UninitializedBuffer(**options))
         if bias:
-            self.bias_mu = UninitializedParameter(**options)
-            self.bias_sigma = UninitializedParameter(**options)
+            for name in ("bias_mu", "bias_sigma"):
+                setattr(self, name, UninitializedParameter(**options))
             self.register_buffer("bias_epsilon", UninitializedBuffer(**options))
 
     def reset_parameters(self) -> None:
         """Draw the means anew, once the size is known."""
-        if self.in_features and not self.has_uninitialized_params():  # type: ignore[misc]
+        if self.in_features and not self.has_uninitialized_params():
             super().reset_parameters()
 
     def reset_noise(self) -> None:
         """Draw the noise anew, once the size is known."""
-        if self.in_features and not self.has_uninitialized_params():  # type: ignore[misc]
+        if self.in_features and not self.has_uninitialized_params():
             super().reset_noise()
 
     def initialize_parameters(self, input: Tensor) -> None:
         """Make the parameters for an input (..., in_features)."""
-        if not self.has_uninitialized_params():  # type: ignore[misc]
+        if not self.has_uninitialized_params():
             return
         with torch.no_grad():
             self.in_features = input.shape[-1]
@@ -155,12 +155,12 @@ class NoisyLazyLinear(LazyModuleMixin, NoisyLinear):
             self.reset_noise()
 
     @property
-    def weight(self) -> Any:
+    def weight(self) -> Any:  # type: ignore[override]
         """The weight as it is now."""
         return super().weight
 
     @property
-    def bias(self) -> Any:
+    def bias(self) -> Any:  # type: ignore[override]
         """The bias as it is now: None until the size is known."""
         return super().bias if self.in_features else None
 

@@ -10,6 +10,8 @@ from flambeau.rl.modules.models._ddpg import DdpgCnnQNet as DdpgCnnQNet
 from flambeau.rl.modules.models._ddpg import DdpgMlpActor as DdpgMlpActor
 from flambeau.rl.modules.models._ddpg import DdpgMlpQNet as DdpgMlpQNet
 from flambeau.rl.modules.models._ddpg import ddpg_init_last_layer as ddpg_init_last_layer
+from flambeau.rl.modules.models._decision_actors import DTActor as DTActor
+from flambeau.rl.modules.models._decision_actors import OnlineDTActor as OnlineDTActor
 from flambeau.rl.modules.models._dueling import DuelingCnnDQNet as DuelingCnnDQNet
 from flambeau.rl.modules.models._dueling import DuelingMlpDQNet as DuelingMlpDQNet
 from flambeau.rl.modules.models._mlp import MLP as MLP
@@ -19,11 +21,13 @@ __all__ = [
     "Conv2dNet",
     "Conv3dNet",
     "ConvNet",
+    "DTActor",
     "DdpgCnnActor",
     "DdpgCnnQNet",
     "DdpgMlpActor",
     "DdpgMlpQNet",
     "DuelingCnnDQNet",
     "DuelingMlpDQNet",
+    "OnlineDTActor",
     "ddpg_init_last_layer",
 ]

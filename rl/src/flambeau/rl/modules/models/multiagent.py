@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
 from flambeau.data.tensordict import TensorDict
-from flambeau.data.tensordict.nn import TensorDictParams
+from flambeau.data.tensordict.nn.params import TensorDictParams
 from flambeau.rl.modules.models._conv import ConvNet
 from flambeau.rl.modules.models._mixers import Mixer as Mixer
 from flambeau.rl.modules.models._mixers import QMixer as QMixer
@@ -63,9 +63,8 @@ class MultiAgentNetBase(nn.Module):
             raise ValueError(f"{type(self).__name__}: agent_dim is {agent_dim}, expected a negative number.")
         self._vmap_randomness, self.use_td_params = vmap_randomness, use_td_params
         nets = [self._build_single_net(**kwargs) for _ in range(1 if share_params else n_agents)]
-        self.initialized = not any(
-            isinstance(each, UninitializedTensorMixin) for net in nets for each in (*net.parameters(), *net.buffers())
-        )
+        tensors = [each for net in nets for each in (*net.parameters(), *net.buffers())]
+        self.initialized = not any(isinstance(each, (UninitializedBuffer, UninitializedParameter)) for each in tensors)
         if self.initialized:
             self._take(nets)
         else:
@@ -95,7 +94,7 @@ class MultiAgentNetBase(nn.Module):
         self._empty_net = shell
 
     def _values(self) -> dict[str, Tensor]:
-        return dict(self.params.flatten_keys(".").items())
+        return {str(name): value for name, value in self.params.flatten_keys(".").items()}
 
     @property
     def vmap_randomness(self) -> str:
@@ -191,7 +190,7 @@ class MultiAgentNetBase(nn.Module):
 
         mapped = torch.vmap(
             call,
-            in_dims=(0, None if self.centralized else self.agent_dim),  # type: ignore[arg-type]
+            in_dims=(0, None if self.centralized else self.agent_dim),
             out_dims=self._out_agent_dim(),
             randomness=self._vmap_randomness,
         )

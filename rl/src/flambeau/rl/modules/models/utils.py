@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import UninitializedParameter
 
 __all__ = ["SquashDims", "Squeeze2dLayer", "SqueezeLayer", "create_on_device"]
 
@@ -174,7 +174,7 @@ def _reset_parameters_recursive(module: nn.Module, warn_if_no_op: bool = True) -
     found = False
     for layer in module.children():
         if hasattr(layer, "reset_parameters") and not _is_uninitialized(layer):
-            layer.reset_parameters()
+            layer.reset_parameters()  # type: ignore[operator]
             found = True
         found |= _reset_parameters_recursive(layer, warn_if_no_op=False)
     if warn_if_no_op and not found:
@@ -183,7 +183,7 @@ def _reset_parameters_recursive(module: nn.Module, warn_if_no_op: bool = True) -
 
 
 def _is_uninitialized(module: nn.Module) -> bool:
-    return any(isinstance(each, UninitializedTensorMixin) for each in module.parameters(recurse=False))
+    return any(isinstance(each, UninitializedParameter) for each in module.parameters(recurse=False))
 
 
 def size_of(features: Any) -> tuple[int, tuple[int, ...] | None]:

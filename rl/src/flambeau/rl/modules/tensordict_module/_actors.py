@@ -8,11 +8,9 @@ from typing import Any
 from torch import distributions as D
 from torch import nn
 
-from flambeau.data.tensordict.nn import (
-    CompositeDistribution,
-    TensorDictModule,
-    TensorDictSequential,
-)
+from flambeau.data.tensordict.nn.common import TensorDictModule
+from flambeau.data.tensordict.nn.distributions.composite import CompositeDistribution
+from flambeau.data.tensordict.nn.sequence import TensorDictSequential
 from flambeau.rl.data.tensor_specs import Composite
 from flambeau.rl.modules.distributions.continuous import Delta
 from flambeau.rl.modules.tensordict_module.common import SafeModule

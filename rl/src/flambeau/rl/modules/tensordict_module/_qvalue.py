@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.data.tensordict.nn import TensorDictModule, TensorDictModuleBase
+from flambeau.data.tensordict.nn.common import TensorDictModule, TensorDictModuleBase
 from flambeau.rl.data.tensor_specs import Binary, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot
 from flambeau.rl.modules.tensordict_module.common import DistributionalDQNnet, Specified, project_outputs
 from flambeau.rl.modules.tensordict_module.sequence import SafeSequential
@@ -116,7 +116,9 @@ class QValueModule(Specified, TensorDictModuleBase):
         if isinstance(kwargs.get("tensordict"), TensorDictBase):
             return self._on_tensordict(kwargs["tensordict"])
         named = {key: kwargs.get(key) for key in self.in_keys if key in kwargs}
-        values = [named.get(key, args[at] if at < len(args) else None) for at, key in enumerate(self.in_keys)]
+        values: list[Any] = [
+            named.get(key, args[at] if at < len(args) else None) for at, key in enumerate(self.in_keys)
+        ]
         return self._choose(*values)
 
     def _on_tensordict(self, tensordict: Any) -> Any:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.data.tensordict.nn import TensorDictModuleBase, dispatch
+from flambeau.data.tensordict.nn.common import TensorDictModuleBase, dispatch
 from flambeau.rl.data.tensor_specs import Composite
 
 

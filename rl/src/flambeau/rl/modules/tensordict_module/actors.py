@@ -9,6 +9,11 @@ from flambeau.rl.modules.tensordict_module._actors import ActorValueOperator as 
 from flambeau.rl.modules.tensordict_module._actors import LMHeadActorValueOperator as LMHeadActorValueOperator
 from flambeau.rl.modules.tensordict_module._actors import ProbabilisticActor as ProbabilisticActor
 from flambeau.rl.modules.tensordict_module._actors import ValueOperator as ValueOperator
+from flambeau.rl.modules.tensordict_module._chunks import MultiStepActorWrapper as MultiStepActorWrapper
+from flambeau.rl.modules.tensordict_module._decision import (
+    DecisionTransformerInferenceWrapper as DecisionTransformerInferenceWrapper,
+)
+from flambeau.rl.modules.tensordict_module._diffusion import DiffusionActor as DiffusionActor
 from flambeau.rl.modules.tensordict_module._qvalue import DistributionalQValueActor as DistributionalQValueActor
 from flambeau.rl.modules.tensordict_module._qvalue import DistributionalQValueHook as DistributionalQValueHook
 from flambeau.rl.modules.tensordict_module._qvalue import DistributionalQValueModule as DistributionalQValueModule
@@ -22,10 +27,13 @@ __all__ = [
     "ActorCriticOperator",
     "ActorCriticWrapper",
     "ActorValueOperator",
+    "DecisionTransformerInferenceWrapper",
+    "DiffusionActor",
     "DistributionalQValueActor",
     "DistributionalQValueHook",
     "DistributionalQValueModule",
     "LMHeadActorValueOperator",
+    "MultiStepActorWrapper",
     "ProbabilisticActor",
     "QValueActor",
     "QValueHook",

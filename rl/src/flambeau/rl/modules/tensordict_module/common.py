@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.data.tensordict.nn import TensorDictModule, TensorDictModuleBase, dispatch
+from flambeau.data.tensordict.nn.common import TensorDictModule, TensorDictModuleBase, dispatch
 from flambeau.rl.data.tensor_specs import Composite, TensorSpec
 
 __all__ = [
@@ -111,7 +111,7 @@ class Specified:
         if not isinstance(spec, Composite):
             raise RuntimeError(
                 f"{type(self).__name__}.spec is to be a {type(spec).__name__}, expected a Composite with the keys "
-                f"{self.out_keys_source}."  # type: ignore[attr-defined]
+                f"{self.out_keys_source}."
             )
         self.__dict__["_spec"] = spec
 

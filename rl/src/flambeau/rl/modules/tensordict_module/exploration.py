@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from flambeau.data.tensordict.nn import InteractionType, TensorDictModuleBase, interaction_type
+from flambeau.data.tensordict.nn.common import TensorDictModuleBase
+from flambeau.data.tensordict.nn.probabilistic import InteractionType, interaction_type
 from flambeau.data.tensordict.utils import expand_as_right
 from flambeau.rl.data.tensor_specs import Composite, TensorSpec
 
@@ -250,7 +251,8 @@ class _OrnsteinUhlenbeckProcess(nn.Module):
         x0 = self.x0.to(noise.device, noise.dtype) if isinstance(self.x0, Tensor) else self.x0
         sigma = expand_as_right(self.current_sigma(steps), noise)
         drift = self.theta * (self.mu - (noise + x0)) * self.dt
-        return noise + drift + sigma * math.sqrt(self.dt) * torch.randn_like(noise)
+        moved: Tensor = noise + drift + sigma * math.sqrt(self.dt) * torch.randn_like(noise)
+        return moved
 
 
 class OrnsteinUhlenbeckProcessModule(_Annealed):

@@ -6,15 +6,15 @@ from typing import Any
 
 import torch
 
-from flambeau.data.tensordict.nn import (
-    CompositeDistribution,
+from flambeau.data.tensordict.nn.common import dispatch
+from flambeau.data.tensordict.nn.distributions.composite import CompositeDistribution
+from flambeau.data.tensordict.nn.probabilistic import (
     InteractionType,
     ProbabilisticTensorDictModule,
     ProbabilisticTensorDictSequential,
-    dispatch,
     interaction_type,
-    set_skip_existing,
 )
+from flambeau.data.tensordict.nn.utils import set_skip_existing
 from flambeau.rl.modules.distributions.continuous import Delta
 from flambeau.rl.modules.distributions.utils import sample_and_log_prob
 from flambeau.rl.modules.tensordict_module.common import Specified, project_outputs

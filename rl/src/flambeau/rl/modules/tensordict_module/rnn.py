@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.utils.checkpoint import checkpoint
 
-from flambeau.data.tensordict.nn import TensorDictModuleBase, dispatch, set_skip_existing
+from flambeau.data.tensordict.nn.common import TensorDictModuleBase, dispatch
+from flambeau.data.tensordict.nn.utils import set_skip_existing
+from flambeau.rl.modules._transforms import transform
 from flambeau.rl.modules.tensordict_module import _recurrent_layers
 from flambeau.rl.modules.tensordict_module._recurrent_layers import GRU as GRU
 from flambeau.rl.modules.tensordict_module._recurrent_layers import LSTM as LSTM
@@ -185,7 +187,6 @@ class _RecurrentModule(TensorDictModuleBase):
             KeyError: an output state is not ("next", the input state).
         """
         from flambeau.rl.data.tensor_specs import Unbounded
-        from flambeau.rl.envs.transforms import TensorDictPrimer
 
         count = len(self._states)
         for key, written in zip(self.in_keys[1 : 1 + count], self.out_keys[1 : 1 + count], strict=True):
@@ -201,7 +202,7 @@ class _RecurrentModule(TensorDictModuleBase):
             key: Unbounded(shape=(layers, size), dtype=next(rnn.parameters()).dtype)
             for key, size in zip(self.in_keys[1 : 1 + count], sizes, strict=False)
         }
-        return TensorDictPrimer(primers)
+        return transform("TensorDictPrimer", primers)
 
     @property
     def canonical_keys(self) -> list[Any]:
@@ -349,7 +350,7 @@ class _RecurrentModule(TensorDictModuleBase):
             return out.transpose(0, 1), *after
 
         if self.recurrent_recompute == "full" and torch.is_grad_enabled():
-            out, *after = checkpoint(run, x, begins, *states, use_reentrant=False)  # type: ignore[no-untyped-call]
+            out, *after = checkpoint(run, x, begins, *states, use_reentrant=False)
         else:
             out, *after = run(x, begins, *states)
         last = torch.ones_like(begins)

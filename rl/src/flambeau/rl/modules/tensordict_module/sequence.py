@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.data.tensordict.nn import TensorDictSequential
+from flambeau.data.tensordict.nn.sequence import TensorDictSequential
 from flambeau.rl.data.tensor_specs import Composite
 from flambeau.rl.modules.tensordict_module.common import SafeModule
 

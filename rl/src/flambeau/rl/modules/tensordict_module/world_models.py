@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.data.tensordict.nn import TensorDictModuleBase, TensorDictSequential
+from flambeau.data.tensordict.nn.common import TensorDictModuleBase
+from flambeau.data.tensordict.nn.sequence import TensorDictSequential
 
 __all__ = ["WorldModel", "WorldModelWrapper"]
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from torch import nn
 
+from flambeau.rl.modules._transforms import transform
+
 __all__ = ["get_env_transforms_from_module", "get_primers_from_module"]
 
 
@@ -39,9 +41,7 @@ def get_primers_from_module(module: nn.Module, warn: bool = True, strict: bool =
         return None
     if len(found) == 1:
         return found[0]
-    from flambeau.rl.envs.transforms import Compose
-
-    return Compose(*found)
+    return transform("Compose", *found)
 
 
 def get_env_transforms_from_module(module: nn.Module, init_key: str = "is_init") -> Any:
@@ -54,7 +54,5 @@ def get_env_transforms_from_module(module: nn.Module, init_key: str = "is_init")
     Returns:
         An `InitTracker`, or a `Compose` of one and primers.
     """
-    from flambeau.rl.envs.transforms import Compose, InitTracker
-
-    tracker, primers = InitTracker(init_key=init_key), get_primers_from_module(module, warn=False)
-    return tracker if primers is None else Compose(tracker, primers)
+    tracker, primers = transform("InitTracker", init_key=init_key), get_primers_from_module(module, warn=False)
+    return tracker if primers is None else transform("Compose", tracker, primers)
