@@ -20,7 +20,7 @@ def describe_rl(value: Any, recorder: Any, where: str) -> Any:
     if kind in ("NonTensorData", "NonTensorStack"):
         return {"type": kind, "batch_size": list(value.batch_size), "data": recorder.describe(value.tolist(), where)}
     if hasattr(value, "batch_size") and hasattr(value, "keys"):
-        items = {str(key): recorder.describe(value.get(key), f"{where}[{key!r}]") for key in value.keys()}  # noqa: SIM118
+        items = {str(key): recorder.describe(value.get(key), f"{where}[{key!r}]") for key in sorted(value.keys())}
         return {"type": kind, "batch_size": list(value.batch_size), "device": str(value.device), "items": items}
     return NotImplemented
 

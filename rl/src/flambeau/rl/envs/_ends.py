@@ -51,13 +51,16 @@ def terminated_or_truncated(
 
 
 def _ends_of(data: Any, full_done_spec: Composite | None) -> dict[tuple[str, ...], Tensor]:
-    """The union of the ends at each place; places below a place that has ends of its own count as well."""
+    """The union of the ends at each place; by a spec, outer ends decide for what is below their place."""
     unions: dict[tuple[str, ...], Tensor] = {}
+    keys: list[tuple[str, ...]]
     if full_done_spec is None:
         keys = [as_tuple(key) for key in data.keys(True, True) if as_tuple(key)[-1] in _ENDS]
         keys = [key for key in keys if key[0] != "next"]
     else:
         keys = [as_tuple(key) for key in full_done_spec.keys(True, True)]
+        places = {key[:-1] for key in keys}
+        keys = [key for key in keys if not any(key[:at] in places for at in range(len(key) - 1))]
     for key in keys:
         end = data.get(as_key(key), None)
         if end is None:
@@ -65,6 +68,17 @@ def _ends_of(data: Any, full_done_spec: Composite | None) -> dict[tuple[str, ...
         place = key[:-1]
         unions[place] = unions[place] | end if place in unions else end.clone()
     return unions
+
+
+def outer_ends(groups: list[list[NestedKey]]) -> list[list[NestedKey]]:
+    """Groups of ends, "done" first, without those of places below others'."""
+    places = {as_tuple(keys[0])[:-1] for keys in groups}
+    kept = []
+    for keys in groups:
+        place = as_tuple(keys[0])[:-1]
+        if not any(place[:at] in places for at in range(len(place))):
+            kept.append(sorted(keys, key=lambda key: as_tuple(key)[-1] != "done"))
+    return kept
 
 
 def complete_done(full_done_spec: Composite, data: Any) -> None:
@@ -133,7 +147,7 @@ def merged_reset(fresh: Any, old: Any, reset_keys: list[NestedKey]) -> Any:
         reset_keys: keys of the masks, those of outer places first.
 
     Returns:
-        `old` with new values where it was reset; without the masks.
+        `old` with new values where it was reset, zeros where `fresh` has none; without the masks.
     """
     masks = {as_tuple(key)[:-1]: old.get(key, None) for key in reset_keys}
     if all(mask is None for mask in masks.values()):
@@ -148,6 +162,10 @@ def _merge(
     out: Any, fresh: Any, masks: dict[tuple[str, ...], Tensor], place: tuple[str, ...], mask: Tensor | None
 ) -> None:
     mask = masks.get(place, mask)
+    if mask is not None:
+        for key, value in out.items():
+            if key not in fresh.keys() and isinstance(value, Tensor):  # noqa: SIM118  # no dictionary
+                out.set(key, torch.where(_spread(mask, value), torch.zeros_like(value), value))
     for key, value in fresh.items():
         if key == RESET:
             continue

@@ -230,7 +230,7 @@ class EnvMetaData:
         self.device_map = device_map
         self.supports_set_state = supports_set_state
         self.has_dynamic_specs = any(-1 in spec.shape for spec in specs.values(True, True) if spec is not None)
-        self._tensordict = tensordict.to("cpu").contiguous()
+        self._tensordict = tensordict.to("cpu").clear_device_().contiguous()
         self._specs = specs.to("cpu")
 
     @property
@@ -247,6 +247,8 @@ class EnvMetaData:
     def metadata_from_env(env: Any) -> EnvMetaData:
         """Find out about an environment."""
         data = env.fake_tensordict().clone()
+        for key, (end, *_) in zip(env.reset_keys, env.done_keys_groups, strict=True):
+            data.set(key, torch.zeros_like(data.get(end), dtype=torch.bool))
         devices = {key: value.device for key, value in data.items(True, True)}
         return EnvMetaData(
             tensordict=data,

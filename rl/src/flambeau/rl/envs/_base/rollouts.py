@@ -95,7 +95,7 @@ class EnvRollouts(EnvSteps):
             bool(break_when_any_done),
             bool(break_when_all_done),
             _device_of(policy) if auto_cast_to_device else None,
-            self.device if storing_device is None else torch.device(storing_device),
+            None if storing_device is None else torch.device(storing_device),
         )
         dim = len(self.batch_size) if self._batch_locked else len(tensordict.batch_size)
         stacked: Any
@@ -128,42 +128,58 @@ class EnvRollouts(EnvSteps):
         """The steps; they share no tensordict with one another, only tensors."""
         device = self.device
         steps: list[Any] = []
+        goes_on = not break_when_any_done and not break_when_all_done
+        over: Any = None
         for at in range(max_steps):
             if policy_device is not None:
                 tensordict = tensordict.to(policy_device)
             tensordict = policy(tensordict)
             if policy_device is not None:
                 tensordict = tensordict.to(device) if device is not None else tensordict.clear_device_()
-            tensordict = self.step(tensordict)
+            last = at == max_steps - 1
+            if goes_on and not last:
+                tensordict, following = self.step_and_maybe_reset(tensordict)
+            else:
+                tensordict = self.step(tensordict)
+            if over is not None:
+                tensordict = torch.where(over, steps[-1], tensordict)
             kept = tensordict.copy()
             if storing_device is not None and kept.device != storing_device:
                 kept = kept.to(storing_device)
             steps.append(kept)
-            if at == max_steps - 1:
+            if last:
                 break
-            goes_on = not break_when_any_done and not break_when_all_done
-            if callback is not None and goes_on:
-                callback(self, tensordict)
-            tensordict = self.step_mdp(tensordict)
             if goes_on:
-                tensordict = self.maybe_reset(tensordict)
+                if callback is not None:
+                    callback(self, tensordict)
+                tensordict = following
                 continue
+            following = self.step_mdp(tensordict)
             if break_when_any_done:
-                if self._ended(tensordict):
+                if self._ended(following):
                     break
-            elif self._all_done(tensordict):
-                break
+            else:
+                if self._all_done(following):
+                    break
+                over = self._over(following)
+                if over is not None:
+                    # Entries that are over stay as they are, in the root of their last step.
+                    following = torch.where(over, tensordict.select(*following.keys(True, True)), following)
+            tensordict = following
             if callback is not None:
                 callback(self, tensordict)
         return steps
 
-    def _all_done(self, tensordict: Any) -> bool:
-        ends = [tensordict.get(keys[0]) for keys in self._ends_first()]
-        return all(bool(end.all()) for end in ends)
+    def _over(self, tensordict: Any) -> Any:
+        """Which entries of the batch have ended; None where none has, or there is no batch."""
+        keys = self._outer_ends()[0]
+        end = tensordict.get(keys[0])
+        if not tensordict.batch_size or not end.any():
+            return None
+        return end.reshape(*tensordict.batch_size, -1).all(-1)
 
-    def _ends_first(self) -> list[list[NestedKey]]:
-        """The groups of ends, "done" first."""
-        return [sorted(keys, key=lambda key: as_tuple(key)[-1] != "done") for keys in self.done_keys_groups]
+    def _all_done(self, tensordict: Any) -> bool:
+        return all(bool(tensordict.get(keys[0]).all()) for keys in self._outer_ends())
 
     def _finished(self, steps: Any, set_truncated: bool, storing_device: Any) -> Any:
         if set_truncated:

@@ -35,7 +35,11 @@ class EnvSpecs(nn.Module):
         state["_spec_locked"] = spec_locked
         state["_key_cache"] = {}
         state["_specs_by_group"] = {
-            group: Composite({name: Composite(shape=size) for name in self._names(group)}, shape=size)
+            group: Composite(
+                {name: Composite(shape=size, device=self.device) for name in self._names(group)},
+                shape=size,
+                device=self.device,
+            )
             for group in ("input_spec", "output_spec")
         }
         self.full_done_spec = Composite(shape=size)
@@ -179,6 +183,8 @@ class EnvSpecs(nn.Module):
     def _set_full(self, name: str, value: TensorSpec, leaf: str | None, given_as: str) -> None:
         """Set one of the composites, from a composite or from the spec of its one leaf."""
         size = self.batch_size
+        if not isinstance(value, TensorSpec):
+            raise TypeError(f"{given_as} must be a spec, not {type(value).__name__}.")
         if value.shape[: len(size)] != size:
             raise ValueError(
                 f"The shape of {given_as}, {tuple(value.shape)}, must begin with the env's batch size {tuple(size)}; "
@@ -265,7 +271,7 @@ class EnvSpecs(nn.Module):
     @full_reward_spec.setter
     def full_reward_spec(self, value: Any) -> None:
         for spec in value.values(True, True) if isinstance(value, Composite) else (value,):
-            if not len(spec.shape):
+            if isinstance(spec, TensorSpec) and not len(spec.shape) and not self.batch_size:
                 raise RuntimeError(
                     "A reward cannot have the shape (): give it a last dimension of size 1, as in "
                     "Unbounded(shape=(*batch_size, 1))."
@@ -308,7 +314,7 @@ class EnvSpecs(nn.Module):
 
     @staticmethod
     def _one_or_all(full: Composite, keys: list[NestedKey]) -> Any:
-        return full[keys[0]] if len(keys) == 1 else full
+        return full[keys[0]] if len(keys) == 1 and isinstance(keys[0], str) else full
 
     # Keys
 

@@ -10,7 +10,7 @@ import torch
 from flambeau.data.tensordict import TensorDict, TensorDictBase
 from flambeau.rl.data.tensor_specs import Composite
 from flambeau.rl.envs._base.specs import EnvSpecs
-from flambeau.rl.envs._ends import complete_done, merged_reset, terminated_or_truncated
+from flambeau.rl.envs._ends import complete_done, merged_reset, outer_ends, terminated_or_truncated
 from flambeau.rl.envs._keys import RESET, NestedKey, as_key, as_tuple, tree
 from flambeau.rl.envs._step_mdp import moved_on
 
@@ -25,7 +25,7 @@ class EnvSteps(EnvSpecs):
         state = self.__dict__
         state["_run_type_checks"] = run_type_checks
         state["_allow_done_after_reset"] = allow_done_after_reset
-        state["is_closed"] = False
+        state["is_closed"] = True
 
     @property
     def run_type_checks(self) -> bool:
@@ -68,7 +68,7 @@ class EnvSteps(EnvSpecs):
         preset = tensordict.get("next", None)
         following = self._completed(self._step(tensordict))
         if preset is not None:
-            following = preset.exclude(*following.keys(True, True)).update(following)
+            following.update(preset.exclude(*following.keys(True, True)))
         tensordict.set("next", following)
         return tensordict
 
@@ -103,9 +103,14 @@ class EnvSteps(EnvSpecs):
         )
         return shapes
 
+    def _outer_ends(self) -> list[list[NestedKey]]:
+        """The groups of ends, "done" first, without those below others: an outer end decides for what is in it."""
+        groups: list[list[NestedKey]] = self._cached("outer_ends", lambda: outer_ends(self.done_keys_groups))
+        return groups
+
     def _ended(self, tensordict: TensorDictBase) -> bool:
         """Whether an episode ended anywhere."""
-        return any(bool(tensordict.get(key).any()) for key in self.done_keys)
+        return any(bool(tensordict.get(key).any()) for keys in self._outer_ends() for key in keys)
 
     def _reward_shapes(self) -> list[tuple[NestedKey, torch.Size]]:
         shapes: list[tuple[NestedKey, torch.Size]] = self._cached(
@@ -143,6 +148,8 @@ class EnvSteps(EnvSpecs):
         Returns:
             What `step` returned, and the root of the next step.
         """
+        if self.device is not None and tensordict.device != self.device:
+            tensordict = tensordict.to(self.device)
         tensordict = self.step(tensordict)
         return tensordict, self.maybe_reset(self.step_mdp(tensordict))
 

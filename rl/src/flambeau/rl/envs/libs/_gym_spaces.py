@@ -95,11 +95,7 @@ def _box(space: Any, dtype: Any, device: Any, *_: Any) -> TensorSpec:
     least, most = (False, True) if info is None else (info.min, info.max)
     if np.all(space.low <= least) and np.all(space.high >= most):
         return Unbounded(space.shape, device=device, dtype=dtype)
-    # What lies beyond the dtype counts as its limit.
-    low, high = space.low, space.high
-    if dtype.is_floating_point:
-        low, high = np.maximum(low, least), np.minimum(high, most)
-    low, high = (torch.as_tensor(np.array(limit), dtype=dtype, device=device) for limit in (low, high))
+    low, high = (torch.as_tensor(np.array(limit), dtype=dtype, device=device) for limit in (space.low, space.high))
     return Bounded(low, high, space.shape, device=device, dtype=dtype)
 
 
