@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self
@@ -470,6 +471,14 @@ class TensorSpec(ABC):
     ) -> Any:
         implementation = cls.SPEC_HANDLED_FUNCTIONS.get(func)
         return NotImplemented if implementation is None else implementation(*args, **(kwargs or {}))
+
+
+def ragged(values: Sequence[Tensor]) -> Tensor:
+    """Tensors of different shapes as one nested tensor."""
+    with warnings.catch_warnings():
+        # torch warns of every first one; it is what upstream's specs give.
+        warnings.filterwarnings("ignore", message="The PyTorch API of nested tensors", category=UserWarning)
+        return torch.nested.nested_tensor(list(values))
 
 
 def same_place(mine: TensorSpec, its: TensorSpec) -> bool:

@@ -11,7 +11,7 @@ import torch
 from torch import Size, Tensor
 
 from flambeau.rl.data._specs import shapes
-from flambeau.rl.data._specs.base import moved, same_place, same_tensor
+from flambeau.rl.data._specs.base import moved, ragged, same_place, same_tensor
 from flambeau.rl.data._specs.boxes import BoxList, CategoricalBox
 from flambeau.rl.data._specs.discrete import Categorical, OneHot, _Discrete, masked_draw, one_hot, uniform_mask
 from flambeau.rl.data._specs.shapes import Change, as_size
@@ -149,7 +149,7 @@ class MultiOneHot(OneHot):
         self._check(val, safe)
         return torch.stack([part.long().argmax(-1) for part in self._parts(val)], -1)
 
-    def to_categorical_spec(self) -> MultiCategorical:  # type: ignore[override]
+    def to_categorical_spec(self) -> MultiCategorical:
         """The spec of the numbers of the choices: int64, or this dtype if it is one of whole numbers."""
         dtype = torch.int64 if self.dtype is torch.bool else self.dtype
         return MultiCategorical(self.nvec, [*self.shape[:-1], len(self.nvec)], self.device, dtype, self.mask)
@@ -335,7 +335,7 @@ class MultiCategorical(Categorical):
     def _hot(self, val: Tensor) -> Tensor:
         row = self._row()
         if row is None:
-            return torch.nested.nested_tensor([spec._hot(part) for spec, part in zip(self.unbind(0), val, strict=True)])
+            return ragged([spec._hot(part) for spec, part in zip(self.unbind(0), val, strict=True)])
         parts = zip(val.unbind(-1), row, strict=True)
         return torch.cat([one_hot(number, n, torch.bool) for number, n in parts], -1)
 

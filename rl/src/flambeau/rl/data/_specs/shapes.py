@@ -119,7 +119,8 @@ def unflattened(shape: Size, dim: int, sizes: Sequence[int]) -> Size:
     Raises:
         RuntimeError: the sizes do not multiply to its size.
     """
-    return torch.empty(()).expand(known(shape)).unflatten(dim, tuple(sizes)).shape
+    size: Size = torch.empty(()).expand(known(shape)).unflatten(dim, tuple(sizes)).shape
+    return size
 
 
 def indexed(shape: Size, index: Any) -> tuple[Size, Change]:
@@ -130,8 +131,8 @@ def indexed(shape: Size, index: Any) -> tuple[Size, Change]:
     """
     index = without_ellipsis(index, len(shape))
     probe = torch.zeros((), dtype=torch.bool).expand(known(shape))
-    size = probe[index].shape
-    return Size(tuple(size)), lambda tensor: tensor[index]
+    size: Size = probe[index].shape
+    return size, lambda tensor: tensor[index]
 
 
 def without_ellipsis(index: Any, ndim: int) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from torch import Size, Tensor
 
 from flambeau.data.tensordict import LazyStackedTensorDict
 from flambeau.rl.data._specs import shapes
-from flambeau.rl.data._specs.base import TensorSpec
+from flambeau.rl.data._specs.base import TensorSpec, ragged
 from flambeau.rl.data._specs.composite import NO_DEFAULT_RL, Composite
 from flambeau.rl.data._specs.shapes import Change, as_size
 from flambeau.rl.data._specs.text import indented
@@ -206,7 +206,7 @@ class Stacked(_LazyStackedMixin, TensorSpec):
         self._memoizes = False
 
     @property
-    def shape(self) -> Size:
+    def shape(self) -> Size:  # type: ignore[override]
         """Of the stack, with -1 for sizes in which the specs differ."""
         return self._size()
 
@@ -215,7 +215,7 @@ class Stacked(_LazyStackedMixin, TensorSpec):
         """The dtype of the first spec."""
         return self._specs[0].dtype
 
-    @property
+    @property  # type: ignore[misc]
     def device(self) -> Any:
         """The device of the first spec."""
         return self._specs[0].device
@@ -254,7 +254,7 @@ class Stacked(_LazyStackedMixin, TensorSpec):
     def _joined(self, values: list[Any], leading: int) -> Any:
         dim = self.dim + leading
         if dim == 0:
-            return torch.nested.nested_tensor(values)
+            return ragged(values)
         if all(value.shape == values[0].shape for value in values):
             return torch.stack(values, dim)
         raise RuntimeError(
