@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import warnings
 from pathlib import Path
 
 import numpy
@@ -15,14 +16,17 @@ from flambeau.core.testing.fill import integers, tensor
 
 pytest.importorskip("fbgemm_gpu", reason="needs fbgemm_gpu; `nox -s parity -- peers rec` has it")
 
-# Packages know their modules once they were imported.
-for _root in ("fbgemm_gpu", "flambeau.rec.fbgemm_gpu"):
-    for _module in (
-        "split_table_batched_embeddings_ops_training", "split_table_batched_embeddings_ops_training_common",
-        "split_table_batched_embeddings_ops_common", "split_embedding_configs", "tbe.config.optimizer_config",
-        "tbe.cache.cache_config", "tbe.utils.common", "tbe.utils.offsets", "tbe.utils.requests",
-    ):  # fmt: skip
-        importlib.import_module(f"{_root}.{_module}")
+with warnings.catch_warnings():
+    # The build for the CPU tells of each module that it lacks.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    # Packages know their modules once they were imported.
+    for _root in ("fbgemm_gpu", "flambeau.rec.fbgemm_gpu"):
+        for _module in (
+            "split_table_batched_embeddings_ops_training", "split_table_batched_embeddings_ops_training_common",
+            "split_table_batched_embeddings_ops_common", "split_embedding_configs", "tbe.config.optimizer_config",
+            "tbe.cache.cache_config", "tbe.utils.common", "tbe.utils.offsets", "tbe.utils.requests",
+        ):  # fmt: skip
+            importlib.import_module(f"{_root}.{_module}")
 
 _OPTIONS = {
     "ours": "flambeau.rec.fbgemm_gpu",
