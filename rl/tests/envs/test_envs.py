@@ -158,3 +158,21 @@ def test_step_mdp_keeps_what_it_was_given():
 def test_a_step_in_zeros_has_all_that_a_step_has():
     data = make_tensordict(Counting())
     assert set(data.keys(True, True)) == set(Counting().fake_tensordict().keys(True, True))
+
+
+def test_environments_that_begin_anew_by_themselves_give_first_observations_with_the_reset():
+    class Restless(Counting):
+        def _step(self, tensordict):
+            following = super()._step(tensordict)
+            self.count = torch.where(following["done"], 0.0, self.count)
+            return following.set("count", self.count)
+
+        def _reset(self, tensordict, **_):
+            assert tensordict is None
+            return super()._reset(tensordict)
+
+    rollout = Restless((2,), auto_reset=True).rollout(6, break_when_any_done=False)
+    nan = float("nan")
+    expected = torch.tensor([[1, 2, 3, nan, 1, 2], [2, nan, 2, nan, 2, nan]])
+    torch.testing.assert_close(rollout["next", "count"].squeeze(-1), expected, equal_nan=True)
+    assert rollout["count"].squeeze(-1).tolist() == [[0, 1, 2, 3, 0, 1], [0, 2, 0, 2, 0, 2]]

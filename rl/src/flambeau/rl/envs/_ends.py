@@ -165,7 +165,7 @@ def _merge(
     if mask is not None:
         for key, value in out.items():
             if key not in fresh.keys() and isinstance(value, Tensor):  # noqa: SIM118  # no dictionary
-                out.set(key, torch.where(_spread(mask, value), torch.zeros_like(value), value))
+                out.set(key, torch.where(spread(mask, value), torch.zeros_like(value), value))
     for key, value in fresh.items():
         if key == RESET:
             continue
@@ -183,7 +183,7 @@ def _merge(
             if old is None or mask is None or bool(mask.any()):
                 out.set(key, value)
         else:
-            out.set(key, torch.where(_spread(mask, value), value, old))
+            out.set(key, torch.where(spread(mask, value), value, old))
 
 
 def _merge_stack(out: Any, fresh: Any, masks: Any, place: tuple[str, ...], mask: Tensor | None) -> None:
@@ -198,7 +198,7 @@ def _is_data(value: Any) -> bool:
     return type(value).__name__ in ("NonTensorData", "NonTensorStack", "MetaData")
 
 
-def _spread(mask: Tensor, value: Tensor) -> Tensor:
+def spread(mask: Tensor, value: Tensor) -> Tensor:
     """A mask with the dimensions of a value."""
     mask = mask.reshape(mask.shape[: value.ndim]) if mask.ndim > value.ndim else mask
     if mask.ndim < value.ndim or mask.shape != value.shape[: mask.ndim]:

@@ -30,9 +30,12 @@ class EnvBase(EnvRollouts):
         run_type_checks: check dtypes of what it gives in every step.
         allow_done_after_reset: an episode may be over right when it begins.
         spec_locked: specs cannot be changed in place, so that keys are looked up once.
-        auto_reset: the environment begins new episodes by itself, in the step after their end.
+        auto_reset: the environment begins new episodes by itself: what it gives for the last step of an episode are the
+            first observations of the next. They come with the reset then; the last observations, which are not known,
+            are NaN, -1, or 0 for dtypes without these.
 
     Example:
+        >>> from flambeau.data.tensordict import TensorDict
         >>> from flambeau.rl.data import Categorical, Unbounded
         >>> class Count(EnvBase):
         ...     def __init__(self):

@@ -44,7 +44,7 @@ class default_info_dict_reader(BaseInfoDictReader):  # upstream's name
     Example:
         >>> reader = default_info_dict_reader(["lives"])
         >>> reader({"lives": 3, "other": 1}, TensorDict({}, []))["lives"]
-        tensor(3)
+        tensor(3.)
     """
 
     def __init__(

@@ -172,7 +172,8 @@ class Choice(TensorSpec):
         ValueError: there are none, or they differ in shape, dtype or device.
 
     Example:
-        >>> Choice([Categorical(3), Categorical(4)]).is_in(torch.tensor(3))  # doctest: +SKIP
+        >>> from flambeau.rl.data import Categorical
+        >>> Choice([Categorical(3), Categorical(4)]).is_in(torch.tensor(3))
         True
     """
 

@@ -10,7 +10,7 @@ import torch
 from flambeau.data.tensordict import TensorDict, TensorDictBase
 from flambeau.rl.data.tensor_specs import Composite
 from flambeau.rl.envs._base.specs import EnvSpecs
-from flambeau.rl.envs._ends import complete_done, merged_reset, outer_ends, terminated_or_truncated
+from flambeau.rl.envs._ends import complete_done, merged_reset, outer_ends, spread, terminated_or_truncated
 from flambeau.rl.envs._keys import RESET, NestedKey, as_key, as_tuple, tree
 from flambeau.rl.envs._step_mdp import moved_on
 
@@ -26,6 +26,8 @@ class EnvSteps(EnvSpecs):
         state["_run_type_checks"] = run_type_checks
         state["_allow_done_after_reset"] = allow_done_after_reset
         state["is_closed"] = True
+        state["_auto_reset"] = False
+        state["_first_observations"] = None
 
     @property
     def run_type_checks(self) -> bool:
@@ -67,10 +69,26 @@ class EnvSteps(EnvSpecs):
         self._check_batch(tensordict)
         preset = tensordict.get("next", None)
         following = self._completed(self._step(tensordict))
+        if self._auto_reset:
+            self._keep_first(following)
         if preset is not None:
             following.update(preset.exclude(*following.keys(True, True)))
         tensordict.set("next", following)
         return tensordict
+
+    def _keep_first(self, following: TensorDictBase) -> None:
+        """Keep the first observations of new episodes until the reset, and blot them out here."""
+        if not self._ended(following):
+            return
+        keys = self.observation_keys
+        self.__dict__["_first_observations"] = following.select(*keys).clone()
+        done = following.get(self._outer_ends()[0][0])
+        for key in keys:
+            value = following.get(key)
+            if isinstance(value, torch.Tensor):
+                following.set(
+                    key, torch.where(spread(done, value), torch.full_like(value, _unknown(value.dtype)), value)
+                )
 
     def _check_batch(self, tensordict: TensorDictBase) -> None:
         if tensordict.batch_size != self.batch_size and (self._batch_locked or self.batch_size):
@@ -207,7 +225,11 @@ class EnvSteps(EnvSpecs):
                 return kept
         if set_state is not None:
             kwargs["set_state"] = set_state
-        fresh = self._reset(tensordict, **kwargs)
+        if masks and (first := self.__dict__["_first_observations"]) is not None:
+            fresh = first.copy()
+        else:
+            self.__dict__["_first_observations"] = None
+            fresh = self._reset(tensordict, **kwargs)
         if fresh is tensordict:
             raise RuntimeError(f"{type(self).__name__}._reset must return a new tensordict, not the one it was given.")
         if not isinstance(fresh, TensorDictBase):
@@ -319,3 +341,10 @@ class EnvSteps(EnvSpecs):
 def _static(spec: Composite, key: NestedKey) -> bool:
     parts = as_tuple(key)
     return any(spec[as_key(parts[:at])].step_mdp_static for at in range(1, len(parts)))
+
+
+def _unknown(dtype: torch.dtype) -> Any:
+    """What stands for a value that is not known."""
+    if dtype.is_floating_point:
+        return float("nan")
+    return -1 if dtype.is_signed else 0
