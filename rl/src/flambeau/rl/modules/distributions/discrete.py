@@ -33,8 +33,10 @@ class Ordinal(D.Categorical):
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
         """The same for a larger batch."""
-        instance = self._get_checked_instance(D.Categorical)  # type: ignore[no-untyped-call]  # torch's
-        return super().expand(batch_shape, instance)  # type: ignore[no-untyped-call]  # torch's
+        new = Ordinal.__new__(Ordinal)
+        logits = self.logits.expand(*batch_shape, self.logits.shape[-1])
+        D.Categorical.__init__(new, logits=logits, validate_args=False)
+        return new
 
 
 class OneHotOrdinal(OneHotCategorical):

@@ -65,7 +65,7 @@ def run(
     Returns:
         The output (T, B, directions * hidden), the last states, and the states after each step, (layers, B, hidden).
     """
-    step = lstm_step if isinstance(rnn, nn.LSTM) else gru_step
+    step = lstm_step if rnn.mode == "LSTM" else gru_step
     directions = 2 if rnn.bidirectional else 1
     last: list[States] = []
     every: list[list[States]] = []
@@ -117,13 +117,15 @@ class _InPython:
             layers = rnn.num_layers * (2 if rnn.bidirectional else 1)
             size = rnn.proj_size or rnn.hidden_size
             h = torch.zeros(layers, x.shape[1], size, dtype=x.dtype, device=x.device)
-            hx = (h, h.new_zeros(layers, x.shape[1], rnn.hidden_size)) if isinstance(self, nn.LSTM) else (h,)
+            hx = (h, h.new_zeros(layers, x.shape[1], rnn.hidden_size)) if rnn.mode == "LSTM" else (h,)
         out, states, _ = run(rnn, x, tuple(hx) if isinstance(hx, (tuple, list)) else (hx,), mask)
         return (out.transpose(0, 1) if rnn.batch_first else out), states
 
 
-class LSTM(_InPython, nn.LSTM):
+class LSTM(_InPython, nn.RNNBase):
     """`torch.nn.LSTM` in Python, for vmap and torch.compile; batch first unless told otherwise.
+
+    It is no subclass of torch's, which torch.compile refuses.
 
     Args:
         input_size, hidden_size, num_layers, batch_first, bias, dropout, bidirectional, proj_size, device, dtype: as of
@@ -137,7 +139,7 @@ class LSTM(_InPython, nn.LSTM):
         use_scan: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(
-            input_size, hidden_size, num_layers, bias=bias, batch_first=batch_first, dropout=dropout,
+            "LSTM", input_size, hidden_size, num_layers, bias=bias, batch_first=batch_first, dropout=dropout,
             bidirectional=bidirectional, proj_size=proj_size, device=device, dtype=dtype,
         )  # fmt: skip
         self.use_scan = use_scan
@@ -156,7 +158,7 @@ class LSTM(_InPython, nn.LSTM):
         return self._run(input, hx, mask)
 
 
-class GRU(_InPython, nn.GRU):
+class GRU(_InPython, nn.RNNBase):
     """`torch.nn.GRU` in Python, for vmap and torch.compile; batch first unless told otherwise.
 
     Args:
@@ -171,7 +173,7 @@ class GRU(_InPython, nn.GRU):
         use_scan: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(
-            input_size, hidden_size, num_layers, bias=bias, batch_first=batch_first, dropout=dropout,
+            "GRU", input_size, hidden_size, num_layers, bias=bias, batch_first=batch_first, dropout=dropout,
             bidirectional=bidirectional, device=device, dtype=dtype,
         )  # fmt: skip
         self.use_scan = use_scan

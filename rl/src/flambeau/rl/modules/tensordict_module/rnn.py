@@ -159,7 +159,7 @@ class _RecurrentModule(TensorDictModuleBase):
             name: getattr(rnn, name)
             for name in ("input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional")
         }
-        if isinstance(rnn, nn.LSTM):
+        if rnn.mode == "LSTM":
             sizes["proj_size"] = rnn.proj_size
         parameter = next(rnn.parameters())
         other = kind(**sizes, device="meta", dtype=parameter.dtype)
