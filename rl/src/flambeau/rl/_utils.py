@@ -21,7 +21,7 @@ import torch
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-logger = logging.getLogger("flambeau.rl")
+logger = torchrl_logger = logging.getLogger("flambeau.rl")
 
 
 def strtobool(val: Any) -> bool:
@@ -231,7 +231,7 @@ def context_decorator(ctx: Any, func: Callable[..., Any]) -> Callable[..., Any]:
         ctx: a context manager, or a function that makes one each time.
         func: what to run in it.
     """
-    make = ctx if callable(ctx) and not hasattr(ctx, "__enter__") else lambda: ctx
+    make = ctx if isinstance(ctx, type) or not hasattr(ctx, "__enter__") else lambda: ctx
 
     @functools.wraps(func)
     def decorated(*args: Any, **kwargs: Any) -> Any:
