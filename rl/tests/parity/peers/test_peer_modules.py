@@ -9,7 +9,7 @@ import torch
 from spec_describing import describe_rl
 
 from flambeau.core.testing.differential import Cell, Suite, program, read_table
-from flambeau.core.testing.fill import tensor
+from flambeau.core.testing.fill import fill_, tensor
 from flambeau.data import tensordict as data
 from flambeau.data.tensordict import nn as data_nn
 
@@ -118,7 +118,9 @@ def names_of(library):
     return names | {
         "torch": torch, "nn": torch.nn, "TensorDict": collections.TensorDict,
         "TensorDictModule": modules.TensorDictModule, "td": td, "random": within("random"), "mode": within("mode"),
-        "utils": library.utils, "node": node, "planner": planner, "walked": walked, "decisions": decisions,
+        "utils": library.utils, "models": library.models,
+        "tensor": tensor, "fill_": fill_, "shapes": lambda m: {k: tuple(v.shape) for k, v in m.state_dict().items()},
+        "node": node, "planner": planner, "walked": walked, "decisions": decisions,
         "deterministic": within("deterministic"), "td5": td5, "recurrent": recurrent,
         "H": lambda name, *shape: tensor(name, shape), "X": tensor("x", (2, 5, 3)),
         "I": lambda marks: torch.tensor(marks).bool().unsqueeze(-1), "net": net, "operator": operator, "steps": steps,

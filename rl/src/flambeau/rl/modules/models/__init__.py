@@ -8,8 +8,10 @@ from flambeau.core.exports import lazy_exports
 
 if TYPE_CHECKING:
     from flambeau.rl.modules.models.batchrenorm import *
+    from flambeau.rl.modules.models.cross_group_critic import *
     from flambeau.rl.modules.models.decision_transformer import *
     from flambeau.rl.modules.models.exploration import *
+    from flambeau.rl.modules.models.model_based import *
     from flambeau.rl.modules.models.models import *
     from flambeau.rl.modules.models.multiagent import *
     from flambeau.rl.modules.models.utils import *
@@ -19,6 +21,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "batchrenorm": ("BatchRenorm1d",),
+        "cross_group_critic": ("CrossCriticGroupSpec", "CrossGroupCritic"),
         "decision_transformer": ("DecisionTransformer",),
         "exploration": (
             "ConsistentDropout",
@@ -28,6 +31,15 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "gSDEModule",
             "LazygSDEModule",
             "reset_noise",
+        ),
+        "model_based": (
+            "DreamerActor",
+            "ObsDecoder",
+            "ObsEncoder",
+            "RSSMPosterior",
+            "RSSMPrior",
+            "RSSMRollout",
+            "SymExpTwoHot",
         ),
         "models": (
             "MLP",

@@ -144,7 +144,7 @@ class LSTM(_InPython, nn.RNNBase):
         )  # fmt: skip
         self.use_scan = use_scan
 
-    def forward(self, input: Tensor, hx: Any = None, mask: Tensor | None = None) -> Any:  # type: ignore[override]
+    def forward(self, input: Tensor, hx: Any = None, mask: Tensor | None = None) -> Any:
         """Run over sequences.
 
         Args:
@@ -178,7 +178,7 @@ class GRU(_InPython, nn.RNNBase):
         )  # fmt: skip
         self.use_scan = use_scan
 
-    def forward(self, input: Tensor, hx: Any = None, mask: Tensor | None = None) -> Any:  # type: ignore[override]
+    def forward(self, input: Tensor, hx: Any = None, mask: Tensor | None = None) -> Any:
         """Run over sequences; see `LSTM.forward`, with one state in place of two."""
         out, (state,) = self._run(input, hx, mask)
         return out, state
