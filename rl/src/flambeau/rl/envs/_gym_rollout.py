@@ -46,7 +46,7 @@ def gym_rollout(env: Any, max_steps: int, stops: bool) -> TensorDictBase | None:
         single = None
     else:
         return None
-    if getattr(getattr(env._env, "action_space", None), "start", 0) != 0:
+    if np.any(getattr(getattr(env._env, "action_space", None), "start", 0)):
         return None
     observation, _ = env._reset_output_transform(env._env.reset())
     return _Rollout(env, paths, reads, reward_spec, single).run(observation, max_steps, stops)

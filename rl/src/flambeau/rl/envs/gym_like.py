@@ -177,6 +177,8 @@ class GymLikeEnv(_EnvWrapper):
             terminated = np.logical_and(done, np.logical_not(truncated))
             return observation, reward, terminated, truncated, done, info
         observation, reward, terminated, truncated, info = step_outputs_tuple
+        if isinstance(terminated, (bool, np.bool_)):
+            return observation, reward, terminated, truncated, bool(terminated or truncated), info
         return observation, reward, terminated, truncated, np.logical_or(terminated, truncated), info
 
     def _reset_output_transform(self, reset_outputs_tuple: Any) -> tuple[Any, dict[str, Any]]:
@@ -217,6 +219,10 @@ class GymLikeEnv(_EnvWrapper):
         if done is None:
             done = np.logical_or(terminated, truncated)
         shape = (3, *self.batch_size, 1)
+        if not self.batch_size and isinstance(done, (bool, np.bool_)):
+            known = ((bool(terminated),), (bool(truncated),), (bool(done),))
+            first, second, third = torch.tensor(known, device=self.device).unbind(0)
+            return first, second, third, bool(done)
         flags = torch.as_tensor(np.array((terminated, truncated, done), dtype=bool), device=self.device)
         terminated, truncated, done = flags.reshape(shape).unbind(0)
         return terminated, truncated, done, bool(done.any())
@@ -227,9 +233,14 @@ class GymLikeEnv(_EnvWrapper):
         Args:
             reward: a number, or an array of them.
         """
-        if isinstance(reward, int) and reward == 0:
-            return self.reward_spec.zero()
+        shape, dtype = self._cached("reward", self._reward_facts)
+        if shape == (1,) and isinstance(reward, (float, int, np.floating)):
+            return torch.full(shape, float(reward), dtype=dtype, device=self.device)
         return self.reward_spec.encode(reward, ignore_device=True)
+
+    def _reward_facts(self) -> tuple[Any, Any]:
+        spec = self.reward_spec
+        return (spec.shape, spec.dtype) if isinstance(spec, Unbounded) else (None, None)
 
     def read_obs(self, observations: Any) -> dict[str, Any]:
         """Observations as tensors, by key.

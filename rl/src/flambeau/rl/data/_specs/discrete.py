@@ -91,9 +91,8 @@ def masked_draw(mask: Tensor, leading: Size) -> Tensor:
 
 
 def one_hot(number: Tensor, n: int, dtype: torch.dtype) -> Tensor:
-    """One-hot vectors of a dtype."""
-    hot = torch.zeros((*number.shape, n), dtype=dtype, device=number.device)
-    return hot.scatter_(-1, number.long().unsqueeze(-1), 1)
+    """One-hot vectors of a dtype, of numbers from 0 to n - 1."""
+    return (number.unsqueeze(-1) == torch.arange(n, device=number.device)).to(dtype)
 
 
 class OneHot(_Discrete):

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import torch
 from torch import Size, Tensor
+from torch.nn import functional
 
 from flambeau.rl.data._specs import shapes
 from flambeau.rl.data._specs.base import moved, ragged, same_place, same_tensor
@@ -337,7 +338,7 @@ class MultiCategorical(Categorical):
         if row is None:
             return ragged([spec._hot(part) for spec, part in zip(self.unbind(0), val, strict=True)])
         parts = zip(val.unbind(-1), row, strict=True)
-        return torch.cat([one_hot(number, n, torch.bool) for number, n in parts], -1)
+        return torch.cat([functional.one_hot(number.long(), n).bool() for number, n in parts], -1)
 
     def to_one_hot(self, val: Tensor, safe: bool | None = None) -> Tensor:
         """One-hot vectors one behind the other, bool, (..., sum of nvec).

@@ -11,7 +11,8 @@ import torch
 from torch import Size
 
 from flambeau.data.tensordict import TensorDict, TensorDictBase
-from flambeau.rl.data.tensor_specs import Categorical, Composite, Unbounded
+from flambeau.rl.data._specs.base import checks_encode
+from flambeau.rl.data.tensor_specs import Bounded, Categorical, Composite, OneHot, Unbounded
 from flambeau.rl.envs._keys import RESET
 from flambeau.rl.envs.gym_like import GymLikeEnv
 from flambeau.rl.envs.libs._gym_backend import gym_backend, set_gym_backend
@@ -126,11 +127,32 @@ class GymWrapper(GymLikeEnv):
 
     def read_action(self, action: Any) -> Any:
         """An action as the environment takes it: a number, an array, or a dictionary of such."""
+        quick = self._cached("action_reader", self._action_reader)
+        if quick is not None and isinstance(action, torch.Tensor) and action.shape == self.action_spec.shape:
+            return quick(action)
         read = super().read_action(action)
-        start = getattr(self._env.action_space, "start", 0)
-        if np.ndim(start) == 0 and start == 0:
-            return read.item() if isinstance(read, np.ndarray) and not read.ndim else read
-        return read + start
+        start = self._start()
+        if np.any(start):
+            read = read + start
+        return read.item() if isinstance(read, np.ndarray) and not read.ndim else read
+
+    def _start(self) -> Any:
+        """The number of the first action, which is 0 for most spaces."""
+        env = self._env
+        return getattr(env.single_action_space if _is_vector(env) else env.action_space, "start", 0)
+
+    def _action_reader(self) -> Any:
+        """How to read an action of the commonest specs without further ado; None for others."""
+        spec = self.action_spec
+        if checks_encode() or np.any(self._start()):
+            return None
+        if type(spec) is OneHot and spec.ndim == 1:
+            return lambda action: int(action.long().argmax())
+        if type(spec) is Categorical and not spec.ndim:
+            return int
+        if isinstance(spec, Bounded) and spec.ndim:
+            return lambda action: action.detach().cpu().numpy()
+        return None
 
     # Vectors of environments
 
