@@ -140,6 +140,71 @@ for _area, _texts in read_table(HERE / "actor_programs.txt").items():
         SUITE.add(Cell(f"{_area}/{_text}", _area, lambda library, given, text=_text: run(library, given, text)))
 
 
+def reaching(library, ends_after):
+    """An environment of either library: a point that is moved, rewarded for being near 1, whose time is counted."""
+    names = names_of(library)
+    if library.ours:
+        from flambeau.rl.envs.common import EnvBase
+    else:
+        from torchrl.envs import EnvBase
+
+    class Reaching(EnvBase):
+        def __init__(self):
+            super().__init__(batch_size=torch.Size([]))
+            self._batch_locked = False
+            self.observation_spec = names["Composite"](x=names["Unbounded"]((2,)), time=names["Unbounded"]((1,)))
+            self.state_spec = names["Composite"](x=names["Unbounded"]((2,)), time=names["Unbounded"]((1,)))
+            self.action_spec, self.reward_spec = names["Bounded"](-1, 1, (2,)), names["Unbounded"]((1,))
+
+        def _reset(self, tensordict=None):
+            batch = tensordict.batch_size if tensordict is not None else torch.Size([])
+            return names["TensorDict"]({"x": torch.zeros(*batch, 2), "time": torch.zeros(*batch, 1)}, batch)
+
+        def _step(self, tensordict):
+            x, time = tensordict["x"] + tensordict["action"], tensordict["time"] + 1
+            reward = -(x - 1).square().sum(-1, keepdim=True) + 100 * (time > ends_after) * x[..., :1]
+            entries = {"x": x, "time": time, "reward": reward, "done": time >= ends_after}
+            return names["TensorDict"](entries, tensordict.batch_size)
+
+        def _set_seed(self, seed):
+            pass
+
+    return Reaching()
+
+
+class Return(torch.nn.Module):
+    def forward(self, tensordict):
+        rewards = tensordict["next", "reward"]
+        return tensordict.set("advantage", rewards.flip(-2).cumsum(-2).flip(-2))
+
+
+def plan(library, given, kind, batch, ends_after):
+    env, sizes = (
+        reaching(library, ends_after),
+        {"planning_horizon": 3, "optim_steps": 3, "num_candidates": 12, "top_k": 4},
+    )
+    planner = library.CEMPlanner(env, **sizes) if kind == "cem" else library.MPPIPlanner(env, Return(), 0.7, **sizes)
+    entries = {"x": tensor("x", (*batch, 2)), "time": torch.zeros(*batch, 1)}
+    entries |= {name: torch.zeros(*batch, 1, dtype=torch.bool) for name in ("done", "terminated")}
+    start = names_of(library)["TensorDict"](entries, list(batch))
+    torch.manual_seed(0)
+    return planner(start)["action"], planner.state_dict(), sorted(planner.in_keys), planner.out_keys
+
+
+for _kind in ("cem", "mppi"):
+    for _batch in ((), (2,), (2, 3)):
+        for _ends in (2, 100):
+            SUITE.add(
+                Cell(
+                    f"planners/{_kind}/{_batch}/{_ends}",
+                    "planners",
+                    lambda library, given, kind=_kind, batch=_batch, ends=_ends: plan(
+                        library, given, kind, batch, ends
+                    ),
+                )
+            )
+
+
 @pytest.mark.parametrize("cell", SUITE.cells, ids=str)
 def test_both_libraries_do_the_same(cell):
     SUITE.check(cell)

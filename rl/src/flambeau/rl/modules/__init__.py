@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from flambeau.rl.modules.functional import *
     from flambeau.rl.modules.mcts import *
     from flambeau.rl.modules.models import *
+    from flambeau.rl.modules.planners import *
     from flambeau.rl.modules.tensordict_module import *
     from flambeau.rl.modules.utils import get_env_transforms_from_module as get_env_transforms_from_module
     from flambeau.rl.modules.utils import get_primers_from_module as get_primers_from_module
@@ -75,6 +76,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "reset_noise",
         ),
         "functional": ("signed_hyperbolic", "signed_parabolic", "symexp", "symlog"),
+        "planners": ("CEMPlanner", "MPCPlannerBase", "MPPIPlanner"),
         "tensordict_module": (
             "Actor",
             "ActorCriticOperator",
