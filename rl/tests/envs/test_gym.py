@@ -168,6 +168,29 @@ def test_all_modes_of_vectors_give_the_same():
     assert (results[0] == results[2]).all()
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_episodes_that_have_not_ended_begin_anew_when_a_mask_says_so(mode):
+    vector = gymnasium.vector.SyncVectorEnv(
+        [lambda: gymnasium.make("CartPole-v1")] * 2, autoreset_mode=getattr(gymnasium.vector.AutoresetMode, mode)
+    )
+    env = GymWrapper(vector)
+    env.set_seed(0)
+    root = env.step_mdp(env.rollout(8)[:, -1])
+    anew = env.reset(root.clone().set("_reset", torch.tensor([[False], [True]])))
+    assert torch.equal(anew["observation"][0], root["observation"][0])
+    assert (anew["observation"][1].abs() <= 0.05).all()
+    following = env.step(anew.set("action", torch.tensor([[1, 0], [1, 0]])))["next", "observation"]
+    assert (following - anew["observation"]).abs().max() < 0.5, "both go on from where they are"
+
+
+def test_vectors_that_begin_all_episodes_at_once_do_not_pretend_otherwise():
+    env = GymWrapper(gymnasium.make_vec("CartPole-v1", 3))
+    assert env.rollout(200)["next", "done"][:, -1].any()
+    torch.manual_seed(0)
+    with pytest.raises(RuntimeError, match="cannot begin some episodes anew"):
+        env.rollout(200, break_when_any_done=False)
+
+
 def test_names_and_backends_that_are_not_there_are_errors():
     with pytest.raises(gymnasium.error.NameNotFound):
         GymEnv("Nothing-v7")

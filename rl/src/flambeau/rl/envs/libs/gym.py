@@ -174,8 +174,9 @@ class GymWrapper(GymLikeEnv):
         action = self.read_action(tensordict.get(self.action_keys[0]))
         observation, reward, terminated, truncated, done, info = self._output_transform(self._env.step(action))
         done = np.asarray(done)
+        self.__dict__["_firsts"] = None
         if done.any():
-            self.__dict__["_firsts"] = self.read_obs(observation)
+            self.__dict__["_firsts"] = self.read_obs(observation), torch.as_tensor(done, device=self.device)
             observation = _last_observations(observation, info, done)
         return self._following(observation, reward, terminated, truncated, done, info)
 
@@ -186,10 +187,24 @@ class GymWrapper(GymLikeEnv):
             return super()._reset(tensordict, **kwargs)
         mask = mask.reshape(self.batch_size)
         if self._mode() == "same" and self._firsts is not None and not kwargs:
-            return self._first_of(self._firsts)
+            firsts, begun = self._firsts
+            if not (mask & ~begun).any():
+                return self._first_of(firsts)
         if not mask.all():
+            self._check_masks_are_known()
             kwargs["options"] = {**(kwargs.get("options") or {}), "reset_mask": mask.cpu().numpy()}
         return super()._reset(tensordict, **kwargs)
+
+    def _check_masks_are_known(self) -> None:
+        """Raise where the vector would begin all episodes anew, whatever the mask says."""
+        vectors = importlib.import_module(f"{self.lib.__name__}.vector")
+        known = hasattr(vectors, "AutoresetMode")
+        if not known or not isinstance(self._env.unwrapped, (vectors.SyncVectorEnv, vectors.AsyncVectorEnv)):
+            raise RuntimeError(
+                f"{type(self._env.unwrapped).__name__} of {self.lib.__name__} {self.lib.__version__} cannot begin "
+                "some episodes anew and go on with others: use SyncVectorEnv or AsyncVectorEnv of gymnasium 1.1 or later, or "
+                "stop rollouts at the first end (break_when_any_done=True) and reset all."
+            )
 
     def _first_of(self, entries: dict[str, Any]) -> TensorDictBase:
         return self._read_info(TensorDict(dict(entries), self.batch_size), None)
