@@ -202,7 +202,7 @@ class GymWrapper(GymLikeEnv):
         if not known or not isinstance(self._env.unwrapped, (vectors.SyncVectorEnv, vectors.AsyncVectorEnv)):
             raise RuntimeError(
                 f"{type(self._env.unwrapped).__name__} of {self.lib.__name__} {self.lib.__version__} cannot begin "
-                "some episodes anew and go on with others: use SyncVectorEnv or AsyncVectorEnv of gymnasium 1.1 or later, or "
+                "some episodes anew and go on with others: use SyncVectorEnv or AsyncVectorEnv of gymnasium >= 1.1, or "
                 "stop rollouts at the first end (break_when_any_done=True) and reset all."
             )
 
