@@ -460,13 +460,13 @@ class Delta(D.Distribution):
         return torch.where(equal, torch.inf, -torch.inf).to(dtype)
 
     @torch.no_grad()
-    def sample(self, sample_shape: Any = None) -> Tensor:
-        """The value, (*sample_shape, ...), without its gradient."""
-        return self.rsample(sample_shape)
+    def sample(self, size: Any = None) -> Tensor:
+        """The value, (*size, ...), without its gradient."""
+        return self.rsample(size)
 
-    def rsample(self, sample_shape: Any = None) -> Tensor:
-        """The value, (*sample_shape, ...)."""
-        return self.param.expand(torch.Size([*(sample_shape or ()), *self.param.shape]))
+    def rsample(self, size: Any = None) -> Tensor:
+        """The value, (*size, ...)."""
+        return self.param.expand(torch.Size([*(size or ()), *self.param.shape]))
 
     @property
     def mode(self) -> Tensor:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from flambeau.rl.modules.models.models import *
     from flambeau.rl.modules.models.multiagent import *
     from flambeau.rl.modules.models.utils import *
+    from flambeau.rl.modules.tensordict_module.common import DistributionalDQNnet as DistributionalDQNnet
 
 __getattr__: Any
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -57,5 +58,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
         "multiagent": ("MultiAgentConvNet", "MultiAgentMLP", "MultiAgentNetBase", "QMixer", "VDNMixer"),
         "utils": ("Squeeze2dLayer", "SqueezeLayer"),
+        "flambeau.rl.modules.tensordict_module.common": ("DistributionalDQNnet",),
     },
 )

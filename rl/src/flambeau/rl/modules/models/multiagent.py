@@ -147,6 +147,31 @@ class MultiAgentNetBase(nn.Module):
 
     # --- calls
 
+    @staticmethod
+    def vmap_func_module(
+        module: nn.Module,
+        in_dims: Any = 0,
+        out_dims: Any = 0,
+        randomness: str = "error",
+        *,
+        chunk_size: int | None = None,
+    ) -> Any:
+        """A function of parameters and inputs, mapped over dimensions of them; arguments as of `torch.vmap`.
+
+        Args:
+            module: is called with the parameters in it.
+            in_dims: see `torch.vmap`.
+            out_dims: see `torch.vmap`.
+            randomness: see `torch.vmap`.
+            chunk_size: see `torch.vmap`.
+        """
+
+        def call(parameters: Any, *inputs: Any) -> Any:
+            with parameters.to_module(module):
+                return module(*inputs)
+
+        return torch.vmap(call, in_dims, out_dims, randomness, chunk_size=chunk_size)
+
     def forward(self, *inputs: Tensor) -> Tensor:
         """Call the networks of all agents.
 

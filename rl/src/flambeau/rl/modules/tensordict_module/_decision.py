@@ -66,6 +66,15 @@ class DecisionTransformerInferenceWrapper(TensorDictModuleWrapper):
         for name, key in kwargs.items():
             setattr(self, f"{name}_key", key)
 
+    def check_keys(self) -> None:
+        """Raise KeyError unless the policy reads and writes the keys that are set."""
+        if absent := [key for key in self.in_keys if key not in self.td_module.in_keys]:
+            raise KeyError(f"the policy reads {self.td_module.in_keys}, which lack {absent}; see set_tensor_keys.")
+        if self.out_action_key not in self.td_module.out_keys:
+            raise KeyError(
+                f"the policy writes {self.td_module.out_keys}, which lack {self.out_action_key!r}; see set_tensor_keys."
+            )
+
     def step(self, frames: int = 1) -> None:
         """Nothing: there is no exploration to anneal."""
 

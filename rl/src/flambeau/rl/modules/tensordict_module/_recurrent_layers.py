@@ -202,7 +202,11 @@ class LSTMCell(nn.RNNCellBase):
         if hx is None:
             zeros = input.new_zeros(*input.shape[:-1], self.hidden_size)
             hx = (zeros, zeros)
-        h, c = lstm_step(input, hx, [self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, None])
+        return self.lstm_cell(input, *hx)
+
+    def lstm_cell(self, x: Tensor, hx: Tensor, cx: Tensor) -> tuple[Tensor, Tensor]:
+        """One step from given states."""
+        h, c = lstm_step(x, (hx, cx), [self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, None])
         return h, c
 
 
@@ -222,7 +226,11 @@ class GRUCell(nn.RNNCellBase):
         """One step: (B, input_size) or (input_size,) and the state, 0 unless given -> the state."""
         _check_cell(self, input)
         hx = input.new_zeros(*input.shape[:-1], self.hidden_size) if hx is None else hx
-        return gru_step(input, (hx,), [self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, None])[0]
+        return self.gru_cell(input, hx)
+
+    def gru_cell(self, x: Tensor, hx: Tensor) -> Tensor:
+        """One step from a given state."""
+        return gru_step(x, (hx,), [self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh, None])[0]
 
 
 def _check_cell(cell: Any, input: Tensor) -> None:
