@@ -29,8 +29,8 @@ from flambeau.rec.ops import (  # noqa: F401  # noqa: F401
     sll_attention,
 )
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS as OURS  # as the package's functions call them
 
-OURS = torch.ops.flambeau_rec
 Work = Callable[[Any], Any]
 
 

@@ -17,6 +17,7 @@ from _tables import Table, clock_for, fastest, parser
 
 import flambeau.rec  # torch.ops.flambeau_rec
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS  # as the package's functions call them
 
 Work = Callable[[], Any]
 
@@ -200,7 +201,7 @@ def main() -> None:
     print(f"torch {torch.__version__}, flambeau-rec {flambeau.rec.__version__}, tier {LIBRARY.provider}")
     table = Table(f"Operators, {options.threads} threads", "us", ["FBGEMM", "torch"], options.markdown)
     for family in (rows_of_tables, columns, batches, dense):
-        for what, *works in family(torch.ops.flambeau_rec, peer):
+        for what, *works in family(OPS, peer):
             if options.only in what:
                 there = [work for work in works if work]
                 seconds = dict(zip(map(id, there), fastest(there, clock=clock), strict=True))

@@ -1,10 +1,11 @@
-"""Calls of operators by their names take a short way, on which they do the same."""
+"""Calls of operators through `OPS` take a short way, on which they do the same."""
 
 from __future__ import annotations
 
 import copy
 import importlib
 import pkgutil
+import types
 
 import pytest
 import torch
@@ -14,11 +15,12 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import flambeau.rec.ops
+from flambeau.rec.ops._short_calls import OPS
 
 for _module in pkgutil.iter_modules(flambeau.rec.ops.__path__, "flambeau.rec.ops."):
     importlib.import_module(_module.name)
 
-OPS = torch.ops.flambeau_rec
+TORCH = torch.ops.flambeau_rec
 OFFSETS = torch.tensor([0, 2, 2, 5])
 # A kernel of its own, and a function of that one.
 BOTH = [
@@ -51,18 +53,18 @@ FIRST = {name.partition("/")[0]: name for name in reversed(CASES)}  # of each op
 
 
 @pytest.mark.parametrize("name", FIRST.values(), ids=str)
-def test_an_operator_by_its_name_does_what_its_overload_does(name):
-    operator = getattr(OPS, name.partition("/")[0])
+def test_the_short_way_does_what_the_operator_does(name):
+    called = name.partition("/")[0]
     plain = [one.detach() if isinstance(one, torch.Tensor) else one for one in copy.copy(list(CASES[name]))]
 
-    assert same(outcome(operator, plain), outcome(operator.default, plain))
+    assert same(outcome(getattr(OPS, called), plain), outcome(getattr(TORCH, called).default, plain))
 
 
 def test_most_operators_take_it():
     shortened = [
         name
         for name in {case.partition("/")[0] for case in CASES}
-        if "_short_calls" in getattr(OPS, name)._op.__module__
+        if isinstance(getattr(OPS, name), types.FunctionType)
     ]
 
     assert len(shortened) > 50
@@ -153,10 +155,26 @@ def test_keyword_arguments_and_defaults_are_those_of_the_schema():
     )
 
 
-def test_an_operator_is_found_in_dictionaries_after_it_was_called():
-    operator = OPS.jagged_2d_to_dense
-    known = {operator: 1}
+def test_transforms_see_the_operator():
+    # torch has none for gradient formulas of operators in Python: they say so, and never give a gradient of zero.
+    def total(operator):
+        return lambda values: operator(values, OFFSETS, 3).sum()
 
-    operator(torch.ones(5, 4), OFFSETS, 3)
+    found = [outcome(torch.func.grad(total(one.jagged_2d_to_dense)), [torch.randn(5, 4)]) for one in (OPS, TORCH)]
 
-    assert known[OPS.jagged_2d_to_dense] == 1
+    assert found[0][0] is RuntimeError
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name, arguments", BOTH)
+def test_graphs_by_name_have_the_operator(name, arguments):
+    traced = torch.fx.symbolic_trace(lambda values: getattr(OPS, name)(*arguments(values)))
+
+    assert any("flambeau_rec" in str(node.target) or name in str(node.target) for node in traced.graph.nodes)
+    values = torch.randn(5, 4)
+    assert torch.equal(traced(values), getattr(TORCH, name)(*arguments(values)))
+
+
+def test_what_torch_has_of_an_operator_is_left_as_it_is():
+    assert not isinstance(TORCH.jagged_2d_to_dense._op, types.FunctionType)
+    assert TORCH.jagged_2d_to_dense(torch.ones(5, 4), OFFSETS, 3).shape == (3, 3, 4)

@@ -23,6 +23,7 @@ from flambeau.rec.fbgemm_gpu.split_embedding_configs import SparseType
 from flambeau.rec.fbgemm_gpu.split_table_batched_embeddings_ops_common import construct_cache_state
 from flambeau.rec.fbgemm_gpu.tbe.cache.cache_config import CacheAlgorithm, MultiPassPrefetchConfig
 from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import EmbeddingLocation, RecordCacheMetrics
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.cache import lxu_cache_lookup
 from flambeau.rec.ops.cache_indices import get_unique_indices, linearize_cache_indices
 
@@ -259,7 +260,7 @@ class CachedTables(BatchedTables):
     def _release(self, fetched: _Fetched) -> None:
         """Let go of the rows of a batch that was trained."""
         if self.lock_cache_line and fetched.filling == self._filling:
-            torch.ops.flambeau_rec.lxu_cache_locking_counter_decrement(self.lxu_cache_locking_counter, fetched.slots)
+            OPS.lxu_cache_locking_counter_decrement(self.lxu_cache_locking_counter, fetched.slots)
 
     def _enter(
         self, indices: Tensor, offsets: Tensor, sizes: Sequence[Sequence[int]] | None
@@ -284,7 +285,7 @@ class CachedTables(BatchedTables):
         """Write rows in the cache back to the tables; they stay in it. Without a cache there is nothing to write."""
         if self._is_cached:
             with torch.no_grad():
-                torch.ops.flambeau_rec.lxu_cache_flush(
+                OPS.lxu_cache_flush(
                     self._weights.detach(), self.cache_hash_size_cumsum, self.cache_index_table_map,
                     self.weights_offsets, self.D_offsets, self.total_D, self.lxu_cache_state, self.lxu_cache_weights,
                     self._cache_options.stochastic_rounding,

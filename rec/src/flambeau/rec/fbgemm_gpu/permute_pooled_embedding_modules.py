@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from flambeau.rec.errors import OptionError
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["PermutePooledEmbeddings"]
 
@@ -52,7 +53,7 @@ class PermutePooledEmbeddings:
 
     def __call__(self, pooled_embs: Tensor) -> Tensor:
         """(B, columns) in the new order; differentiable."""
-        result: Tensor = torch.ops.flambeau_rec.permute_pooled_embs_auto_grad(
+        result: Tensor = OPS.permute_pooled_embs_auto_grad(
             pooled_embs, self._offset_dim_list, self._permute, self._inv_offset_dim_list, self._inv_permute
         )
         return result

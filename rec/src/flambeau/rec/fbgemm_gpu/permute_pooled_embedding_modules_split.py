@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from flambeau.rec.fbgemm_gpu.permute_pooled_embedding_modules import permutation
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["PermutePooledEmbeddingsSplit"]
 
@@ -35,7 +36,7 @@ class PermutePooledEmbeddingsSplit(nn.Module):
 
     def forward(self, pooled_embs: Tensor) -> Tensor:
         """(B, columns) in the new order; differentiable."""
-        result: Tensor = torch.ops.flambeau_rec.permute_pooled_embs_auto_grad_split(
+        result: Tensor = OPS.permute_pooled_embs_auto_grad_split(
             pooled_embs, self._offset_dim_list, self._permute, self._inv_offset_dim_list, self._inv_permute
         )
         return result

@@ -11,6 +11,7 @@ from flambeau.rec.errors import OptionError
 from flambeau.rec.fbgemm_gpu.split_embedding_configs import SparseType
 from flambeau.rec.fbgemm_gpu.triton.common import RoundingMode, get_mx4_exp_bias
 from flambeau.rec.ops import quantize_float8, quantize_mx
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = [
     "bf16_to_fp32",
@@ -74,7 +75,7 @@ def mx4_to_fp32(
     Returns:
         (..., groups * group_size) float32; zeros that rows were filled up with come back too.
     """
-    return torch.ops.flambeau_rec.dequantize_mx4(tensor, group_size, ebits, mbits)  # type: ignore[no-any-return]
+    return OPS.dequantize_mx4(tensor, group_size, ebits, mbits)  # type: ignore[no-any-return]
 
 
 def mx4_to_float(

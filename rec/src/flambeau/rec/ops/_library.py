@@ -8,7 +8,7 @@ __all__ = ["LIBRARY"]
 
 
 class _Kernels(KernelLibrary):
-    """Kernels of operators that are called on small batches as well, by their names the short way."""
+    """Kernels of operators that are called on small batches as well, by `OPS` the short way."""
 
     def register(self, operator: str) -> str:
         """As every library does; see `flambeau.rec.ops._short_calls` for the rest."""

@@ -2,10 +2,11 @@
 
 An operator with a gradient formula goes through Python at the dispatcher's autograd key, also where nothing needs a
 gradient; one that only calls others goes to the dispatcher and back before its first line. On a batch of eight rows
-that is two thirds of the time. So `torch.ops.flambeau_rec.<name>` looks at its arguments first: plain tensors that need
-no gradient pass by the autograd key, and functions of other operators are called at once. All else (gradients,
-subclasses, fake tensors, modes, symbolic sizes, keyword arguments, arguments that the schema does not have) goes the
-usual way; so do calls of overloads such as `torch.ops.flambeau_rec.<name>.default`, and compiled graphs.
+that is two thirds of the time. So this package calls its operators as `OPS.<name>`, which looks at the arguments first:
+plain tensors that need no gradient pass by the autograd key, and functions of other operators are called at once. All
+else (gradients, subclasses, fake tensors, modes, transforms, symbolic sizes, keyword arguments, arguments that the
+schema does not have) goes to `torch.ops.flambeau_rec.<name>`, as do programs while they are compiled, so that graphs
+have the operator.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from torch._C import (
     _len_torch_function_stack,
     is_grad_enabled,
 )
+from torch._C._functorch import peek_interpreter_stack
+from torch.compiler import is_dynamo_compiling
 
-__all__ = ["shorten"]
+__all__ = ["OPS", "shorten"]
 
 Function = Callable[..., Any]
 
@@ -37,8 +40,19 @@ _NUMBERS: dict[str, frozenset[type]] = {
 }
 
 
+class _Operators:
+    """Functions that do what the operators of their names do."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(torch.ops.flambeau_rec, name)
+
+
+OPS = _Operators()
+"""This library's operators by their names, to be called with positional arguments."""
+
+
 def shorten(overload: torch._ops.OpOverload, function: Function | None = None) -> None:
-    """Let calls of an operator by its name take the short way where they can.
+    """Let calls of `OPS.<name>` take the short way where they can.
 
     Args:
         overload: the operator, of which there is no other overload.
@@ -47,15 +61,22 @@ def shorten(overload: torch._ops.OpOverload, function: Function | None = None) -
     packet, given = overload.overloadpacket, overload._schema.arguments
     kinds = [_kind(str(argument.type)) for argument in given if not argument.kwarg_only]
     known = [kind for kind in kinds if kind is not None]
-    if len(known) < len(given):
-        return
-    # Packets are found in dictionaries by this attribute, so it never changes again.
-    if function is None:
-        packet._op = _past_autograd(packet._op, known, packet._qualified_op_name)
-    else:
-        defaults = [argument.default_value for argument in given]
-        required = sum(not argument.has_default_value() for argument in given)
-        packet._op = _at_once(packet._op, known, defaults, required, function)
+    call: Function = packet
+    if len(known) == len(given):
+        if function is None:
+            # What the overload calls itself, without the frame around it.
+            direct = getattr(overload, "_op", overload)
+            call = _past_autograd(packet, direct, known, packet._qualified_op_name)
+        else:
+            defaults = [argument.default_value for argument in given]
+            required = sum(not argument.has_default_value() for argument in given)
+            call = _at_once(packet, known, defaults, required, function)
+    setattr(OPS, packet.__name__, call)
+
+
+def _is_watched() -> bool:
+    """Whether something wants to see the operator itself."""
+    return bool(_len_torch_dispatch_stack() or _len_torch_function_stack() or peek_interpreter_stack() is not None)
 
 
 # Types of an argument, and where it is a list those of its elements.
@@ -77,7 +98,7 @@ def _kind(text: str) -> Kind | None:
     return None
 
 
-def _past_autograd(usual: Function, kinds: list[Kind], name: str) -> Function:
+def _past_autograd(packet: Function, direct: Function, kinds: list[Kind], name: str) -> Function:
     types = [allowed for allowed, _ in kinds]
     lists = [at for at, (_, elements) in enumerate(kinds) if elements is _TENSOR]
     # Whether there is a gradient formula is known once the operator is registered, which is not yet.
@@ -85,37 +106,39 @@ def _past_autograd(usual: Function, kinds: list[Kind], name: str) -> Function:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal has_formula
+        if is_dynamo_compiling():
+            return packet(*args, **kwargs)
         if has_formula is None:
             has_formula = _dispatch_has_kernel_for_dispatch_key(name, "Autograd")
-        if not has_formula or kwargs or _len_torch_dispatch_stack() or _len_torch_function_stack():
-            return usual(*args, **kwargs)
+        if not has_formula or kwargs or _is_watched():
+            return packet(*args, **kwargs)
         learns = is_grad_enabled()
         for value, allowed in zip(args, types, strict=False):
             if type(value) not in allowed or (learns and type(value) in _TENSOR and value.requires_grad):
-                return usual(*args)
+                return packet(*args)
         for at in lists:
             if at < len(args) and args[at] is not None:
                 for value in args[at]:
                     if type(value) not in _TENSOR or (learns and value.requires_grad):
-                        return usual(*args)
+                        return packet(*args)
         with _AutoDispatchBelowAutograd():
-            return usual(*args)
+            return direct(*args)
 
     return call
 
 
-def _at_once(usual: Function, kinds: list[Kind], defaults: list[Any], required: int, function: Function) -> Function:
+def _at_once(packet: Function, kinds: list[Kind], defaults: list[Any], required: int, function: Function) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         count = len(args)
-        if kwargs or not required <= count <= len(kinds) or _len_torch_dispatch_stack() or _len_torch_function_stack():
-            return usual(*args, **kwargs)
+        if is_dynamo_compiling() or kwargs or not required <= count <= len(kinds) or _is_watched():
+            return packet(*args, **kwargs)
         for value, (allowed, elements) in zip(args, kinds, strict=False):
             if type(value) not in allowed:
-                return usual(*args)
+                return packet(*args)
             if elements is not None and value is not None:
                 for one in value:
                     if type(one) not in elements:
-                        return usual(*args)
+                        return packet(*args)
         return function(*args, *defaults[count:])
 
     return call

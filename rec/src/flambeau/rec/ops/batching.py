@@ -15,6 +15,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import require, require_indices
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = [
     "cat_reorder_batched_ad_indices",
@@ -52,7 +53,7 @@ def reorder_batched_ad_lengths(
         >>> reorder_batched_ad_lengths(lengths, torch.tensor([0, 2, 3]), 3)
         tensor([1, 2, 5, 3, 4, 6])
     """
-    return torch.ops.flambeau_rec.reorder_batched_ad_lengths(  # type: ignore[no-any-return]
+    return OPS.reorder_batched_ad_lengths(  # type: ignore[no-any-return]
         cat_ad_lengths, batch_offsets, num_ads_in_batch, broadcast_lengths, max_batch_size
     )
 
@@ -83,7 +84,7 @@ def reorder_batched_ad_indices(
     Raises:
         RuntimeError: offsets that lead outside, numbers that do not fit, other shapes or dtypes.
     """
-    return torch.ops.flambeau_rec.reorder_batched_ad_indices(  # type: ignore[no-any-return]
+    return OPS.reorder_batched_ad_indices(  # type: ignore[no-any-return]
         cat_ad_offsets, cat_ad_indices, reordered_cat_ad_offsets, batch_offsets, num_ads_in_batch, broadcast_indices,
         num_indices_after_broadcast,
     )  # fmt: skip
@@ -113,7 +114,7 @@ def cat_reorder_batched_ad_indices(
         pinned_memory: whether the result lies in memory that an accelerator copies from by itself.
         max_batch_size: not read.
     """
-    return torch.ops.flambeau_rec.cat_reorder_batched_ad_indices(  # type: ignore[no-any-return]
+    return OPS.cat_reorder_batched_ad_indices(  # type: ignore[no-any-return]
         cat_ad_offsets, cat_ad_indices, reordered_cat_ad_offsets, batch_offsets, num_ads_in_batch, broadcast_indices,
         total_num_indices, pinned_memory, max_batch_size,
     )  # fmt: skip
@@ -127,7 +128,7 @@ def reorder_batched_sequence_embeddings(
     num_items_in_batch: int,
 ) -> Tensor:
     """`reorder_batched_ad_indices` of embeddings (L, D)."""
-    return torch.ops.flambeau_rec.reorder_batched_sequence_embeddings(  # type: ignore[no-any-return]
+    return OPS.reorder_batched_sequence_embeddings(  # type: ignore[no-any-return]
         cat_sequence_embeddings_offsets, cat_sequence_embeddings, reordered_cat_sequence_embeddings_offsets,
         batch_offsets, num_items_in_batch,
     )  # fmt: skip
@@ -235,7 +236,7 @@ def _make(op: str, schema: str, *, shareable: bool) -> None:
         before, after, offsets = ctx.saved_tensors
         numbers = torch.arange(ctx.count, device=grad.device)
         sources = getattr(torch.ops.flambeau_rec, op)(before, numbers, after, offsets, *ctx.rest)
-        back = torch.ops.flambeau_rec.index_add_rows(grad, sources, ctx.count)
+        back = OPS.index_add_rows(grad, sources, ctx.count)
         return None, back, None, None, None, *([None] * 2 if shareable else [])
 
     register_op(schema, library=LIBRARY, fake=fake, python=reference, setup_context=setup_context, backward=backward)

@@ -17,6 +17,7 @@ from torch import Tensor
 from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import require, require_indices
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["bounds_check_indices"]
 
@@ -64,7 +65,7 @@ def bounds_check_indices(
     Raises:
         RuntimeError: in mode 0, with the feature, the index and its place; shapes or dtypes that do not fit.
     """
-    torch.ops.flambeau_rec.bounds_check_indices(
+    OPS.bounds_check_indices(
         rows_per_table, indices, offsets, bounds_check_mode, warning, weights, B_offsets, max_B, b_t_map,
         info_B_num_bits, info_B_mask, bounds_check_version, prefetch_pipeline,
     )  # fmt: skip

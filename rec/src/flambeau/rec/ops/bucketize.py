@@ -18,6 +18,7 @@ from flambeau.rec.ops import _bucketize_native, _bucketize_reference
 from flambeau.rec.ops._bucketize_types import Bucketed, Sharding
 from flambeau.rec.ops._checks import require, require_indices
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.index_select import index_select_dim0
 
 __all__ = [
@@ -80,7 +81,7 @@ def block_bucketize_sparse_features(
         >>> block_bucketize_sparse_features(lengths, indices, False, True, torch.tensor([5]), 2)[1]
         tensor([1, 3, 2])
     """
-    return torch.ops.flambeau_rec.block_bucketize_sparse_features(  # type: ignore[no-any-return]
+    return OPS.block_bucketize_sparse_features(  # type: ignore[no-any-return]
         lengths, indices, bucketize_pos, sequence, block_sizes, my_size, weights, batch_size_per_feature, max_B,
         block_bucketize_pos, keep_orig_idx, total_num_blocks, keep_orig_idx_per_feature,
     )  # fmt: skip
@@ -103,7 +104,7 @@ def block_bucketize_sparse_features_inference(
     keep_orig_idx_per_feature: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
     """`block_bucketize_sparse_features` that also gives, with `return_bucket_mapping`, the shard (L,) of each index."""
-    return torch.ops.flambeau_rec.block_bucketize_sparse_features_inference(  # type: ignore[no-any-return]
+    return OPS.block_bucketize_sparse_features_inference(  # type: ignore[no-any-return]
         lengths, indices, bucketize_pos, sequence, block_sizes, my_size, weights, batch_size_per_feature, max_B,
         block_bucketize_pos, return_bucket_mapping, keep_orig_idx, total_num_blocks, keep_orig_idx_per_feature,
     )  # fmt: skip
@@ -126,7 +127,7 @@ def block_bucketize_sparse_features_2d_weights(
     keep_orig_idx_per_feature: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
     """`block_bucketize_sparse_features` with weights (L, `weights_dim`): several to each index."""
-    return torch.ops.flambeau_rec.block_bucketize_sparse_features_2d_weights(  # type: ignore[no-any-return]
+    return OPS.block_bucketize_sparse_features_2d_weights(  # type: ignore[no-any-return]
         lengths, indices, bucketize_pos, sequence, block_sizes, my_size, weights, weights_dim, batch_size_per_feature,
         max_B, block_bucketize_pos, keep_orig_idx, total_num_blocks, keep_orig_idx_per_feature,
     )  # fmt: skip
@@ -151,7 +152,7 @@ def bucketize_sparse_features(
     Raises:
         RuntimeError: lengths that do not add up, other shapes or dtypes.
     """
-    return torch.ops.flambeau_rec.bucketize_sparse_features(lengths, indices, bucketize_pos, my_size, weights)  # type: ignore[no-any-return]
+    return OPS.bucketize_sparse_features(lengths, indices, bucketize_pos, my_size, weights)  # type: ignore[no-any-return]
 
 
 def populate_bucketized_permute(lengths: Tensor, bucketized_lengths: Tensor, bucket_mapping: Tensor) -> Tensor:
@@ -172,7 +173,7 @@ def populate_bucketized_permute(lengths: Tensor, bucketized_lengths: Tensor, buc
         >>> populate_bucketized_permute(torch.tensor([2, 1]), torch.tensor([1, 1, 1, 0]), torch.tensor([1, 0, 0]))
         tensor([2, 0, 1])
     """
-    return torch.ops.flambeau_rec.populate_bucketized_permute(lengths, bucketized_lengths, bucket_mapping)  # type: ignore[no-any-return]
+    return OPS.populate_bucketized_permute(lengths, bucketized_lengths, bucket_mapping)  # type: ignore[no-any-return]
 
 
 # --- one meaning for all -------------------------------------------------------------------------------------------
@@ -280,7 +281,7 @@ def _backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
     back = _no_gradients(ctx)
     if grads[2] is not None:
         lengths, indices, blocks, sizes, totals, kept, *bounds = ctx.saved_tensors
-        again = torch.ops.flambeau_rec.block_bucketize_sparse_features(
+        again = OPS.block_bucketize_sparse_features(
             lengths, indices, False, True, blocks, ctx.shards, None, sizes, -1, bounds if ctx.bounded else None,
             ctx.keep, totals, kept,
         )  # fmt: skip
@@ -431,9 +432,7 @@ def _backward_turns(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
     if grads[2] is None:
         return None, None, None, None, None
     lengths, indices = ctx.saved_tensors
-    again = torch.ops.flambeau_rec.block_bucketize_sparse_features(
-        lengths, indices, False, True, lengths.new_zeros(1), ctx.shards
-    )
+    again = OPS.block_bucketize_sparse_features(lengths, indices, False, True, lengths.new_zeros(1), ctx.shards)
     return None, None, None, None, index_select_dim0(grads[2], again[4])
 
 

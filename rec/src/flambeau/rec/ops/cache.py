@@ -19,6 +19,7 @@ from flambeau.rec.ops._cache_rows import Rows, RowsOfBytes, Tables, WholeRows
 from flambeau.rec.ops._checks import require, require_indices
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.hashing import finished
 
 __all__ = ["lxu_cache_lookup", "lxu_cache_slot"]
@@ -31,7 +32,7 @@ CALLS, REQUESTED, UNIQUE, UNIQUE_MISSES, CONFLICT_UNIQUE_MISSES, CONFLICT_MISSES
 
 def lxu_cache_slot(h_in: int, C: int) -> int:
     """The set, of `C`, that a row with the number `h_in` may lie in."""
-    return torch.ops.flambeau_rec.lxu_cache_slot(h_in, C)  # type: ignore[no-any-return]
+    return OPS.lxu_cache_slot(h_in, C)  # type: ignore[no-any-return]
 
 
 def lxu_cache_lookup(
@@ -60,7 +61,7 @@ def lxu_cache_lookup(
     Raises:
         RuntimeError: other shapes or dtypes.
     """
-    return torch.ops.flambeau_rec.lxu_cache_lookup(  # type: ignore[no-any-return]
+    return OPS.lxu_cache_lookup(  # type: ignore[no-any-return]
         linear_cache_indices, lxu_cache_state, invalid_index, gather_cache_stats, uvm_cache_stats,
         num_uniq_cache_indices, lxu_cache_locations_output,
     )  # fmt: skip

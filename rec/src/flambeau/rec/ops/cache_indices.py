@@ -12,6 +12,7 @@ from torch import Tensor
 from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import require, require_indices
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = [
     "get_unique_indices",
@@ -50,7 +51,7 @@ def linearize_cache_indices(
         >>> linearize_cache_indices(starts, indices, torch.tensor([0, 2, 3]))
         tensor([ 3,  4, 11])
     """
-    return torch.ops.flambeau_rec.linearize_cache_indices(  # type: ignore[no-any-return]
+    return OPS.linearize_cache_indices(  # type: ignore[no-any-return]
         cache_hash_size_cumsum, indices, offsets, B_offsets, max_B, indices_base_offset
     )
 
@@ -71,7 +72,7 @@ def linearize_cache_indices_from_row_idx(
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
     """
-    return torch.ops.flambeau_rec.linearize_cache_indices_from_row_idx(  # type: ignore[no-any-return]
+    return OPS.linearize_cache_indices_from_row_idx(  # type: ignore[no-any-return]
         cache_hash_size_cumsum, update_table_indices, update_row_indices
     )
 
@@ -92,7 +93,7 @@ def get_unique_indices(
     Raises:
         RuntimeError: another shape or dtype.
     """
-    return torch.ops.flambeau_rec.get_unique_indices(linear_indices, max_indices, compute_count)  # type: ignore[no-any-return]
+    return OPS.get_unique_indices(linear_indices, max_indices, compute_count)  # type: ignore[no-any-return]
 
 
 def get_unique_indices_with_inverse(
@@ -103,7 +104,7 @@ def get_unique_indices_with_inverse(
 
     Equal indices follow one another as they stood.
     """
-    return torch.ops.flambeau_rec.get_unique_indices_with_inverse(  # type: ignore[no-any-return]
+    return OPS.get_unique_indices_with_inverse(  # type: ignore[no-any-return]
         linear_indices, max_indices, compute_count, compute_inverse_indices
     )
 

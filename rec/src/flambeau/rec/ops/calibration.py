@@ -13,6 +13,7 @@ from torch import Tensor
 
 from flambeau.rec.ops._checks import require, require_indices
 from flambeau.rec.ops._composite import register_composite
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = [
     "generic_histogram_binning_calibration_by_feature",
@@ -54,7 +55,7 @@ def histogram_binning_calibration(
     Raises:
         RuntimeError: counts of different sizes.
     """
-    return torch.ops.flambeau_rec.histogram_binning_calibration(  # type: ignore[no-any-return]
+    return OPS.histogram_binning_calibration(  # type: ignore[no-any-return]
         logit, bin_num_examples, bin_num_positives, positive_weight, lower_bound, upper_bound, bin_ctr_in_use_after,
         bin_ctr_weight_value,
     )  # fmt: skip
@@ -97,7 +98,7 @@ def histogram_binning_calibration_by_feature(
     Raises:
         RuntimeError: counts that do not fit the segments and bins, other shapes.
     """
-    return torch.ops.flambeau_rec.histogram_binning_calibration_by_feature(  # type: ignore[no-any-return]
+    return OPS.histogram_binning_calibration_by_feature(  # type: ignore[no-any-return]
         logit, segment_value, segment_lengths, num_segments, bin_num_examples, bin_num_positives, num_bins,
         positive_weight, lower_bound, upper_bound, bin_ctr_in_use_after, bin_ctr_weight_value,
     )  # fmt: skip
@@ -129,7 +130,7 @@ def generic_histogram_binning_calibration_by_feature(
         bin_ctr_in_use_after: examples.
         bin_ctr_weight_value: in [0, 1].
     """
-    return torch.ops.flambeau_rec.generic_histogram_binning_calibration_by_feature(  # type: ignore[no-any-return]
+    return OPS.generic_histogram_binning_calibration_by_feature(  # type: ignore[no-any-return]
         logit, segment_value, segment_lengths, num_segments, bin_num_examples, bin_num_positives, bin_boundaries,
         positive_weight, bin_ctr_in_use_after, bin_ctr_weight_value,
     )  # fmt: skip

@@ -17,6 +17,7 @@ from torch import Tensor
 from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import require, require_indices
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = [
     "padding_fused_tbe_input_combine",
@@ -53,7 +54,7 @@ def tbe_input_combine(
         >>> tbe_input_combine(indices, offsets, [torch.empty(0)] * 2, torch.tensor([False, True]))
         (tensor([7, 8, 9], dtype=torch.int32), tensor([0, 1, 2, 3], dtype=torch.int32), tensor([]))
     """
-    return torch.ops.flambeau_rec.tbe_input_combine(  # type: ignore[no-any-return]
+    return OPS.tbe_input_combine(  # type: ignore[no-any-return]
         indices_list, offsets_list, per_sample_weights, include_last_offsets
     )
 
@@ -74,7 +75,7 @@ def tbe_input_combine_with_length(
     Raises:
         RuntimeError: lists of different sizes, other shapes or dtypes.
     """
-    return torch.ops.flambeau_rec.tbe_input_combine_with_length(indices_list, lengths_list, per_sample_weights)  # type: ignore[no-any-return]
+    return OPS.tbe_input_combine_with_length(indices_list, lengths_list, per_sample_weights)  # type: ignore[no-any-return]
 
 
 def padding_fused_tbe_input_combine(
@@ -85,7 +86,7 @@ def padding_fused_tbe_input_combine(
     batch_size: int,
 ) -> Combined:
     """`tbe_input_combine` with empty bags behind each feature's, so that it has `batch_size` of them."""
-    return torch.ops.flambeau_rec.padding_fused_tbe_input_combine(  # type: ignore[no-any-return]
+    return OPS.padding_fused_tbe_input_combine(  # type: ignore[no-any-return]
         indices_list, offsets_list, per_sample_weights, include_last_offsets, batch_size
     )
 
@@ -94,7 +95,7 @@ def padding_fused_tbe_input_combine_with_length(
     indices_list: Tensors, lengths_list: Tensors, per_sample_weights: Tensors, batch_size: int
 ) -> Combined:
     """`tbe_input_combine_with_length` with empty bags behind each feature's, so that it has `batch_size` of them."""
-    return torch.ops.flambeau_rec.padding_fused_tbe_input_combine_with_length(  # type: ignore[no-any-return]
+    return OPS.padding_fused_tbe_input_combine_with_length(  # type: ignore[no-any-return]
         indices_list, lengths_list, per_sample_weights, batch_size
     )
 

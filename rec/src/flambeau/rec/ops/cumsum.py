@@ -12,6 +12,7 @@ from torch import Tensor
 
 from flambeau.core.native import register_op
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = [
     "asynchronous_batched_complete_cumsum",
@@ -37,7 +38,7 @@ def asynchronous_complete_cumsum(t_in: Tensor) -> Tensor:
         >>> asynchronous_complete_cumsum(torch.tensor([2, 0, 3]))
         tensor([0, 2, 2, 5])
     """
-    return torch.ops.flambeau_rec.asynchronous_complete_cumsum(t_in)  # type: ignore[no-any-return]
+    return OPS.asynchronous_complete_cumsum(t_in)  # type: ignore[no-any-return]
 
 
 def asynchronous_exclusive_cumsum(t_in: Tensor) -> Tensor:
@@ -52,7 +53,7 @@ def asynchronous_exclusive_cumsum(t_in: Tensor) -> Tensor:
     Raises:
         RuntimeError: another dtype.
     """
-    return torch.ops.flambeau_rec.asynchronous_exclusive_cumsum(t_in)  # type: ignore[no-any-return]
+    return OPS.asynchronous_exclusive_cumsum(t_in)  # type: ignore[no-any-return]
 
 
 def asynchronous_inclusive_cumsum(t_in: Tensor) -> Tensor:
@@ -67,7 +68,7 @@ def asynchronous_inclusive_cumsum(t_in: Tensor) -> Tensor:
     Raises:
         RuntimeError: another dtype.
     """
-    return torch.ops.flambeau_rec.asynchronous_inclusive_cumsum(t_in)  # type: ignore[no-any-return]
+    return OPS.asynchronous_inclusive_cumsum(t_in)  # type: ignore[no-any-return]
 
 
 def asynchronous_batched_complete_cumsum(values: Tensor) -> Tensor:
@@ -82,7 +83,7 @@ def asynchronous_batched_complete_cumsum(values: Tensor) -> Tensor:
     Raises:
         RuntimeError: another shape or dtype.
     """
-    return torch.ops.flambeau_rec.asynchronous_batched_complete_cumsum(values)  # type: ignore[no-any-return]
+    return OPS.asynchronous_batched_complete_cumsum(values)  # type: ignore[no-any-return]
 
 
 DTYPES = (torch.int32, torch.int64, torch.float32, torch.float64)

@@ -11,6 +11,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import require, require_indices
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.index_select import index_select_dim0
 
 __all__ = ["batched_unary_embeddings", "bottom_k_per_row", "permute102_baddbmm_permute102"]
@@ -36,7 +37,7 @@ def permute102_baddbmm_permute102(bias: Tensor, A: Tensor, B: Tensor) -> Tensor:
         <BLANKLINE>
                 [[12.]]])
     """
-    return torch.ops.flambeau_rec.permute102_baddbmm_permute102(bias, A, B)  # type: ignore[no-any-return]
+    return OPS.permute102_baddbmm_permute102(bias, A, B)  # type: ignore[no-any-return]
 
 
 def batched_unary_embeddings(weight: Tensor, table_offsets: Tensor, offsets: Tensor, indices: Tensor) -> Tensor:
@@ -54,7 +55,7 @@ def batched_unary_embeddings(weight: Tensor, table_offsets: Tensor, offsets: Ten
     Raises:
         RuntimeError: indices that are no rows of any table, offsets that do not fit, other shapes or dtypes.
     """
-    return torch.ops.flambeau_rec.batched_unary_embeddings(weight, table_offsets, offsets, indices)  # type: ignore[no-any-return]
+    return OPS.batched_unary_embeddings(weight, table_offsets, offsets, indices)  # type: ignore[no-any-return]
 
 
 def bottom_k_per_row(input: Tensor, k_offsets: Tensor, requires_unique: bool) -> Tensor:
@@ -76,7 +77,7 @@ def bottom_k_per_row(input: Tensor, k_offsets: Tensor, requires_unique: bool) ->
         >>> bottom_k_per_row(torch.tensor([[5, 3, 5, 1], [2, 2, 8, 1]]), torch.tensor([0, 3, 5]), True)
         tensor([1, 3, 5, 2, 8])
     """
-    return torch.ops.flambeau_rec.bottom_k_per_row(input, k_offsets, requires_unique)  # type: ignore[no-any-return]
+    return OPS.bottom_k_per_row(input, k_offsets, requires_unique)  # type: ignore[no-any-return]
 
 
 def _products(bias: Tensor, A: Tensor, B: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from flambeau.rec.ops._checks import require
 from flambeau.rec.ops._composite import register_composite
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = [
     "all_to_one_device",
@@ -37,7 +38,7 @@ def merge_pooled_embeddings(
     Raises:
         RuntimeError: sizes that differ from `uncat_dim_size`, another dimension, nothing to join.
     """
-    return torch.ops.flambeau_rec.merge_pooled_embeddings(pooled_embeddings, uncat_dim_size, target_device, cat_dim)  # type: ignore[no-any-return]
+    return OPS.merge_pooled_embeddings(pooled_embeddings, uncat_dim_size, target_device, cat_dim)  # type: ignore[no-any-return]
 
 
 def all_to_one_device(input_tensors: Sequence[Tensor], target_device: torch.device) -> list[Tensor]:
@@ -50,7 +51,7 @@ def all_to_one_device(input_tensors: Sequence[Tensor], target_device: torch.devi
     Returns:
         The same tensors there; those that were there already are given as they are.
     """
-    return torch.ops.flambeau_rec.all_to_one_device(input_tensors, target_device)  # type: ignore[no-any-return]
+    return OPS.all_to_one_device(input_tensors, target_device)  # type: ignore[no-any-return]
 
 
 def sum_reduce_to_one(input_tensors: Sequence[Tensor], target_device: torch.device) -> Tensor:
@@ -66,7 +67,7 @@ def sum_reduce_to_one(input_tensors: Sequence[Tensor], target_device: torch.devi
     Raises:
         RuntimeError: nothing to add up.
     """
-    return torch.ops.flambeau_rec.sum_reduce_to_one(input_tensors, target_device)  # type: ignore[no-any-return]
+    return OPS.sum_reduce_to_one(input_tensors, target_device)  # type: ignore[no-any-return]
 
 
 def recat_embedding_grad_output(grad_output: Tensor, num_features_per_rank: Sequence[int]) -> Tensor:
@@ -82,7 +83,7 @@ def recat_embedding_grad_output(grad_output: Tensor, num_features_per_rank: Sequ
     Raises:
         RuntimeError: features that do not add up to T.
     """
-    return torch.ops.flambeau_rec.recat_embedding_grad_output(grad_output, num_features_per_rank)  # type: ignore[no-any-return]
+    return OPS.recat_embedding_grad_output(grad_output, num_features_per_rank)  # type: ignore[no-any-return]
 
 
 def recat_embedding_grad_output_mixed_D(grad_output: Tensor, dim_sum_per_rank: Sequence[int]) -> Tensor:
@@ -102,7 +103,7 @@ def recat_embedding_grad_output_mixed_D(grad_output: Tensor, dim_sum_per_rank: S
         >>> recat_embedding_grad_output_mixed_D(torch.tensor([[0, 1, 2], [3, 4, 5]]), [1, 2])
         tensor([0, 3, 1, 2, 4, 5])
     """
-    return torch.ops.flambeau_rec.recat_embedding_grad_output_mixed_D(grad_output, dim_sum_per_rank)  # type: ignore[no-any-return]
+    return OPS.recat_embedding_grad_output_mixed_D(grad_output, dim_sum_per_rank)  # type: ignore[no-any-return]
 
 
 def recat_embedding_grad_output_mixed_D_batch(
@@ -118,7 +119,7 @@ def recat_embedding_grad_output_mixed_D_batch(
     Returns:
         (B * columns,).
     """
-    return torch.ops.flambeau_rec.recat_embedding_grad_output_mixed_D_batch(  # type: ignore[no-any-return]
+    return OPS.recat_embedding_grad_output_mixed_D_batch(  # type: ignore[no-any-return]
         grad_output, dim_sum_per_rank, cumsum_dim_sum_per_rank
     )
 

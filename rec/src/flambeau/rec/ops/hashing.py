@@ -18,6 +18,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import INDICES, require
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["create_zch_buffer", "murmur_hash3", "zero_collision_hash"]
 
@@ -40,7 +41,7 @@ def murmur_hash3(input: Tensor, y: int, seed: int) -> Tensor:
     References:
         A. Appleby, MurmurHash3, 2011 (public domain).
     """
-    return torch.ops.flambeau_rec.murmur_hash3(input, y, seed)  # type: ignore[no-any-return]
+    return OPS.murmur_hash3(input, y, seed)  # type: ignore[no-any-return]
 
 
 def create_zch_buffer(
@@ -57,7 +58,7 @@ def create_zch_buffer(
     Returns:
         Identities (size, 1) and metadata (size, 1) int32, or None; -1 everywhere.
     """
-    return torch.ops.flambeau_rec.create_zch_buffer(size, support_evict, device, long_type)  # type: ignore[no-any-return]
+    return OPS.create_zch_buffer(size, support_evict, device, long_type)  # type: ignore[no-any-return]
 
 
 def zero_collision_hash(
@@ -116,7 +117,7 @@ def zero_collision_hash(
     Raises:
         RuntimeError: shapes or dtypes that do not fit, no probes.
     """
-    return torch.ops.flambeau_rec.zero_collision_hash(  # type: ignore[no-any-return]
+    return OPS.zero_collision_hash(  # type: ignore[no-any-return]
         input, identities, max_probe, circular_probe, exp_hours, readonly, local_sizes, offsets, metadata,
         output_on_uvm, disable_fallback, _modulo_identity_DPRECATED, input_metadata, eviction_threshold,
         eviction_policy, opt_in_prob, num_reserved_slots, opt_in_rands, runtime_meta,
@@ -384,7 +385,7 @@ def _zero_collision_hash(
         draws = opt_in_rands
         if draws is None:
             draws = torch.randint(0, 100, input.shape, dtype=torch.int32, device=input.device)
-    slots, evicted = torch.ops.flambeau_rec.place_ids(
+    slots, evicted = OPS.place_ids(
         input, identities, local_sizes, offsets, metadata, input_metadata, draws, runtime_meta, max_probe, exp_hours,
         readonly, disable_fallback, eviction_threshold, eviction_policy, opt_in_prob, num_reserved_slots,
     )  # fmt: skip

@@ -18,6 +18,7 @@ from torch import Tensor
 from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import require, require_indices
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = [
     "batch_index_select_dim0",
@@ -56,7 +57,7 @@ def index_select_dim0(
                 [1., 2.],
                 [3., 4.]])
     """
-    return torch.ops.flambeau_rec.index_select_dim0(  # type: ignore[no-any-return]
+    return OPS.index_select_dim0(  # type: ignore[no-any-return]
         input, indices, consecutive_range_start, consecutive_range_length, skip_indices_sorting_fwd
     )
 
@@ -75,7 +76,7 @@ def index_add_rows(grad: Tensor, indices: Tensor, rows: int) -> Tensor:
     Raises:
         RuntimeError: an index that is no row, another shape or dtype.
     """
-    return torch.ops.flambeau_rec.index_add_rows(grad, indices, rows)  # type: ignore[no-any-return]
+    return OPS.index_add_rows(grad, indices, rows)  # type: ignore[no-any-return]
 
 
 def group_index_select_dim0(input_group: Sequence[Tensor], indices_group: Sequence[Tensor]) -> list[Tensor]:
@@ -91,7 +92,7 @@ def group_index_select_dim0(input_group: Sequence[Tensor], indices_group: Sequen
     Raises:
         RuntimeError: as for `index_select_dim0`; groups of different sizes.
     """
-    return torch.ops.flambeau_rec.group_index_select_dim0(input_group, indices_group)  # type: ignore[no-any-return]
+    return OPS.group_index_select_dim0(input_group, indices_group)  # type: ignore[no-any-return]
 
 
 def batch_index_select_dim0(
@@ -125,7 +126,7 @@ def batch_index_select_dim0(
         >>> batch_index_select_dim0(flat, torch.tensor([2, 0, 1, 1]), [2, 2], [3, 2], [2, 2])
         tensor([4, 5, 0, 1, 8, 9, 8, 9])
     """
-    return torch.ops.flambeau_rec.batch_index_select_dim0(  # type: ignore[no-any-return]
+    return OPS.batch_index_select_dim0(  # type: ignore[no-any-return]
         inputs, indices, input_num_indices, input_rows, input_columns, permute_output_dim_0_1
     )
 
@@ -139,7 +140,7 @@ def batch_index_select_dim0_tensor(
     permute_output_dim_0_1: bool = False,
 ) -> Tensor:
     """`batch_index_select_dim0` with numbers in tensors (G,) of int64."""
-    return torch.ops.flambeau_rec.batch_index_select_dim0_tensor(  # type: ignore[no-any-return]
+    return OPS.batch_index_select_dim0_tensor(  # type: ignore[no-any-return]
         inputs, indices, input_num_indices, input_rows, input_columns, permute_output_dim_0_1
     )
 

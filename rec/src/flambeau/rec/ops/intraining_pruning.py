@@ -12,6 +12,7 @@ from torch import Tensor
 from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import require, require_indices
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["ROWS_PER_SAMPLE", "init_address_lookup", "prune_embedding_tables", "remap_indices_update_utils"]
 
@@ -38,7 +39,7 @@ def init_address_lookup(address_lookups: Tensor, buffer_offsets: Tensor, emb_siz
         >>> lookup
         tensor([0, 1, 2, 0, 0])
     """
-    torch.ops.flambeau_rec.init_address_lookup(address_lookups, buffer_offsets, emb_sizes)
+    OPS.init_address_lookup(address_lookups, buffer_offsets, emb_sizes)
 
 
 def prune_embedding_tables(
@@ -72,7 +73,7 @@ def prune_embedding_tables(
     Raises:
         RuntimeError: other shapes or dtypes.
     """
-    rows, offsets, count = torch.ops.flambeau_rec.prune_embedding_tables(
+    rows, offsets, count = OPS.prune_embedding_tables(
         iter, pruning_interval, address_lookups, row_utils, buffer_offsets, emb_sizes
     )
     return rows, offsets, int(count)
@@ -111,7 +112,7 @@ def remap_indices_update_utils(
     Raises:
         RuntimeError: an id that its table has not, with its table; other shapes or dtypes.
     """
-    return torch.ops.flambeau_rec.remap_indices_update_utils(  # type: ignore[no-any-return]
+    return OPS.remap_indices_update_utils(  # type: ignore[no-any-return]
         iter, buffer_idx, feature_lengths, feature_offsets, values, address_lookup, row_util, buffer_offsets,
         full_values_list, update_util,
     )  # fmt: skip

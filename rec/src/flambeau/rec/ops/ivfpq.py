@@ -12,6 +12,7 @@ from torch import Tensor
 from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import require
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["ivfpq_scan"]
 
@@ -40,7 +41,7 @@ def ivfpq_scan(
     Raises:
         RuntimeError: other shapes or dtypes, or a list or an offset that leads out.
     """
-    return torch.ops.flambeau_rec.ivfpq_scan(products, coarse, lists, offsets, codes, norms, k)  # type: ignore[no-any-return]
+    return OPS.ivfpq_scan(products, coarse, lists, offsets, codes, norms, k)  # type: ignore[no-any-return]
 
 
 def _check(

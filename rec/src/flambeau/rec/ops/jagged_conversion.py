@@ -15,6 +15,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._jagged_layout import check_offsets, check_whole, locate, within
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["dense_to_jagged", "jagged_1d_to_dense", "jagged_2d_to_dense", "jagged_to_padded_dense"]
 
@@ -45,7 +46,7 @@ def jagged_to_padded_dense(
                 [-1., -1.],
                 [ 3., -1.]])
     """
-    return torch.ops.flambeau_rec.jagged_to_padded_dense(values, offsets, max_lengths, padding_value)  # type: ignore[no-any-return]
+    return OPS.jagged_to_padded_dense(values, offsets, max_lengths, padding_value)  # type: ignore[no-any-return]
 
 
 def dense_to_jagged(dense: Tensor, x_offsets: list[Tensor], total_L: int | None = None) -> tuple[Tensor, list[Tensor]]:
@@ -66,7 +67,7 @@ def dense_to_jagged(dense: Tensor, x_offsets: list[Tensor], total_L: int | None 
         >>> dense_to_jagged(torch.tensor([[1, 2], [3, 4]]), [torch.tensor([0, 1, 3])])[0]
         tensor([1, 3, 4])
     """
-    return torch.ops.flambeau_rec.dense_to_jagged(dense, x_offsets, total_L)  # type: ignore[no-any-return]
+    return OPS.dense_to_jagged(dense, x_offsets, total_L)  # type: ignore[no-any-return]
 
 
 def jagged_1d_to_dense(values: Tensor, offsets: Tensor, max_sequence_length: int, padding_value: int) -> Tensor:
@@ -84,7 +85,7 @@ def jagged_1d_to_dense(values: Tensor, offsets: Tensor, max_sequence_length: int
     Raises:
         RuntimeError: as for `jagged_to_padded_dense`.
     """
-    return torch.ops.flambeau_rec.jagged_1d_to_dense(values, offsets, max_sequence_length, padding_value)  # type: ignore[no-any-return]
+    return OPS.jagged_1d_to_dense(values, offsets, max_sequence_length, padding_value)  # type: ignore[no-any-return]
 
 
 def jagged_2d_to_dense(values: Tensor, offsets: Tensor, max_sequence_length: int) -> Tensor:
@@ -101,18 +102,18 @@ def jagged_2d_to_dense(values: Tensor, offsets: Tensor, max_sequence_length: int
     Raises:
         RuntimeError: as for `jagged_to_padded_dense`.
     """
-    return torch.ops.flambeau_rec.jagged_2d_to_dense(values, offsets, max_sequence_length)  # type: ignore[no-any-return]
+    return OPS.jagged_2d_to_dense(values, offsets, max_sequence_length)  # type: ignore[no-any-return]
 
 
 def one_to_dense(values: Tensor, offsets: Tensor, longest: int, padding: float = 0.0) -> Tensor:
     """(rows, longest, ...): one jagged dimension made dense; `padding` is exact for whole numbers as well."""
     whole = 0 if values.is_floating_point() or values.is_complex() else int(padding)
-    return torch.ops.flambeau_rec._jagged_to_dense(values, offsets, longest, padding, whole)  # type: ignore[no-any-return]
+    return OPS._jagged_to_dense(values, offsets, longest, padding, whole)  # type: ignore[no-any-return]
 
 
 def one_to_jagged(dense: Tensor, offsets: Tensor, total: int | None) -> Tensor:
     """(total, ...): one dimension made jagged."""
-    return torch.ops.flambeau_rec._dense_to_jagged(dense, offsets, total)  # type: ignore[no-any-return]
+    return OPS._dense_to_jagged(dense, offsets, total)  # type: ignore[no-any-return]
 
 
 # --- checks and shape-only twins ------------------------------------------------------------------

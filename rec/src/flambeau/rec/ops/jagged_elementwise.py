@@ -15,6 +15,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._jagged_layout import NUMBERS, check_offsets, check_whole, locate, within
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.jagged_conversion import dense_to_jagged, jagged_to_padded_dense, one_to_dense, one_to_jagged
 
 __all__ = [
@@ -41,7 +42,7 @@ def jagged_dense_elementwise_add(x_values: Tensor, x_offsets: list[Tensor], y: T
     Raises:
         RuntimeError: shapes that do not fit, other dtypes, or offsets that decrease or go beyond the values.
     """
-    return torch.ops.flambeau_rec.jagged_dense_elementwise_add(x_values, x_offsets, y)  # type: ignore[no-any-return]
+    return OPS.jagged_dense_elementwise_add(x_values, x_offsets, y)  # type: ignore[no-any-return]
 
 
 def jagged_dense_elementwise_add_jagged_output(x_values: Tensor, x_offsets: list[Tensor], y: Tensor) -> Jagged:
@@ -58,7 +59,7 @@ def jagged_dense_elementwise_add_jagged_output(x_values: Tensor, x_offsets: list
     Raises:
         RuntimeError: as for `jagged_dense_elementwise_add`.
     """
-    return torch.ops.flambeau_rec.jagged_dense_elementwise_add_jagged_output(x_values, x_offsets, y)  # type: ignore[no-any-return]
+    return OPS.jagged_dense_elementwise_add_jagged_output(x_values, x_offsets, y)  # type: ignore[no-any-return]
 
 
 def jagged_dense_dense_elementwise_add_jagged_output(
@@ -78,7 +79,7 @@ def jagged_dense_dense_elementwise_add_jagged_output(
     Raises:
         RuntimeError: as for `jagged_dense_elementwise_add`.
     """
-    return torch.ops.flambeau_rec.jagged_dense_dense_elementwise_add_jagged_output(x_values, x_offsets, y_0, y_1)  # type: ignore[no-any-return]
+    return OPS.jagged_dense_dense_elementwise_add_jagged_output(x_values, x_offsets, y_0, y_1)  # type: ignore[no-any-return]
 
 
 def jagged_dense_elementwise_mul(x_values: Tensor, x_offsets: list[Tensor], y: Tensor) -> Jagged:
@@ -100,7 +101,7 @@ def jagged_dense_elementwise_mul(x_values: Tensor, x_offsets: list[Tensor], y: T
         >>> jagged_dense_elementwise_mul(x, offsets, torch.tensor([[10.0, 20.0], [30.0, 40.0]]))[0]
         tensor([10., 40., 90.])
     """
-    return torch.ops.flambeau_rec.jagged_dense_elementwise_mul(x_values, x_offsets, y)  # type: ignore[no-any-return]
+    return OPS.jagged_dense_elementwise_mul(x_values, x_offsets, y)  # type: ignore[no-any-return]
 
 
 # --- one jagged dimension -------------------------------------------------------------------------
@@ -179,7 +180,7 @@ def _keep_mul(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _mul_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     x, offsets, y = ctx.saved_tensors
-    to_x = torch.ops.flambeau_rec._jagged_dense_mul(grad, offsets, y) if ctx.needs_input_grad[0] else None
+    to_x = OPS._jagged_dense_mul(grad, offsets, y) if ctx.needs_input_grad[0] else None
     to_y = one_to_dense(grad * x, offsets, y.shape[1]) if ctx.needs_input_grad[2] else None
     return to_x, None, to_y
 
@@ -250,7 +251,7 @@ def _add_all(x: Tensor, offsets: list[Tensor], y_0: Tensor, y_1: Tensor | None =
     x, y_0, *others = _alike(x, y_0, *([] if y_1 is None else [y_1]))
     y_1 = others[0] if others else None
     if len(offsets) == 1:
-        return torch.ops.flambeau_rec._jagged_dense_add(x, offsets[0], y_0, y_1)  # type: ignore[no-any-return]
+        return OPS._jagged_dense_add(x, offsets[0], y_0, y_1)  # type: ignore[no-any-return]
     total = x + _jagged(x, offsets, y_0)
     return total if y_1 is None else total + _jagged(x, offsets, y_1)
 
@@ -258,14 +259,14 @@ def _add_all(x: Tensor, offsets: list[Tensor], y_0: Tensor, y_1: Tensor | None =
 def _add_all_dense(x: Tensor, offsets: list[Tensor], y: Tensor) -> Tensor:
     x, y = _alike(x, y)
     if len(offsets) == 1:
-        return torch.ops.flambeau_rec._jagged_dense_add_dense(x, offsets[0], y)  # type: ignore[no-any-return]
+        return OPS._jagged_dense_add_dense(x, offsets[0], y)  # type: ignore[no-any-return]
     return y + jagged_to_padded_dense(x, offsets, list(y.shape[1 : len(offsets) + 1]))
 
 
 def _mul_all(x: Tensor, offsets: list[Tensor], y: Tensor) -> Tensor:
     x, y = _alike(x, y)
     if len(offsets) == 1:
-        return torch.ops.flambeau_rec._jagged_dense_mul(x, offsets[0], y)  # type: ignore[no-any-return]
+        return OPS._jagged_dense_mul(x, offsets[0], y)  # type: ignore[no-any-return]
     return x * _jagged(x, offsets, y)
 
 

@@ -15,6 +15,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._jagged_layout import FLOATING, check_offsets, check_whole
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.cumsum import asynchronous_complete_cumsum
 
 __all__ = [
@@ -57,7 +58,7 @@ def keyed_jagged_index_select_dim1(
         >>> keyed_jagged_index_select_dim1(torch.tensor([5, 6, 7, 8]), lengths, offsets, torch.tensor([1]), 2)
         [tensor([6, 7, 8]), tensor([2, 1])]
     """
-    return torch.ops.flambeau_rec.keyed_jagged_index_select_dim1(  # type: ignore[no-any-return]
+    return OPS.keyed_jagged_index_select_dim1(  # type: ignore[no-any-return]
         values, lengths, offsets, indices, batch_size, weights, selected_lengths_sum
     )
 
@@ -89,7 +90,7 @@ def jagged_unique_indices(
         >>> jagged_unique_indices(cumsum, groups, offsets, torch.tensor([7, 3, 7, 7]))
         (tensor([1, 1]), tensor([0, 1, 2]), tensor([3, 7]), tensor([1, 0, 1, 1]))
     """
-    return torch.ops.flambeau_rec.jagged_unique_indices(hash_size_cumsum, hash_size_offsets, offsets, indices)  # type: ignore[no-any-return]
+    return OPS.jagged_unique_indices(hash_size_cumsum, hash_size_offsets, offsets, indices)  # type: ignore[no-any-return]
 
 
 def jagged_hash_size_cumsum(offsets: Tensor, indices: Tensor, batch_size: int) -> tuple[Tensor, Tensor]:
@@ -107,7 +108,7 @@ def jagged_hash_size_cumsum(offsets: Tensor, indices: Tensor, batch_size: int) -
     Raises:
         RuntimeError: a number of bags that is no multiple of the batch size, or offsets that do not fit.
     """
-    return torch.ops.flambeau_rec.jagged_hash_size_cumsum(offsets, indices, batch_size)  # type: ignore[no-any-return]
+    return OPS.jagged_hash_size_cumsum(offsets, indices, batch_size)  # type: ignore[no-any-return]
 
 
 def jagged_acc_weights_and_counts(weights: Tensor, reverse_indices: Tensor, num_unique_indices: int) -> Tensor:
@@ -124,7 +125,7 @@ def jagged_acc_weights_and_counts(weights: Tensor, reverse_indices: Tensor, num_
     Raises:
         RuntimeError: shapes or dtypes that do not fit, or a place that there is not.
     """
-    return torch.ops.flambeau_rec.jagged_acc_weights_and_counts(weights, reverse_indices, num_unique_indices)  # type: ignore[no-any-return]
+    return OPS.jagged_acc_weights_and_counts(weights, reverse_indices, num_unique_indices)  # type: ignore[no-any-return]
 
 
 # --- examples of all features ---------------------------------------------------------------------

@@ -15,6 +15,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._jagged_layout import check_floating, check_whole, widened
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.jagged_conversion import one_to_dense, one_to_jagged
 
 __all__ = ["batched_dense_vec_jagged_2d_mul", "jagged_dense_bmm", "jagged_jagged_bmm"]
@@ -35,7 +36,7 @@ def jagged_jagged_bmm(x_values: Tensor, y_values: Tensor, x_offsets: Tensor, max
     Raises:
         RuntimeError: shapes or dtypes that do not fit, or offsets that decrease or go beyond the values.
     """
-    return torch.ops.flambeau_rec.jagged_jagged_bmm(x_values, y_values, x_offsets, max_L)  # type: ignore[no-any-return]
+    return OPS.jagged_jagged_bmm(x_values, y_values, x_offsets, max_L)  # type: ignore[no-any-return]
 
 
 def jagged_dense_bmm(x_values: Tensor, x_offsets: Tensor, y: Tensor, max_L: int) -> tuple[Tensor, Tensor]:
@@ -53,7 +54,7 @@ def jagged_dense_bmm(x_values: Tensor, x_offsets: Tensor, y: Tensor, max_L: int)
     Raises:
         RuntimeError: shapes or dtypes that do not fit, or offsets that decrease or go beyond the values.
     """
-    return torch.ops.flambeau_rec.jagged_dense_bmm(x_values, x_offsets, y, max_L)  # type: ignore[no-any-return]
+    return OPS.jagged_dense_bmm(x_values, x_offsets, y, max_L)  # type: ignore[no-any-return]
 
 
 def batched_dense_vec_jagged_2d_mul(v: Tensor, a_values: Tensor, a_offsets: Tensor) -> Tensor:
@@ -70,7 +71,7 @@ def batched_dense_vec_jagged_2d_mul(v: Tensor, a_values: Tensor, a_offsets: Tens
     Raises:
         RuntimeError: shapes or dtypes that do not fit, or offsets that decrease or go beyond the values.
     """
-    return torch.ops.flambeau_rec.batched_dense_vec_jagged_2d_mul(v, a_values, a_offsets)  # type: ignore[no-any-return]
+    return OPS.batched_dense_vec_jagged_2d_mul(v, a_values, a_offsets)  # type: ignore[no-any-return]
 
 
 # --- checks, with the sentences of native/jagged_matmul.cpp ---------------------------------------
@@ -206,7 +207,7 @@ def _dense_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 def _vectors_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     v, a, offsets = ctx.saved_tensors
-    to_v, to_a = torch.ops.flambeau_rec.batched_dense_vec_jagged_2d_mul_backward(grad, v, a, offsets)
+    to_v, to_a = OPS.batched_dense_vec_jagged_2d_mul_backward(grad, v, a, offsets)
     return to_v, to_a, None
 
 
@@ -263,13 +264,13 @@ register_op(
 )
 register_composite(
     "jagged_jagged_bmm_forward(Tensor x_values, Tensor y_values, Tensor x_offsets, int max_L) -> Tensor",
-    lambda x, y, offsets, max_L: torch.ops.flambeau_rec.jagged_jagged_bmm(x, y, offsets, max_L),
+    lambda x, y, offsets, max_L: OPS.jagged_jagged_bmm(x, y, offsets, max_L),
 )
 register_composite(
     "jagged_dense_bmm(Tensor x_values, Tensor x_offsets, Tensor y, int max_L) -> (Tensor, Tensor)",
-    lambda x, offsets, y, max_L: (torch.ops.flambeau_rec.jagged_dense_bmm_forward(x, offsets, y, max_L), offsets),
+    lambda x, offsets, y, max_L: (OPS.jagged_dense_bmm_forward(x, offsets, y, max_L), offsets),
 )
 register_composite(
     "batched_dense_vec_jagged_2d_mul_forward(Tensor v, Tensor a_values, Tensor a_offsets) -> Tensor",
-    lambda v, a, offsets: torch.ops.flambeau_rec.batched_dense_vec_jagged_2d_mul(v, a, offsets),
+    lambda v, a, offsets: OPS.batched_dense_vec_jagged_2d_mul(v, a, offsets),
 )

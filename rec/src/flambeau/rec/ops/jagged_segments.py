@@ -12,6 +12,7 @@ from torch import Tensor
 
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._jagged_layout import NUMBERS, check_whole
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.cumsum import asynchronous_complete_cumsum
 from flambeau.rec.ops.jagged_conversion import one_to_dense, one_to_jagged
 
@@ -37,7 +38,7 @@ def pack_segments(t_in: Tensor, lengths: Tensor, max_length: int) -> Tensor:
         tensor([[1., 2.],
                 [3., 0.]])
     """
-    return torch.ops.flambeau_rec.pack_segments(t_in, lengths, max_length)  # type: ignore[no-any-return]
+    return OPS.pack_segments(t_in, lengths, max_length)  # type: ignore[no-any-return]
 
 
 def pack_segments_v2(
@@ -58,7 +59,7 @@ def pack_segments_v2(
     Raises:
         RuntimeError: as for `pack_segments`.
     """
-    return torch.ops.flambeau_rec.pack_segments_v2(t_in, lengths, max_length, pad_minf, return_presence_mask)  # type: ignore[no-any-return]
+    return OPS.pack_segments_v2(t_in, lengths, max_length, pad_minf, return_presence_mask)  # type: ignore[no-any-return]
 
 
 def _check(op: str, lengths: Tensor, max_length: Any) -> None:

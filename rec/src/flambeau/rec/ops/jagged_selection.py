@@ -15,6 +15,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._jagged_layout import NUMBERS, check_total, check_whole
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["jagged_index_select", "masked_select_jagged_1d"]
 
@@ -40,7 +41,7 @@ def jagged_index_select(
         >>> jagged_index_select(torch.tensor([1, 2, 3]), torch.tensor([2, 1]), torch.tensor([1, 0, 1]))
         [tensor([3, 1, 2, 3]), tensor([1, 2, 1])]
     """
-    return torch.ops.flambeau_rec.jagged_index_select(values, lengths, indices, num_dense_output_rows)  # type: ignore[no-any-return]
+    return OPS.jagged_index_select(values, lengths, indices, num_dense_output_rows)  # type: ignore[no-any-return]
 
 
 def masked_select_jagged_1d(
@@ -60,7 +61,7 @@ def masked_select_jagged_1d(
     Raises:
         RuntimeError: shapes or dtypes that do not fit, or lengths that add up to more than L.
     """
-    return torch.ops.flambeau_rec.masked_select_jagged_1d(values, lengths, mask, check_length)  # type: ignore[no-any-return]
+    return OPS.masked_select_jagged_1d(values, lengths, mask, check_length)  # type: ignore[no-any-return]
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -250,7 +251,7 @@ def _masked_checked(values: Tensor, lengths: Tensor, mask: Tensor, check_length:
         # An assertion that can be traced, and that accelerators need not be waited for.
         message = f"masked_select_jagged_1d: lengths do not add up to {values.shape[0]}: one for each item."
         torch._assert_async(lengths.sum() == values.shape[0], message)
-    return torch.ops.flambeau_rec._masked_select_jagged_1d(values, lengths, mask)
+    return OPS._masked_select_jagged_1d(values, lengths, mask)
 
 
 register_composite(

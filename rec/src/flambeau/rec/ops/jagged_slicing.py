@@ -13,6 +13,7 @@ from torch import Tensor
 from flambeau.core.native import register_op
 from flambeau.rec.ops._jagged_layout import check_total, check_whole
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["jagged_1d_to_truncated_values", "jagged_slice"]
 
@@ -36,7 +37,7 @@ def jagged_slice(x_values: Tensor, x_lengths: Tensor, start: Tensor, slice_lengt
         >>> jagged_slice(torch.tensor([1, 2, 3, 4]), torch.tensor([3, 1]), torch.tensor([1, 0]), 2)
         (tensor([2, 3, 4]), tensor([2, 1]))
     """
-    return torch.ops.flambeau_rec.jagged_slice(x_values, x_lengths, start, slice_length)  # type: ignore[no-any-return]
+    return OPS.jagged_slice(x_values, x_lengths, start, slice_length)  # type: ignore[no-any-return]
 
 
 def jagged_1d_to_truncated_values(values: Tensor, lengths: Tensor, max_truncated_length: int) -> Tensor:
@@ -53,7 +54,7 @@ def jagged_1d_to_truncated_values(values: Tensor, lengths: Tensor, max_truncated
     Raises:
         RuntimeError: lengths that are negative or add up to more than L.
     """
-    return torch.ops.flambeau_rec.jagged_1d_to_truncated_values(values, lengths, max_truncated_length)  # type: ignore[no-any-return]
+    return OPS.jagged_1d_to_truncated_values(values, lengths, max_truncated_length)  # type: ignore[no-any-return]
 
 
 def _exclusive(lengths: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._jagged_layout import FLOATING, check_offsets, check_whole, locate, widened, within
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.jagged_conversion import one_to_dense, one_to_jagged
 
 __all__ = ["jagged_softmax"]
@@ -37,7 +38,7 @@ def jagged_softmax(values: Tensor, x_offsets: Tensor, max_L: int) -> tuple[Tenso
         >>> jagged_softmax(torch.zeros(3, 1), torch.tensor([0, 2, 3]), 2)[0].T
         tensor([[0.5000, 0.5000, 1.0000]])
     """
-    return torch.ops.flambeau_rec.jagged_softmax(values, x_offsets, max_L)  # type: ignore[no-any-return]
+    return OPS.jagged_softmax(values, x_offsets, max_L)  # type: ignore[no-any-return]
 
 
 def _check(op: str, values: Tensor, offsets: Tensor) -> None:
@@ -94,7 +95,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     output, offsets = ctx.saved_tensors
-    return torch.ops.flambeau_rec.jagged_softmax_backward(grad, output, offsets, ctx.max_L), None, None
+    return OPS.jagged_softmax_backward(grad, output, offsets, ctx.max_L), None, None
 
 
 def _keep_second(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -139,5 +140,5 @@ for _name, _arguments, _twin, _python, _setup, _backward in (
     )
 register_composite(
     "jagged_softmax(Tensor values, Tensor x_offsets, int max_L) -> (Tensor, Tensor)",
-    lambda values, offsets, max_L: (torch.ops.flambeau_rec.jagged_softmax_forward(values, offsets, max_L), offsets),
+    lambda values, offsets, max_L: (OPS.jagged_softmax_forward(values, offsets, max_L), offsets),
 )

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._jagged_layout import WHOLE
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.cumsum import asynchronous_complete_cumsum
 from flambeau.rec.ops.jagged_conversion import one_to_dense, one_to_jagged
 
@@ -33,7 +34,7 @@ def stacked_jagged_1d_to_dense(
     Raises:
         RuntimeError: shapes, lengths or offsets that do not fit.
     """
-    return torch.ops.flambeau_rec.stacked_jagged_1d_to_dense(  # type: ignore[no-any-return]
+    return OPS.stacked_jagged_1d_to_dense(  # type: ignore[no-any-return]
         values, lengths, offset_per_key, max_lengths_per_key, padding_value
     )
 
@@ -56,7 +57,7 @@ def stacked_jagged_2d_to_dense(
     Raises:
         RuntimeError: shapes, lengths or offsets that do not fit.
     """
-    return torch.ops.flambeau_rec.stacked_jagged_2d_to_dense(  # type: ignore[no-any-return]
+    return OPS.stacked_jagged_2d_to_dense(  # type: ignore[no-any-return]
         values, lengths, offset_per_key, max_lengths_per_key, padding_value
     )
 

@@ -19,6 +19,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import UnknownFeatureError, require
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = [
     "kt_regroup_arguments",
@@ -53,7 +54,7 @@ def regroup_keyed_tensor(pooled_embs: Sequence[Tensor], keys: Names, lengths: Nu
         >>> regroup_keyed_tensor([one, other], [["a", "b"], ["c"]], [[1, 1], [1]], [["c", "a"], ["b"]])
         [tensor([[3., 1.]]), tensor([[2.]])]
     """
-    return torch.ops.flambeau_rec.regroup_keyed_tensor(pooled_embs, keys, lengths, groups)  # type: ignore[no-any-return]
+    return OPS.regroup_keyed_tensor(pooled_embs, keys, lengths, groups)  # type: ignore[no-any-return]
 
 
 def permute_multi_embedding(
@@ -75,7 +76,7 @@ def permute_multi_embedding(
     Raises:
         RuntimeError: a row that does not lie within its tensors, other shapes or dtypes.
     """
-    return torch.ops.flambeau_rec.permute_multi_embedding(pooled_embs, permutes, in_shapes, out_shapes, out_lengths)  # type: ignore[no-any-return]
+    return OPS.permute_multi_embedding(pooled_embs, permutes, in_shapes, out_shapes, out_lengths)  # type: ignore[no-any-return]
 
 
 def permute_multi_embedding_function(
@@ -102,7 +103,7 @@ def permute_multi_embedding_function(
     Raises:
         RuntimeError: as for `permute_multi_embedding`.
     """
-    return torch.ops.flambeau_rec.permute_multi_embedding_function(  # type: ignore[no-any-return]
+    return OPS.permute_multi_embedding_function(  # type: ignore[no-any-return]
         pooled_embs, permutes, in_shapes, out_shapes, out_lengths, reverse
     )
 
@@ -127,7 +128,7 @@ def kt_regroup_arguments(
         UnknownFeatureError: a name that no tensor has.
         RuntimeError: lists that do not fit.
     """
-    return torch.ops.flambeau_rec.kt_regroup_arguments(embs, keys, lengths, groups)  # type: ignore[no-any-return]
+    return OPS.kt_regroup_arguments(embs, keys, lengths, groups)  # type: ignore[no-any-return]
 
 
 # --- names ---------------------------------------------------------------------------------------------------------

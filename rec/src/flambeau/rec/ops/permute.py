@@ -13,6 +13,7 @@ from torch import Tensor
 
 from flambeau.core.native import register_op
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["permute_1D_sparse_data", "permute_2D_sparse_data"]
 
@@ -46,7 +47,7 @@ def permute_2D_sparse_data(
         (tensor([[0, 2],
                 [1, 1]]), tensor([1, 2, 7, 8]))
     """
-    return torch.ops.flambeau_rec.permute_2D_sparse_data(permute, lengths, values, weights, permuted_lengths_sum)  # type: ignore[no-any-return]
+    return OPS.permute_2D_sparse_data(permute, lengths, values, weights, permuted_lengths_sum)  # type: ignore[no-any-return]
 
 
 def permute_1D_sparse_data(
@@ -71,7 +72,7 @@ def permute_1D_sparse_data(
     Raises:
         RuntimeError: as for `permute_2D_sparse_data`.
     """
-    return torch.ops.flambeau_rec.permute_1D_sparse_data(permute, lengths, values, weights, permuted_lengths_sum)  # type: ignore[no-any-return]
+    return OPS.permute_1D_sparse_data(permute, lengths, values, weights, permuted_lengths_sum)  # type: ignore[no-any-return]
 
 
 _INDICES = (torch.int32, torch.int64)

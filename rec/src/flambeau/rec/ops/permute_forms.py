@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from flambeau.rec.ops._checks import require
 from flambeau.rec.ops._composite import register_composite
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.permute import permute_1D_sparse_data, permute_2D_sparse_data
 
 __all__ = [
@@ -33,7 +33,7 @@ def permute_2D_sparse_data_input1D(
     Raises:
         RuntimeError: as `permute_2D_sparse_data`; lengths that `stride` does not divide.
     """
-    return torch.ops.flambeau_rec.permute_2D_sparse_data_input1D(  # type: ignore[no-any-return]
+    return OPS.permute_2D_sparse_data_input1D(  # type: ignore[no-any-return]
         permute, lengths, values, stride, weights, permuted_lengths_sum
     )
 
@@ -46,14 +46,14 @@ def permute_sparse_data(
     permuted_lengths_sum: int | None = None,
 ) -> Permuted:
     """`permute_2D_sparse_data` of lengths (T, B), `permute_1D_sparse_data` of lengths (N,)."""
-    return torch.ops.flambeau_rec.permute_sparse_data(permute, lengths, values, weights, permuted_lengths_sum)  # type: ignore[no-any-return]
+    return OPS.permute_sparse_data(permute, lengths, values, weights, permuted_lengths_sum)  # type: ignore[no-any-return]
 
 
 def permute_sparse_features(
     permute: Tensor, lengths: Tensor, indices: Tensor, weights: Tensor | None = None
 ) -> Permuted:
     """`permute_2D_sparse_data` by an older name."""
-    return torch.ops.flambeau_rec.permute_sparse_features(permute, lengths, indices, weights)  # type: ignore[no-any-return]
+    return OPS.permute_sparse_features(permute, lengths, indices, weights)  # type: ignore[no-any-return]
 
 
 def permute_sequence_embeddings(permute: Tensor, lengths: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,7 +62,7 @@ def permute_sequence_embeddings(permute: Tensor, lengths: Tensor, embeddings: Te
     Returns:
         Lengths (T', B) and embeddings (L', D).
     """
-    return torch.ops.flambeau_rec.permute_sequence_embeddings(permute, lengths, embeddings)  # type: ignore[no-any-return]
+    return OPS.permute_sequence_embeddings(permute, lengths, embeddings)  # type: ignore[no-any-return]
 
 
 def permute_2D_sparse_preallocated_out(
@@ -90,7 +90,7 @@ def permute_2D_sparse_preallocated_out(
     Returns:
         What was given to be written to, and new tensors for the rest.
     """
-    return torch.ops.flambeau_rec.permute_2D_sparse_preallocated_out(  # type: ignore[no-any-return]
+    return OPS.permute_2D_sparse_preallocated_out(  # type: ignore[no-any-return]
         permute, lengths, values, weights, permuted_lengths_sum, permuted_lengths_out, permuted_indices_out,
         permuted_weights_out,
     )  # fmt: skip

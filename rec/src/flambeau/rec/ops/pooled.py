@@ -14,6 +14,7 @@ from torch import Tensor
 from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import require, require_indices
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["permute_duplicate_pooled_embs", "permute_pooled_embs"]
 
@@ -48,7 +49,7 @@ def permute_pooled_embs(
         >>> permute_pooled_embs(pooled, *map(torch.tensor, ([0, 1, 3], [1, 0], [0, 2, 3], [1, 0])))
         tensor([[2., 3., 1.]])
     """
-    return torch.ops.flambeau_rec.permute_pooled_embs(  # type: ignore[no-any-return]
+    return OPS.permute_pooled_embs(  # type: ignore[no-any-return]
         pooled_embs, offset_dim_list, permute_list, inv_offset_dim_list, inv_permute_list
     )
 
@@ -75,7 +76,7 @@ def permute_duplicate_pooled_embs(
     Raises:
         RuntimeError: as for `permute_pooled_embs`.
     """
-    return torch.ops.flambeau_rec.permute_duplicate_pooled_embs(  # type: ignore[no-any-return]
+    return OPS.permute_duplicate_pooled_embs(  # type: ignore[no-any-return]
         pooled_embs, offset_dim_list, permute_list, inv_offset_dim_list, inv_permute_list
     )
 

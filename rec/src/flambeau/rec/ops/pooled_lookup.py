@@ -17,6 +17,7 @@ from torch import Tensor
 from flambeau.core.native import register_op
 from flambeau.rec.ops import _pooled_native
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["pooled_lookup"]
 
@@ -54,7 +55,7 @@ def pooled_lookup(
     Raises:
         RuntimeError: an id outside of its table, or offsets that do not fit.
     """
-    return torch.ops.flambeau_rec.pooled_lookup(  # type: ignore[no-any-return]
+    return OPS.pooled_lookup(  # type: ignore[no-any-return]
         tables, indices, offsets, weights, reads, starts, sizes, means, names, flat
     )
 
@@ -250,11 +251,11 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     bags = (indices, offsets, weights, *ctx.options)
     tables: list[Tensor | None] = [None] * len(ctx.dtypes)
     if ctx.tables_wanted:
-        found = torch.ops.flambeau_rec.pooled_lookup_tables_backward(gradient, ctx.rows, ctx.dims, *bags)
+        found = OPS.pooled_lookup_tables_backward(gradient, ctx.rows, ctx.dims, *bags)
         tables = [one.to(dtype) for one, dtype in zip(found, ctx.dtypes, strict=True)]
     of_weights = None
     if ctx.weights_wanted:
-        of_weights = torch.ops.flambeau_rec.pooled_lookup_weights_backward(gradient, rest, *bags)
+        of_weights = OPS.pooled_lookup_weights_backward(gradient, rest, *bags)
     return tables, None, None, of_weights, None, None, None, None, None, None
 
 

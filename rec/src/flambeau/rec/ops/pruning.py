@@ -11,6 +11,7 @@ from torch import Tensor
 from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import INDICES, require, require_indices
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["embedding_bag_rowwise_prune", "pruned_array_lookup", "pruned_hashmap_insert", "pruned_hashmap_lookup"]
 
@@ -38,7 +39,7 @@ def pruned_array_lookup(
         >>> pruned_array_lookup(torch.tensor([2, 1]), torch.tensor([0, 2]), remapping, starts)
         tensor([ 1, -1])
     """
-    return torch.ops.flambeau_rec.pruned_array_lookup(indices, offsets, index_remappings, index_remappings_offsets)  # type: ignore[no-any-return]
+    return OPS.pruned_array_lookup(indices, offsets, index_remappings, index_remappings_offsets)  # type: ignore[no-any-return]
 
 
 def pruned_hashmap_insert(
@@ -56,7 +57,7 @@ def pruned_hashmap_insert(
     Raises:
         RuntimeError: no entry is left, other shapes or dtypes.
     """
-    torch.ops.flambeau_rec.pruned_hashmap_insert(indices, dense_indices, offsets, hash_table, hash_table_offsets)
+    OPS.pruned_hashmap_insert(indices, dense_indices, offsets, hash_table, hash_table_offsets)
 
 
 def pruned_hashmap_lookup(indices: Tensor, offsets: Tensor, hash_table: Tensor, hash_table_offsets: Tensor) -> Tensor:
@@ -74,7 +75,7 @@ def pruned_hashmap_lookup(indices: Tensor, offsets: Tensor, hash_table: Tensor, 
     Raises:
         RuntimeError: offsets that do not fit, other shapes or dtypes.
     """
-    return torch.ops.flambeau_rec.pruned_hashmap_lookup(indices, offsets, hash_table, hash_table_offsets)  # type: ignore[no-any-return]
+    return OPS.pruned_hashmap_lookup(indices, offsets, hash_table, hash_table_offsets)  # type: ignore[no-any-return]
 
 
 def embedding_bag_rowwise_prune(
@@ -105,7 +106,7 @@ def embedding_bag_rowwise_prune(
     Raises:
         RuntimeError: other shapes or dtypes.
     """
-    return torch.ops.flambeau_rec.embedding_bag_rowwise_prune(  # type: ignore[no-any-return]
+    return OPS.embedding_bag_rowwise_prune(  # type: ignore[no-any-return]
         weight, indicator, threshold, compressed_indices_dtype, abs, min_num_rows, min_save_ratio
     )
 

@@ -24,6 +24,7 @@ from flambeau.rec.ops._quantized_rows import (
     row_range,
     scaled,
 )
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["from_float", "to_float"]
 
@@ -44,7 +45,7 @@ def from_float(values: Tensor) -> Tensor:
         >>> from_float(torch.tensor([[0.0, 1.0, 255.0]]))[:, :3]
         tensor([[  0,   1, 255]], dtype=torch.uint8)
     """
-    return torch.ops.flambeau_rec.FloatOrHalfToFused8BitRowwiseQuantized(values)  # type: ignore[no-any-return]
+    return OPS.FloatOrHalfToFused8BitRowwiseQuantized(values)  # type: ignore[no-any-return]
 
 
 def to_float(
@@ -64,7 +65,7 @@ def to_float(
     Raises:
         RuntimeError: no such rows, or no such dtype.
     """
-    return torch.ops.flambeau_rec.Fused8BitRowwiseQuantizedToFloatOrHalf(  # type: ignore[no-any-return]
+    return OPS.Fused8BitRowwiseQuantizedToFloatOrHalf(  # type: ignore[no-any-return]
         rows, dtype, scale_bias_last, quant_padding_float_type
     )
 
@@ -145,7 +146,7 @@ register_op(
     "FloatToFused8BitRowwiseQuantizedOut(Tensor(a!) output, Tensor input) -> Tensor(a!)",
     library=LIBRARY,
     fake=_out_shape,
-    python=lambda output, values: _written(output, torch.ops.flambeau_rec.FloatToFused8BitRowwiseQuantized(values)),
+    python=lambda output, values: _written(output, OPS.FloatToFused8BitRowwiseQuantized(values)),
 )
 register_op(
     "Fused8BitRowwiseQuantizedToFloatOut(Tensor(a!) output, Tensor input, bool scale_bias_last=True, "

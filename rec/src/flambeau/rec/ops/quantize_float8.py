@@ -11,6 +11,7 @@ from torch import Tensor
 from flambeau.core.native import register_op
 from flambeau.rec.ops._library import LIBRARY
 from flambeau.rec.ops._quantized_rows import EITHER, as_bytes, as_numbers, given_as, output_dtype, row_range
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["decoded", "encoded", "from_float", "rows_from_float", "rows_to_float", "to_float"]
 
@@ -30,7 +31,7 @@ def from_float(values: Tensor, ebits: int, exponent_bias: int, max_pos: float) -
     Raises:
         RuntimeError: another dtype, or numbers out of range.
     """
-    return torch.ops.flambeau_rec.FloatToHFP8Quantized(values, ebits, exponent_bias, max_pos)  # type: ignore[no-any-return]
+    return OPS.FloatToHFP8Quantized(values, ebits, exponent_bias, max_pos)  # type: ignore[no-any-return]
 
 
 def to_float(codes: Tensor, ebits: int, exponent_bias: int) -> Tensor:
@@ -47,7 +48,7 @@ def to_float(codes: Tensor, ebits: int, exponent_bias: int) -> Tensor:
     Raises:
         RuntimeError: another dtype, or numbers out of range.
     """
-    return torch.ops.flambeau_rec.HFP8QuantizedToFloat(codes, ebits, exponent_bias)  # type: ignore[no-any-return]
+    return OPS.HFP8QuantizedToFloat(codes, ebits, exponent_bias)  # type: ignore[no-any-return]
 
 
 def rows_from_float(values: Tensor, *, forward: bool) -> Tensor:
@@ -63,7 +64,7 @@ def rows_from_float(values: Tensor, *, forward: bool) -> Tensor:
     Raises:
         RuntimeError: another dtype, or fewer than two dimensions.
     """
-    return torch.ops.flambeau_rec.FloatToFP8RowwiseQuantized(values, forward)  # type: ignore[no-any-return]
+    return OPS.FloatToFP8RowwiseQuantized(values, forward)  # type: ignore[no-any-return]
 
 
 def rows_to_float(rows: Tensor, dtype: int = 0, *, forward: bool) -> Tensor:
@@ -80,7 +81,7 @@ def rows_to_float(rows: Tensor, dtype: int = 0, *, forward: bool) -> Tensor:
     Raises:
         RuntimeError: no such rows, or no such dtype.
     """
-    return torch.ops.flambeau_rec.FP8RowwiseQuantizedToFloat(rows, forward, dtype)  # type: ignore[no-any-return]
+    return OPS.FP8RowwiseQuantizedToFloat(rows, forward, dtype)  # type: ignore[no-any-return]
 
 
 def _power_of_two(exponent: int) -> float:

@@ -15,6 +15,7 @@ from torch import Tensor
 from flambeau.core.native import register_op
 from flambeau.rec.ops._library import LIBRARY
 from flambeau.rec.ops._quantized_rows import output_dtype
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["CEIL", "EVEN", "FLOOR", "NEAREST", "STOCHASTIC", "quantize_mx4"]
 
@@ -48,7 +49,7 @@ def quantize_mx4(
         RuntimeError: another dtype, or numbers out of range.
     """
     seed = int(torch.randint(2**62, ())) if stochastic or rounding_mode == STOCHASTIC else 0
-    return torch.ops.flambeau_rec.quantize_mx4(values, group_size, ebits, mbits, rounding_mode, stochastic, seed)  # type: ignore[no-any-return]
+    return OPS.quantize_mx4(values, group_size, ebits, mbits, rounding_mode, stochastic, seed)  # type: ignore[no-any-return]
 
 
 def _check(op: str, group: int, ebits: int, mbits: int) -> None:
@@ -181,7 +182,7 @@ def _under_other_name(
     kept = values.float()
     if flush:
         kept = torch.where(kept.abs() < torch.finfo(torch.float32).tiny, torch.zeros_like(kept), kept)
-    return torch.ops.flambeau_rec.quantize_mx4(kept, group, ebits, mbits - 2, rounding, False, seed)  # type: ignore[no-any-return]
+    return OPS.quantize_mx4(kept, group, ebits, mbits - 2, rounding, False, seed)  # type: ignore[no-any-return]
 
 
 def _under_other_name_fake(
@@ -203,7 +204,7 @@ register_op(
     "dequantize_mx_cuda(Tensor input, int mx_group_size, int output_dtype=0) -> Tensor",
     library=LIBRARY,
     fake=lambda codes, group, dtype=0: _fake_back(codes, group, 2, 1).to(output_dtype("dequantize_mx_cuda", dtype)),
-    python=lambda codes, group, dtype=0: torch.ops.flambeau_rec.dequantize_mx4(codes, group, 2, 1).to(
+    python=lambda codes, group, dtype=0: OPS.dequantize_mx4(codes, group, 2, 1).to(
         output_dtype("dequantize_mx_cuda", dtype)
     ),
 )

@@ -24,6 +24,7 @@ from flambeau.rec.ops._quantized_rows import (
     row_range,
     scaled,
 )
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["from_float", "to_float"]
 
@@ -45,7 +46,7 @@ def from_float(values: Tensor, bit_rate: int) -> Tensor:
         >>> from_float(torch.tensor([[0.0, 1.0, 15.0, 2.0]]), 4)[:, :2]  # 1 and 0; 2 and 15
         tensor([[16, 47]], dtype=torch.uint8)
     """
-    return torch.ops.flambeau_rec.FloatOrHalfToFusedNBitRowwiseQuantizedSBHalf(values, bit_rate)  # type: ignore[no-any-return]
+    return OPS.FloatOrHalfToFusedNBitRowwiseQuantizedSBHalf(values, bit_rate)  # type: ignore[no-any-return]
 
 
 def to_float(rows: Tensor, bit_rate: int, dtype: int = 0, *, scale_bias_last: bool = True) -> Tensor:
@@ -63,7 +64,7 @@ def to_float(rows: Tensor, bit_rate: int, dtype: int = 0, *, scale_bias_last: bo
     Raises:
         RuntimeError: no such rows, or no such dtype.
     """
-    return torch.ops.flambeau_rec.FusedNBitRowwiseQuantizedSBHalfToFloatOrHalf(rows, bit_rate, dtype, scale_bias_last)  # type: ignore[no-any-return]
+    return OPS.FusedNBitRowwiseQuantizedSBHalfToFloatOrHalf(rows, bit_rate, dtype, scale_bias_last)  # type: ignore[no-any-return]
 
 
 def _check_bits(op: str, bits: int) -> None:

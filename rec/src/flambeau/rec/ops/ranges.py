@@ -15,6 +15,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import INDICES, require, require_indices
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = [
     "expand_into_jagged_permute",
@@ -44,7 +45,7 @@ def offsets_range(offsets: Tensor, range_size: int) -> Tensor:
         >>> offsets_range(torch.tensor([0, 2, 2, 5]), 7)
         tensor([0, 1, 0, 1, 2, 0, 1])
     """
-    return torch.ops.flambeau_rec.offsets_range(offsets, range_size)  # type: ignore[no-any-return]
+    return OPS.offsets_range(offsets, range_size)  # type: ignore[no-any-return]
 
 
 def lengths_range(t_in: Tensor, shape: Sequence[int] | None = None) -> Tensor:
@@ -64,7 +65,7 @@ def lengths_range(t_in: Tensor, shape: Sequence[int] | None = None) -> Tensor:
         >>> lengths_range(torch.tensor([2, 0, 3]))
         tensor([0, 1, 0, 1, 2])
     """
-    return torch.ops.flambeau_rec.lengths_range(t_in, shape)  # type: ignore[no-any-return]
+    return OPS.lengths_range(t_in, shape)  # type: ignore[no-any-return]
 
 
 def repeat_arange(lengths: Tensor) -> Tensor:
@@ -79,7 +80,7 @@ def repeat_arange(lengths: Tensor) -> Tensor:
     Raises:
         RuntimeError: a negative length, another dtype.
     """
-    return torch.ops.flambeau_rec.repeat_arange(lengths)  # type: ignore[no-any-return]
+    return OPS.repeat_arange(lengths)  # type: ignore[no-any-return]
 
 
 def invert_permute(permute: Tensor) -> Tensor:
@@ -98,7 +99,7 @@ def invert_permute(permute: Tensor) -> Tensor:
         >>> invert_permute(torch.tensor([3, 0, 2, 1]))
         tensor([1, 3, 2, 0])
     """
-    return torch.ops.flambeau_rec.invert_permute(permute)  # type: ignore[no-any-return]
+    return OPS.invert_permute(permute)  # type: ignore[no-any-return]
 
 
 def expand_into_jagged_permute(
@@ -122,7 +123,7 @@ def expand_into_jagged_permute(
         >>> expand_into_jagged_permute(torch.tensor([1, 0]), torch.tensor([0, 2, 5]), torch.tensor([0, 3, 5]), 5)
         tensor([2, 3, 4, 0, 1])
     """
-    return torch.ops.flambeau_rec.expand_into_jagged_permute(permute, input_offset, output_offset, output_size)  # type: ignore[no-any-return]
+    return OPS.expand_into_jagged_permute(permute, input_offset, output_offset, output_size)  # type: ignore[no-any-return]
 
 
 def segment_sum_csr(batch_size: int, csr_seg: Tensor, values: Tensor) -> Tensor:
@@ -143,7 +144,7 @@ def segment_sum_csr(batch_size: int, csr_seg: Tensor, values: Tensor) -> Tensor:
         >>> segment_sum_csr(2, torch.tensor([0, 1, 3]), torch.arange(6.0))
         tensor([ 1., 14.])
     """
-    return torch.ops.flambeau_rec.segment_sum_csr(batch_size, csr_seg, values)  # type: ignore[no-any-return]
+    return OPS.segment_sum_csr(batch_size, csr_seg, values)  # type: ignore[no-any-return]
 
 
 def get_source_mask(num_sources: Tensor, num_targets: Tensor, output_size: int) -> Tensor:
@@ -164,7 +165,7 @@ def get_source_mask(num_sources: Tensor, num_targets: Tensor, output_size: int) 
         >>> get_source_mask(torch.tensor([2, 0]), torch.tensor([1, 1]), 4)
         tensor([ True,  True, False, False])
     """
-    return torch.ops.flambeau_rec.get_source_mask(num_sources, num_targets, output_size)  # type: ignore[no-any-return]
+    return OPS.get_source_mask(num_sources, num_targets, output_size)  # type: ignore[no-any-return]
 
 
 # --- segments -----------------------------------------------------------------------------------------------------

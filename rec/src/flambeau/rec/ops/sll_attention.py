@@ -14,6 +14,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._jagged_layout import check_floating, check_whole
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.cumsum import asynchronous_complete_cumsum
 from flambeau.rec.ops.jagged_elementwise import jagged_dense_elementwise_add_jagged_output
 from flambeau.rec.ops.sll_conversion import sll_jagged_dense_elementwise_mul_jagged_out
@@ -49,7 +50,7 @@ def sll_jagged_flash_attention_basic(
     Raises:
         RuntimeError: shapes, dtypes or offsets that do not fit.
     """
-    return torch.ops.flambeau_rec.sll_jagged_flash_attention_basic(  # type: ignore[no-any-return]
+    return OPS.sll_jagged_flash_attention_basic(  # type: ignore[no-any-return]
         q_weights, k_weights, v_weights, offsets, max_seq_len, use_mask, allow_tf32
     )
 
@@ -73,7 +74,7 @@ def sll_multi_head_jagged_flash_attention(
     Raises:
         RuntimeError: shapes, dtypes or offsets that do not fit.
     """
-    return torch.ops.flambeau_rec.sll_multi_head_jagged_flash_attention(  # type: ignore[no-any-return]
+    return OPS.sll_multi_head_jagged_flash_attention(  # type: ignore[no-any-return]
         q_weights, k_weights, v_weights, offsets, max_seq_len, allow_tf32
     )
 
@@ -99,7 +100,7 @@ def sll_jagged_dense_flash_attention(
     Raises:
         RuntimeError: shapes, dtypes or offsets that do not fit.
     """
-    return torch.ops.flambeau_rec.sll_jagged_dense_flash_attention(  # type: ignore[no-any-return]
+    return OPS.sll_jagged_dense_flash_attention(  # type: ignore[no-any-return]
         q_weights, k_weights, v_weights, attn_bias, offsets, max_seq_len, allow_tf32
     )
 
@@ -119,7 +120,7 @@ def _check(q: Tensor, k: Tensor, v: Tensor, offsets: Tensor) -> None:
 def _shares(q: Tensor, k: Tensor, offsets: Tensor, max_seq_len: int) -> tuple[Tensor, Tensor]:
     """Offsets of the sequences' matrices, and the softmax of their scores."""
     totals = asynchronous_complete_cumsum(offsets.diff().long().square())
-    scores = torch.ops.flambeau_rec._sll_outer(q, k, offsets, offsets, totals)
+    scores = OPS._sll_outer(q, k, offsets, offsets, totals)
     return totals, sll_jagged2_softmax(scores, offsets, totals, max_seq_len, False)
 
 
@@ -171,7 +172,7 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    made = torch.ops.flambeau_rec._sll_jagged_flash_attention_basic_backward(grad, *ctx.saved_tensors, *ctx.options)
+    made = OPS._sll_jagged_flash_attention_basic_backward(grad, *ctx.saved_tensors, *ctx.options)
     return *made, None, None, None, None
 
 
@@ -222,9 +223,7 @@ def _heads(
     firsts = torch.arange(heads, device=offsets.device)[:, None] * items
     # What is between two heads is in no sequence of either.
     every = (firsts + offsets).flatten() if heads else offsets[:1]
-    made = torch.ops.flambeau_rec.sll_jagged_flash_attention_basic(
-        q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), every, max_seq_len
-    )
+    made = OPS.sll_jagged_flash_attention_basic(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), every, max_seq_len)
     return made.reshape(heads, items, v.shape[2])  # type: ignore[no-any-return]
 
 

@@ -14,6 +14,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._jagged_layout import NUMBERS, check_offsets, check_whole, locate
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.jagged_elementwise import jagged_dense_elementwise_add_jagged_output
 
 __all__ = [
@@ -40,7 +41,7 @@ def sll_jagged2_to_padded_dense(values: Tensor, offsets: Tensor, max_length: int
     Raises:
         RuntimeError: a matrix that is not square, or offsets that do not fit.
     """
-    return torch.ops.flambeau_rec.sll_jagged2_to_padded_dense(values, offsets, max_length, padding_value)  # type: ignore[no-any-return]
+    return OPS.sll_jagged2_to_padded_dense(values, offsets, max_length, padding_value)  # type: ignore[no-any-return]
 
 
 def sll_jagged_dense_elementwise_add(
@@ -61,7 +62,7 @@ def sll_jagged_dense_elementwise_add(
     Raises:
         RuntimeError: as for `jagged_dense_elementwise_add_jagged_output`.
     """
-    return torch.ops.flambeau_rec.sll_jagged_dense_elementwise_add(x, x_offsets, y, max_seq_len, use_fbgemm_kernel)  # type: ignore[no-any-return]
+    return OPS.sll_jagged_dense_elementwise_add(x, x_offsets, y, max_seq_len, use_fbgemm_kernel)  # type: ignore[no-any-return]
 
 
 def sll_jagged_dense_elementwise_mul_jagged_out(
@@ -82,7 +83,7 @@ def sll_jagged_dense_elementwise_mul_jagged_out(
     Raises:
         RuntimeError: a matrix that is not square or too large, or offsets that do not fit.
     """
-    return torch.ops.flambeau_rec.sll_jagged_dense_elementwise_mul_jagged_out(  # type: ignore[no-any-return]
+    return OPS.sll_jagged_dense_elementwise_mul_jagged_out(  # type: ignore[no-any-return]
         x, y, x_seq_lengths, x_offsets, max_seq_len
     )
 
@@ -108,7 +109,7 @@ def sll_dense_jagged_cat_jagged_out(
         >>> sll_dense_jagged_cat_jagged_out(torch.tensor([8, 9]), torch.tensor([1, 2, 3]), torch.tensor([0, 2, 3]), 2)
         (tensor([8, 1, 2, 9, 3]), tensor([0, 3, 5]))
     """
-    return torch.ops.flambeau_rec.sll_dense_jagged_cat_jagged_out(a, b, a_offsets, max_seq_len)  # type: ignore[no-any-return]
+    return OPS.sll_dense_jagged_cat_jagged_out(a, b, a_offsets, max_seq_len)  # type: ignore[no-any-return]
 
 
 def sll_jagged_self_substraction_jagged_out(
@@ -129,7 +130,7 @@ def sll_jagged_self_substraction_jagged_out(
     Raises:
         RuntimeError: shapes, dtypes or offsets that do not fit.
     """
-    return torch.ops.flambeau_rec.sll_jagged_self_substraction_jagged_out(a, offsets_a, offsets_b, max_seq_len)  # type: ignore[no-any-return]
+    return OPS.sll_jagged_self_substraction_jagged_out(a, offsets_a, offsets_b, max_seq_len)  # type: ignore[no-any-return]
 
 
 # --- squares --------------------------------------------------------------------------------------
@@ -197,7 +198,7 @@ def _keep_padded(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _padded_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     (offsets,) = ctx.saved_tensors
-    return torch.ops.flambeau_rec._sll_padded_dense_to_jagged2(grad, offsets, ctx.numbers), None, None, None
+    return OPS._sll_padded_dense_to_jagged2(grad, offsets, ctx.numbers), None, None, None
 
 
 def _keep_dense(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -207,7 +208,7 @@ def _keep_dense(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _dense_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     (offsets,) = ctx.saved_tensors
-    return torch.ops.flambeau_rec.sll_jagged2_to_padded_dense(grad, offsets, ctx.longest, 0.0), None, None
+    return OPS.sll_jagged2_to_padded_dense(grad, offsets, ctx.longest, 0.0), None, None
 
 
 register_op(
@@ -290,7 +291,7 @@ register_op(
 
 def _times_any(x: Tensor, y: Tensor, lengths: Tensor, offsets: Tensor, max_seq_len: int) -> Tensor:
     common = torch.result_type(x, y)
-    return torch.ops.flambeau_rec._sll_times_dense(x.to(common), y.to(common), lengths, offsets)  # type: ignore[no-any-return]
+    return OPS._sll_times_dense(x.to(common), y.to(common), lengths, offsets)  # type: ignore[no-any-return]
 
 
 register_composite(

@@ -15,6 +15,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._jagged_layout import check_floating, check_offsets, check_whole, locate, widened, within
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.jagged_conversion import one_to_dense, one_to_jagged
 
 __all__ = [
@@ -44,7 +45,7 @@ def sll_jagged_dense_bmm(
     Raises:
         RuntimeError: as for `jagged_dense_bmm`.
     """
-    return torch.ops.flambeau_rec.sll_jagged_dense_bmm(x, y, x_offsets, N, allow_tf32, use_fbgemm_kernel)  # type: ignore[no-any-return]
+    return OPS.sll_jagged_dense_bmm(x, y, x_offsets, N, allow_tf32, use_fbgemm_kernel)  # type: ignore[no-any-return]
 
 
 def sll_jagged_jagged_bmm(
@@ -66,7 +67,7 @@ def sll_jagged_jagged_bmm(
     Raises:
         RuntimeError: as for `jagged_jagged_bmm`.
     """
-    return torch.ops.flambeau_rec.sll_jagged_jagged_bmm(x, y, x_offsets, N, allow_tf32, use_fbgemm_kernel)  # type: ignore[no-any-return]
+    return OPS.sll_jagged_jagged_bmm(x, y, x_offsets, N, allow_tf32, use_fbgemm_kernel)  # type: ignore[no-any-return]
 
 
 def sll_jagged_jagged_bmm_jagged_out(
@@ -93,7 +94,7 @@ def sll_jagged_jagged_bmm_jagged_out(
     Raises:
         RuntimeError: shapes, dtypes or offsets that do not fit.
     """
-    return torch.ops.flambeau_rec.sll_jagged_jagged_bmm_jagged_out(  # type: ignore[no-any-return]
+    return OPS.sll_jagged_jagged_bmm_jagged_out(  # type: ignore[no-any-return]
         x, y, x_lengths, x_offsets, y_lengths, y_offsets, z_lengths, z_offsets, max_seq_len, allow_tf32
     )
 
@@ -122,7 +123,7 @@ def sll_array_jagged_bmm_jagged_out(
     Raises:
         RuntimeError: shapes, dtypes or offsets that do not fit.
     """
-    return torch.ops.flambeau_rec.sll_array_jagged_bmm_jagged_out(  # type: ignore[no-any-return]
+    return OPS.sll_array_jagged_bmm_jagged_out(  # type: ignore[no-any-return]
         x, y, x_lengths, x_offsets, y_lengths, y_offsets, z_lengths, z_offsets, max_seq_len, allow_tf32
     )
 
@@ -310,16 +311,14 @@ def _array_times(
 
 register_composite(
     f"sll_jagged_dense_bmm({_PAIR}) -> Tensor",
-    lambda x, y, offsets, N, *_: torch.ops.flambeau_rec.jagged_dense_bmm_forward(x, offsets, y, N),
+    lambda x, y, offsets, N, *_: OPS.jagged_dense_bmm_forward(x, offsets, y, N),
 )
 register_composite(
     f"sll_jagged_jagged_bmm({_PAIR}) -> Tensor",
-    lambda x, y, offsets, N, *_: torch.ops.flambeau_rec.jagged_jagged_bmm(x, y, offsets, N),
+    lambda x, y, offsets, N, *_: OPS.jagged_jagged_bmm(x, y, offsets, N),
 )
 register_composite(
     f"sll_jagged_jagged_bmm_jagged_out({_SIZED}) -> Tensor",
-    lambda x, y, xl, x_offsets, yl, y_offsets, zl, z_offsets, *_: torch.ops.flambeau_rec._sll_outer(
-        x, y, x_offsets, y_offsets, z_offsets
-    ),
+    lambda x, y, xl, x_offsets, yl, y_offsets, zl, z_offsets, *_: OPS._sll_outer(x, y, x_offsets, y_offsets, z_offsets),
 )
 register_composite(f"sll_array_jagged_bmm_jagged_out({_SIZED}) -> Tensor", _array_times)

@@ -14,6 +14,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._jagged_layout import FLOATING, check_offsets, check_whole, locate, widened
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["sll_jagged2_softmax", "sll_jagged_softmax"]
 
@@ -33,7 +34,7 @@ def sll_jagged_softmax(x: Tensor, x_offsets: Tensor, max_seq_len: int, use_fbgem
     Raises:
         RuntimeError: as for `jagged_softmax`.
     """
-    return torch.ops.flambeau_rec.sll_jagged_softmax(x, x_offsets, max_seq_len, use_fbgemm_kernel)  # type: ignore[no-any-return]
+    return OPS.sll_jagged_softmax(x, x_offsets, max_seq_len, use_fbgemm_kernel)  # type: ignore[no-any-return]
 
 
 def sll_jagged2_softmax(x: Tensor, offsets: Tensor, offsets_total: Tensor, max_seq_len: int, transpose: bool) -> Tensor:
@@ -52,7 +53,7 @@ def sll_jagged2_softmax(x: Tensor, offsets: Tensor, offsets_total: Tensor, max_s
     Raises:
         RuntimeError: shapes, dtypes or offsets that do not fit.
     """
-    return torch.ops.flambeau_rec.sll_jagged2_softmax(x, offsets, offsets_total, max_seq_len, transpose)  # type: ignore[no-any-return]
+    return OPS.sll_jagged2_softmax(x, offsets, offsets_total, max_seq_len, transpose)  # type: ignore[no-any-return]
 
 
 def _check(op: str, x: Tensor, offsets: Tensor, totals: Tensor) -> None:
@@ -162,5 +163,5 @@ register_op(
 )
 register_composite(
     "sll_jagged_softmax(Tensor x, Tensor x_offsets, int max_seq_len, bool use_fbgemm_kernel=True) -> Tensor",
-    lambda x, offsets, longest, *_: torch.ops.flambeau_rec.jagged_softmax_forward(x, offsets, longest),
+    lambda x, offsets, longest, *_: OPS.jagged_softmax_forward(x, offsets, longest),
 )

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from flambeau.rec.ops._checks import require, require_indices
 from flambeau.rec.ops._composite import register_composite
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["tbe_estimate_indices_distribution", "tbe_generate_indices_from_distribution"]
 
@@ -35,7 +36,7 @@ def tbe_estimate_indices_distribution(indices: Tensor) -> tuple[Tensor, float, f
         >>> tbe_estimate_indices_distribution(torch.tensor([3, 3, 3, 7]))[0]
         tensor([0.7500, 0.2500], dtype=torch.float64)
     """
-    return torch.ops.flambeau_rec.tbe_estimate_indices_distribution(indices)  # type: ignore[no-any-return]
+    return OPS.tbe_estimate_indices_distribution(indices)  # type: ignore[no-any-return]
 
 
 def tbe_generate_indices_from_distribution(
@@ -56,7 +57,7 @@ def tbe_generate_indices_from_distribution(
     Raises:
         RuntimeError: frequencies above 1 in sum, or sizes below 0.
     """
-    return torch.ops.flambeau_rec.tbe_generate_indices_from_distribution(  # type: ignore[no-any-return]
+    return OPS.tbe_generate_indices_from_distribution(  # type: ignore[no-any-return]
         heavy_hitters, zipf_q, zipf_s, max_index, num_indices
     )
 

@@ -17,6 +17,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops import quantize_8bit, quantize_float8
 from flambeau.rec.ops._library import LIBRARY
 from flambeau.rec.ops._quantized_rows import as_numbers
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.quantize_nbit import unpack
 
 __all__ = ["Tables", "look_up", "row_bytes"]
@@ -88,7 +89,7 @@ def look_up(tables: Tables, indices: Tensor, offsets: Tensor, weights: Tensor | 
     Raises:
         RuntimeError: an index outside of its table, or arguments that do not fit.
     """
-    return torch.ops.flambeau_rec.int_nbit_split_embedding_codegen_lookup_function(  # type: ignore[no-any-return]
+    return OPS.int_nbit_split_embedding_codegen_lookup_function(  # type: ignore[no-any-return]
         tables.weights_host if tables.host_size else tables.weights_dev,
         tables.weights_uvm,
         tables.weights_placements,

@@ -13,6 +13,7 @@ from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import require
 from flambeau.rec.ops._composite import register_composite
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.cache import lxu_cache_lookup
 
 __all__ = ["generate_vbe_metadata", "get_infos_metadata"]
@@ -58,7 +59,7 @@ def generate_vbe_metadata(
         >>> generate_vbe_metadata(*sizes, torch.tensor([0, 4, 8]), -1, False, 2, 26, 3)[0]
         tensor([0, 4, 8])
     """
-    return torch.ops.flambeau_rec.generate_vbe_metadata(  # type: ignore[no-any-return]
+    return OPS.generate_vbe_metadata(  # type: ignore[no-any-return]
         B_offsets, B_offsets_rank_per_feature, output_offsets_feature_rank, D_offsets, D, nobag, max_B_feature_rank,
         info_B_num_bits, total_B, vbe_output_offsets,
     )  # fmt: skip
@@ -115,7 +116,7 @@ def get_infos_metadata(unused: Tensor, B: int, T: int) -> tuple[int, int]:
         >>> get_infos_metadata(torch.empty(0), B=512, T=26)
         (27, 134217727)
     """
-    return torch.ops.flambeau_rec.get_infos_metadata(unused, B, T)  # type: ignore[no-any-return]
+    return OPS.get_infos_metadata(unused, B, T)  # type: ignore[no-any-return]
 
 
 def _infos(unused: Tensor, B: int, T: int) -> tuple[int, int]:

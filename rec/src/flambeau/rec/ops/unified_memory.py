@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from flambeau.rec.ops._composite import register_composite
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = ["is_uvm_tensor", "new_managed_tensor", "new_unified_tensor"]
 
@@ -23,7 +24,7 @@ def new_managed_tensor(self: Tensor, sizes: Sequence[int]) -> Tensor:
         self: whose dtype they have.
         sizes: their shape.
     """
-    return torch.ops.flambeau_rec.new_managed_tensor(self, sizes)  # type: ignore[no-any-return]
+    return OPS.new_managed_tensor(self, sizes)  # type: ignore[no-any-return]
 
 
 def new_unified_tensor(self: Tensor, sizes: Sequence[int], is_host_mapped: bool) -> Tensor:
@@ -34,12 +35,12 @@ def new_unified_tensor(self: Tensor, sizes: Sequence[int], is_host_mapped: bool)
         sizes: their shape.
         is_host_mapped: which of two kinds of shared memory. Without effect.
     """
-    return torch.ops.flambeau_rec.new_unified_tensor(self, sizes, is_host_mapped)  # type: ignore[no-any-return]
+    return OPS.new_unified_tensor(self, sizes, is_host_mapped)  # type: ignore[no-any-return]
 
 
 def is_uvm_tensor(t: Tensor) -> bool:
     """Whether a tensor is in shared memory: never."""
-    return torch.ops.flambeau_rec.is_uvm_tensor(t)  # type: ignore[no-any-return]
+    return OPS.is_uvm_tensor(t)  # type: ignore[no-any-return]
 
 
 def _new(self: Tensor, sizes: Sequence[int], is_host_mapped: bool = False) -> Tensor:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.permute import sources
 from flambeau.rec.sparse._keyed_rows import KeyedRows
 
@@ -87,11 +88,11 @@ def from_exchanged(
         return {"values": values, "weights": weights, "lengths": lengths, **sizing}
     if not variable and len(set(per_rank)) == 1 and per_rank[0] > 0:
         grouped = lengths.view(-1, per_rank[0])
-        moved = torch.ops.flambeau_rec.permute_2D_sparse_data(recat, grouped, values, weights)
+        moved = OPS.permute_2D_sparse_data(recat, grouped, values, weights)
     else:
         # A row of lengths has as many entries as its process has examples: first its entries, then their values.
         rows = sources(recat, counts.to(lengths.device)).to(torch.int64)
-        moved = torch.ops.flambeau_rec.permute_1D_sparse_data(rows, lengths, values, weights)
+        moved = OPS.permute_1D_sparse_data(rows, lengths, values, weights)
     new_lengths, values, weights = moved
     return {"values": values, "weights": weights, "lengths": new_lengths.reshape(-1), **sizing}
 

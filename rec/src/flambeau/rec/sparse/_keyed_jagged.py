@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.cumsum import asynchronous_complete_cumsum
 from flambeau.rec.sparse._errors import SparseError
 from flambeau.rec.sparse._exchange import ExchangedRows, from_exchanged
@@ -346,7 +347,7 @@ class KeyedJaggedTensor(ExchangedRows, KeyedMemory):
             if indices_tensor is None:
                 indices_tensor = torch.tensor(indices, dtype=torch.int32, device=lengths.device)
             total = sum(known[at] for at in indices) if known is not None else None
-            new_lengths, values, weights = torch.ops.flambeau_rec.permute_2D_sparse_data(
+            new_lengths, values, weights = OPS.permute_2D_sparse_data(
                 indices_tensor, lengths.view(len(self._keys), -1), self._values, self._weights, total
             )
         else:

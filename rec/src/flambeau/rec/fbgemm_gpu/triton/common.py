@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from flambeau.rec.errors import OptionError
+from flambeau.rec.ops._short_calls import OPS
 from flambeau.rec.ops.quantize_mx import CEIL, EVEN, FLOOR, NEAREST, STOCHASTIC
 
 __all__ = ["RoundingMode", "get_mx4_exp_bias", "get_mx4_lookup_table"]
@@ -53,4 +54,4 @@ def get_mx4_lookup_table(ebits: int, mbits: int, device: torch.device) -> Tensor
     # One group of all sixteen codes, with 1 as its power of two.
     group = [low | (low + 1) << 4 for low in range(0, 16, 2)]
     codes = torch.tensor([*group, 127], dtype=torch.uint8, device=device)
-    return torch.ops.flambeau_rec.dequantize_mx4(codes, 16, ebits, mbits)  # type: ignore[no-any-return]
+    return OPS.dequantize_mx4(codes, 16, ebits, mbits)  # type: ignore[no-any-return]

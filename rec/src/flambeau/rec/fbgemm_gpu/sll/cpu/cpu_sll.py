@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from flambeau.rec.fbgemm_gpu.sll._applied import applied
 from flambeau.rec.ops import jagged_matmul, sll_attention, sll_conversion, sll_matmul, sll_softmax
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = [
     "ArrayJaggedBmmNopaddingCPU",
@@ -126,7 +126,7 @@ def cpu_array_jagged_bmm_jagged_out_kernel(
 
     See `flambeau.rec.ops.sll_matmul.sll_array_jagged_bmm_jagged_out`.
     """
-    return torch.ops.flambeau_rec._sll_matrix_times_items(  # type: ignore[no-any-return]
+    return OPS._sll_matrix_times_items(  # type: ignore[no-any-return]
         array_A, jagged_B, offsets_am, offsets_bk, offsets_cm, max_seq_len, jagged_B.shape[0], bool(transpose)
     )
 

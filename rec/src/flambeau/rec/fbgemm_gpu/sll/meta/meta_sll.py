@@ -5,11 +5,11 @@ Every operator of ours has a shape-only twin, which `torch.compile`, `torch.expo
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from flambeau.rec.fbgemm_gpu.sll._applied import applied
 from flambeau.rec.ops import sll_conversion, sll_matmul, sll_softmax
+from flambeau.rec.ops._short_calls import OPS
 
 __all__ = [
     "ArrayJaggedBmmNopadding",
@@ -64,7 +64,7 @@ def meta_jagged_jagged_bmm_jagged_out(
     """See `flambeau.rec.ops.sll_matmul.sll_jagged_jagged_bmm_jagged_out`; `z_lengths` has data, which tells "
     "the size.
     """
-    return torch.ops.flambeau_rec._sll_outer(x, y, x_offsets, y_offsets, z_offsets, int(z_lengths.sum()))  # type: ignore[no-any-return]
+    return OPS._sll_outer(x, y, x_offsets, y_offsets, z_offsets, int(z_lengths.sum()))  # type: ignore[no-any-return]
 
 
 def _softmax_of_matrices(
