@@ -27,6 +27,27 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "replay_buffers": (
+            "ImmutableDatasetWriter",
+            "LazyMemmapStorage",
+            "LazyStackStorage",
+            "LazyTensorStorage",
+            "ListStorage",
+            "PrioritizedReplayBuffer",
+            "PrioritizedSampler",
+            "RandomSampler",
+            "ReplayBuffer",
+            "RoundRobinWriter",
+            "SamplerWithoutReplacement",
+            "SliceSampler",
+            "Storage",
+            "TensorDictMaxValueWriter",
+            "TensorDictPrioritizedReplayBuffer",
+            "TensorDictReplayBuffer",
+            "TensorDictRoundRobinWriter",
+            "TensorStorage",
+            "Writer",
+        ),
         "tensor_specs": (
             "DEVICE_TYPING",
             "Binary",

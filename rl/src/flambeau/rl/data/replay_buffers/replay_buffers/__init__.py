@@ -1,0 +1,15 @@
+"""Replay buffers: storage, sampler and writer put together."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "base": ("ReplayBuffer",),
+        "prioritized": ("PrioritizedReplayBuffer",),
+        "prioritized_tensordict": ("TensorDictPrioritizedReplayBuffer",),
+        "tensordict": ("TensorDictReplayBuffer",),
+    },
+)

@@ -1,0 +1,22 @@
+"""Samplers: which items of a storage make up a batch."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "base": ("Sampler",),
+        "prioritized": ("PrioritizedSampler",),
+        "random": ("RandomSampler",),
+        "slice": ("SliceSampler",),
+        "without_replacement": ("SamplerWithoutReplacement",),
+        "flambeau.rl._torchrl": (
+            "MinSegmentTreeFp32",
+            "MinSegmentTreeFp64",
+            "SumSegmentTreeFp32",
+            "SumSegmentTreeFp64",
+        ),
+    },
+)
