@@ -36,15 +36,16 @@ def filled(rows, value, record_bytes=12):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the program that is killed forks")
-def test_fifty_kills_of_a_training_program_leave_whole_checkpoints(tmp_path):
-    program = [sys.executable, str(HERE / "training_to_kill.py"), str(tmp_path), "50", "0"]
+@pytest.mark.parametrize("kills", [8, pytest.param(50, marks=pytest.mark.slow)])
+def test_kills_of_a_training_program_leave_whole_checkpoints(tmp_path, kills):
+    program = [sys.executable, str(HERE / "training_to_kill.py"), str(tmp_path), str(kills), "0"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     answer = subprocess.run(program, capture_output=True, text=True, env=environment, timeout=540, check=False)
     assert answer.returncode == 0, answer.stderr
     found = json.loads(answer.stdout)
     assert [wrong for _, wrong in found if wrong] == []
-    assert len(found) == 50
-    assert len({step for step, _ in found}) > 10, "the program made no progress between kills"
+    assert len(found) == kills
+    assert len({step for step, _ in found}) > kills // 5, "the program made no progress between kills"
 
 
 def test_what_was_written_after_a_checkpoint_is_gone_when_the_folder_is_opened_again(tmp_path):
