@@ -4,4 +4,26 @@ from __future__ import annotations
 
 from flambeau.core.exports import lazy_exports
 
-__getattr__, __dir__, __all__ = lazy_exports(__name__, {}, submodules=("functional", "utils"))
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from flambeau.rl.objectives.value.advantages import GAE as GAE
+    from flambeau.rl.objectives.value.advantages import MultiAgentGAE as MultiAgentGAE
+    from flambeau.rl.objectives.value.advantages import TD0Estimator as TD0Estimator
+    from flambeau.rl.objectives.value.advantages import TD1Estimator as TD1Estimator
+    from flambeau.rl.objectives.value.advantages import TDLambdaEstimator as TDLambdaEstimator
+    from flambeau.rl.objectives.value.advantages import ValueEstimatorBase as ValueEstimatorBase
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "advantages": (
+            "GAE",
+            "MultiAgentGAE",
+            "TD0Estimator",
+            "TD1Estimator",
+            "TDLambdaEstimator",
+            "ValueEstimatorBase",
+        )
+    },
+    submodules=("functional", "utils"),
+)
