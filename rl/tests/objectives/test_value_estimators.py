@@ -130,6 +130,13 @@ def test_bad_options_are_named(options, message):
         GAE(gamma=0.9, lmbda=0.8, value_network=network(), **options)
 
 
+@each
+def test_the_networks_parameters_stay_its_own(build):
+    estimator = build(network())
+    assert not list(estimator.parameters()) and "gamma" in estimator.state_dict()
+    assert not any("value_network" in key for key in estimator.state_dict())
+
+
 def test_advantages_without_a_network_come_from_stored_values():
     with pytest.raises(ValueError, match="state_value is missing, and no value network was provided"):
         GAE(gamma=0.9, lmbda=0.8, value_network=None)(rollout())

@@ -99,7 +99,8 @@ class ValueEstimatorBase(TensorDictModuleBase):  # type: ignore[misc]
         shifted_budget: int = 1,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.value_network = value_network
+        # Upstream: no submodule, so that the network's parameters are those of whoever trains it, and of no one else.
+        self.__dict__["value_network"] = value_network
         self.differentiable = differentiable
         self.skip_existing = skip_existing
         self.deactivate_vmap = deactivate_vmap
