@@ -201,7 +201,7 @@ def _fake_bank(spectrogram: Tensor, filters: Tensor) -> Tensor:
 
 
 def _powers(frames: Tensor, n_fft: int, root: bool) -> Tensor:
-    spectrum = torch.fft.rfft(frames, n=n_fft)
+    spectrum: Tensor = torch.fft.rfft(frames, n=n_fft)
     return spectrum.abs() if root else spectrum.real.square() + spectrum.imag.square()
 
 

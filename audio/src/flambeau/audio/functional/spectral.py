@@ -54,7 +54,8 @@ def spectrogram(
         powers = _powers(waveform, window, n_fft, hop_length, win_length, power == 1.0, center, pad_mode)
         if powers is not None:
             if by_window:
-                return powers / torch.linalg.vector_norm(window) ** power
+                norm: Tensor = torch.linalg.vector_norm(window) ** power
+                return powers / norm
             return powers * n_fft ** (-power / 2) if by_frame else powers
     spectrum = torch.stft(
         waveform.reshape(-1, waveform.shape[-1]),

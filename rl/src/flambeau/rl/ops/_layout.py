@@ -54,7 +54,7 @@ def batched(operator: Callable[..., Any], tensors: int) -> Callable[..., Any]:
 
 def transformed() -> bool:
     """Whether a transform of `torch.func` is at work, which asks for an autograd function of an operator."""
-    return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()  # type: ignore[attr-defined]
+    return not torch.compiler.is_compiling() and torch._C._are_functorch_transforms_active()
 
 
 def function_of(

@@ -5,6 +5,7 @@ The native kernel is `native/generalized_advantage.cpp`, that for CUDA and XPU i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -46,8 +47,10 @@ def generalized_advantage(
         >>> generalized_advantage(one, one, one, no, no, 0.5, 1.0)[0].flatten()
         tensor([0.7500, 0.5000])
     """
-    operator = _FUNCTION.apply if transformed() else torch.ops.flambeau_rl.generalized_advantage
-    return operator(reward, value, next_value, done, terminated, gamma, lmbda)  # type: ignore[no-any-return]
+    operator: Callable[..., tuple[Tensor, Tensor]] = torch.ops.flambeau_rl.generalized_advantage
+    if transformed():
+        operator = _FUNCTION.apply
+    return operator(reward, value, next_value, done, terminated, gamma, lmbda)
 
 
 def _check(reward: Tensor, **others: Tensor) -> None:

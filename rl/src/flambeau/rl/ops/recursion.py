@@ -37,7 +37,7 @@ def backward_recursion(values: Tensor, discounts: Tensor) -> Tensor:
         tensor([1.7500, 1.5000, 1.0000])
     """
     if transformed():
-        return _FUNCTIONS["backward_recursion"].apply(values, discounts)  # type: ignore[no-any-return, no-untyped-call]
+        return _FUNCTIONS["backward_recursion"].apply(values, discounts)  # type: ignore[no-any-return]
     return torch.ops.flambeau_rl.backward_recursion(values, discounts)  # type: ignore[no-any-return]
 
 
@@ -62,7 +62,7 @@ def forward_recursion(values: Tensor, discounts: Tensor) -> Tensor:
         tensor([1.0000, 1.5000, 1.7500])
     """
     if transformed():
-        return _FUNCTIONS["forward_recursion"].apply(values, discounts)  # type: ignore[no-any-return, no-untyped-call]
+        return _FUNCTIONS["forward_recursion"].apply(values, discounts)  # type: ignore[no-any-return]
     return torch.ops.flambeau_rl.forward_recursion(values, discounts)  # type: ignore[no-any-return]
 
 
