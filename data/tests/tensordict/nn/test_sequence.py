@@ -19,8 +19,17 @@ def chain(**options) -> TensorDictSequential:
     )
 
 
+def chain_of(*keys: tuple[str, str]) -> TensorDictSequential:
+    return TensorDictSequential(*(TensorDictModule(torch.neg, [read], [written]) for read, written in keys))
+
+
 def test_keys_are_what_no_module_before_writes():
     assert (chain().in_keys, chain().out_keys, len(chain())) == (["a", "z"], ["h", "o", "o2"], 3)
+
+
+def test_a_key_that_is_written_again_stands_where_it_was_written_last():
+    assert chain_of(("a", "b"), ("b", "c"), ("c", "b")).out_keys == ["c", "b"]
+    assert chain_of(("a", "b"), ("b", "a")).in_keys == ["a"]
 
 
 def test_parts_are_chosen_by_what_they_read_and_write():

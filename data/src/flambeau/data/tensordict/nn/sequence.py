@@ -178,7 +178,7 @@ class TensorDictSequential(TensorDictModule):
 
 
 def keys_of(modules: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    """What modules in a row read from outside, and what they write; in order of first use."""
+    """What modules in a row read from outside, in order of first use, and what they write, in order of last writing."""
     reads: dict[Any, None] = {}
     writes: dict[Any, None] = {}
     for module in modules:
@@ -187,6 +187,7 @@ def keys_of(modules: Iterable[Any]) -> tuple[list[Any], list[Any]]:
                 reads[key] = None
         for key in module.out_keys:
             if key != "_":
+                writes.pop(key, None)
                 writes[key] = None
     return list(reads), list(writes)
 

@@ -47,9 +47,3 @@ class SafeSequential(TensorDictSequential, SafeModule):
         self._update_keys()
         if selected_out_keys is not None:
             self.select_out_keys(*selected_out_keys)
-
-    def _update_keys(self) -> None:
-        super()._update_keys()
-        # In the order of their last writing, as upstream has it.
-        written = [key for module in self._members() for key in module.out_keys if key != "_"]
-        self.out_keys = list(dict.fromkeys(reversed(written)))[::-1]
