@@ -422,48 +422,48 @@ def test_the_diff_is_what_patch_understands(project: Path, capsys: pytest.Captur
 
 def test_json_has_changes_notes_and_what_is_absent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.py"
-    path.write_text("import torchrl\nfrom torchrl.data import nothing\npatch('torchrl.x')\n")
+    path.write_text("import torchx\nfrom torchx.data import nothing\npatch('torchx.x')\n")
 
     assert main(["migrate", str(path), "--json"]) == 0
 
     report: dict[str, Any] = json.loads(capsys.readouterr().out)
     (file,) = report["files"]
-    assert (report["written"], report["distributions"]) == (False, ["flambeau-rl"])
-    assert file["changes"][0] == {"line": 1, "before": "import torchrl", "after": "import flambeau.rl"}
-    assert [note["text"] for note in file["notes"]] == ["'torchrl.x'"]
+    assert (report["written"], report["distributions"]) == (False, ["flambeau-launch"])
+    assert file["changes"][0] == {"line": 1, "before": "import torchx", "after": "import flambeau.launch"}
+    assert [note["text"] for note in file["notes"]] == ["'torchx.x'"]
     assert {(item["line"], item["name"]) for item in file["absent"]} == {
-        (1, "flambeau.rl"),
-        (2, "flambeau.rl.data.nothing"),
+        (1, "flambeau.launch"),
+        (2, "flambeau.launch.data.nothing"),
     }
 
 
 def test_names_that_do_not_exist_here_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    package = tmp_path / "site" / "flambeau" / "rl"
+    package = tmp_path / "site" / "flambeau" / "launch"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("import enum\nhere = 1\nclass W(enum.Enum):\n    A = 1\n")
     (package / "vocab.py").write_text("class Vocab:\n    pass\n")
     monkeypatch.setattr(flambeau, "__path__", [*flambeau.__path__, str(package.parent)])
     source = tmp_path / "a.py"
     source.write_text(
-        "import torchrl\nfrom torchrl.vocab import Vocab, GloVe\nimport torchrl.data.utils\n"
-        "torchrl.here.whatever\ntorchrl.W.A\ntorchrl.W.B\nVocab.anything\n"
+        "import torchx\nfrom torchx.vocab import Vocab, GloVe\nimport torchx.data.utils\n"
+        "torchx.here.whatever\ntorchx.W.A\ntorchx.W.B\nVocab.anything\n"
     )
 
     try:
         assert main(["migrate", str(source), "--json"]) == 0
     finally:
-        for name in [name for name in sys.modules if name.startswith("flambeau.rl")]:
+        for name in [name for name in sys.modules if name.startswith("flambeau.launch")]:
             del sys.modules[name]
 
     (file,) = json.loads(capsys.readouterr().out)["files"]
     assert [item["name"] for item in file["absent"]] == [
-        "flambeau.rl.vocab.GloVe",
-        "flambeau.rl.data.utils",
-        "flambeau.rl.W.B",
+        "flambeau.launch.vocab.GloVe",
+        "flambeau.launch.data.utils",
+        "flambeau.launch.W.B",
     ]
-    assert file["absent"][0]["reason"] == "flambeau.rl.vocab.GloVe does not exist in the installed flambeau-rl"
+    assert file["absent"][0]["reason"] == "flambeau.launch.vocab.GloVe does not exist in the installed flambeau-launch"
 
 
 def test_a_file_that_does_not_parse_is_reported_and_the_others_are_done(
