@@ -121,7 +121,7 @@ def test_existing_values_are_taken_when_asked(build):
         ({"value_chunk_size": 0}, "value_chunk_size must be >= 1, got 0"),
         ({"num_chunks": 2, "num_chunk": 3}, "num_chunks and num_chunk"),
         ({"num_chunks": 2, "value_chunk_size": 3}, "value_chunk_size and num_chunks"),
-        ({"shifted": "yes"}, "shifted must be a boolean, got 'yes'"),
+        ({"shifted": "yes"}, "shifted is 'yes', expected True or False"),
         ({"shifted_budget": 0}, "shifted_budget must be >= 1"),
     ],
 )

@@ -283,7 +283,7 @@ class TensorSpec(ABC):
         if value.shape != self.shape:
             if value.numel() != self.shape.numel():
                 raise RuntimeError(
-                    f"Shape mismatch: the value has shape {tuple(value.shape)}, which does not fit the spec's shape "
+                    f"Shape mismatch: a value of shape {tuple(value.shape)} does not fit into the spec's "
                     f"{tuple(self.shape)}."
                 )
             value = value.reshape(self.shape)

@@ -36,7 +36,7 @@ class _Interval(TensorSpec):
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError(f"enumerate is not implemented for spec of class {type(self).__name__}.")
+        raise NotImplementedError(f"The values of a {type(self).__name__} spec have no end and cannot be listed.")
 
     def index(self, index: Any, tensor_to_index: Any) -> Any:
         """Impossible: the values are no indices.
@@ -69,7 +69,7 @@ class Bounded(_Interval):
         tensor(False)
     """
 
-    CONFLICTING_KWARGS = "The keyword arguments {} and {} conflict. Only one of these can be passed."
+    CONFLICTING_KWARGS = "{} and {} were both given, and mean the same limit; give one."
 
     def __init__(
         self,

@@ -194,7 +194,7 @@ class Choice(TensorSpec):
             for name in ("shape", "dtype", "device"):
                 if getattr(each, name, None) != getattr(first, name, None):
                     raise ValueError(
-                        f"All choices must have the same {name}; got {getattr(first, name, None)} and "
+                        f"Choices differ in {name}, which has to be one for all: {getattr(first, name, None)} and "
                         f"{getattr(each, name, None)}."
                     )
         super().__init__(first.shape, None, first.device, getattr(first, "dtype", None), None)

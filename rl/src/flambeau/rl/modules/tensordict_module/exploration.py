@@ -39,7 +39,7 @@ class _Annealed(TensorDictModuleBase):
         name = type(self).__name__
         if last > first:
             raise RuntimeError(
-                f"{name}: {self._amount} should decrease over time or be constant, got {self._amount}_init={first} and "
+                f"{name}: {self._amount} cannot grow while it is annealed, but {self._amount}_init={first} and "
                 f"{self._amount}_end={last}."
             )
         if steps <= 0:

@@ -120,7 +120,7 @@ class ValueEstimatorBase(TensorDictModuleBase):  # type: ignore[misc]
             raise ValueError("value_chunk_size and num_chunks cannot both be set; give the size or the number.")
         self.value_chunk_size, self.num_chunks, self.value_chunk_dim = value_chunk_size, chunks, value_chunk_dim
         if not isinstance(shifted, bool):
-            raise ValueError(f"shifted must be a boolean, got {shifted!r}.")
+            raise ValueError(f"shifted is {shifted!r}, expected True or False.")
         self.shifted, self.shifted_budget = shifted, shifted_budget
         self._tensor_keys = self.default_keys()
         self._written()

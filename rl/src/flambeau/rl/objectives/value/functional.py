@@ -34,7 +34,7 @@ __all__ = [
     "vtrace_advantage_estimate",
 ]
 
-SHAPE_ERR = "All input tensors (value, reward and done states) must share a unique shape."
+SHAPE_ERR = "Values, rewards and flags of ends have to be of one shape."
 _HALVES = (torch.float16, torch.bfloat16)
 
 
@@ -278,8 +278,7 @@ def _multistep(
     elif not changing:
         which = "gamma" if lmbda is None else "gamma or lambda"
         raise RuntimeError(
-            f"rolling_gamma=False is expected only with time-sensitive {which} values, but they are the same at all "
-            "steps; leave rolling_gamma out."
+            f"rolling_gamma=False means something only where {which} differs from step to step; leave it out."
         )
     elif not strict:
         raise NotImplementedError(

@@ -172,8 +172,8 @@ class Marks:
                 stored = torch.stack(list(stored))
         if stored is None or not is_tensor_collection(stored):
             raise RuntimeError(
-                "Could not get a tensordict out of the storage, which is required for SliceSampler to compute the "
-                "trajectories."
+                "SliceSampler: the storage holds no tensordict, so that no key says where trajectories end; "
+                "store tensordicts, or give `ends` or `trajectories`."
             )
         found: Tensor | None = None
         for key in self._keys:

@@ -97,17 +97,21 @@ class SliceSampler(Sampler):
         given = [name for name, value in (("ends", ends), ("trajectories", trajectories)) if value is not None]
         keyed = end_key is not None or end_keys is not None or traj_key is not None
         if given and keyed:
-            raise RuntimeError(f"`{given[0]}` and `end_key`, `end_keys` or `traj_key` are exclusive arguments.")
+            raise RuntimeError(
+                f"`{given[0]}` says where trajectories end already; leave out `end_key`, `end_keys` and `traj_key`."
+            )
         if len(given) > 1:
-            raise RuntimeError("`ends` and `trajectories` are exclusive arguments.")
+            raise RuntimeError("`ends` and `trajectories` were both given; one of them is enough.")
         if given and not cache_values:
-            raise RuntimeError(f"To be used, {given[0]} requires `cache_values` to be set to `True`.")
+            raise RuntimeError(f"`{given[0]}` is given once and for all, which needs `cache_values=True`.")
         if fragmented and traj_key is None:
             raise RuntimeError(
                 "fragmented=True needs traj_key, which tells what trajectory a row belongs to; flags at ends do not."
             )
         if fragmented and span:
-            raise NotImplementedError("span is not supported with fragmented=True.")
+            raise NotImplementedError(
+                "Slices of fragmented trajectories have all their rows: leave `span` out, or `fragmented`."
+            )
         self.num_slices, self.slice_len = num_slices, slice_len
         self.step_key, self.fragmented = step_key, fragmented
         self._traj_key_auto = not given and not keyed
@@ -151,14 +155,14 @@ class SliceSampler(Sampler):
         if self.num_slices is not None:
             if batch_size % self.num_slices:
                 raise RuntimeError(
-                    "The batch-size must be divisible by the number of slices, got "
+                    "Slices of one length cannot fill the batch: "
                     f"batch_size={batch_size} and num_slices={self.num_slices}."
                 )
             return batch_size // self.num_slices, self.num_slices
         assert self.slice_len is not None
         if batch_size % self.slice_len:
             raise RuntimeError(
-                "The batch-size must be divisible by the slice length, got "
+                "A batch holds whole slices only, and these do not fill it: "
                 f"batch_size={batch_size} and slice_len={self.slice_len}."
             )
         return self.slice_len, batch_size // self.slice_len
@@ -166,8 +170,8 @@ class SliceSampler(Sampler):
     def _too_short(self, index: Any, length: int) -> RuntimeError:
         shortest, longest = index.lengths()
         return RuntimeError(
-            "Did not find a single trajectory with sufficient length "
-            f"(length range: {shortest} - {longest} / required={length}). Take shorter slices, or strict_length=False."
+            "No trajectory is as long as a slice "
+            f"({length} rows; there are {shortest} to {longest}). Take shorter slices, or strict_length=False."
         )
 
     def _offsets(self, lengths: Any, length: int) -> Any:

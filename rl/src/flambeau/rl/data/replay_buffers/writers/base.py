@@ -103,7 +103,7 @@ class Writer(ABC):
 class ImmutableDatasetWriter(Writer):
     """The writer of a dataset, which refuses to write."""
 
-    WRITING_ERR: ClassVar[str] = "This dataset doesn't allow writing."
+    WRITING_ERR: ClassVar[str] = "A data set is read only; copy what you need of it into a buffer of your own."
 
     def _refuse(self) -> NoReturn:
         raise RuntimeError(f"{self.WRITING_ERR} Copy what you need of it into a ReplayBuffer of your own.")
