@@ -205,7 +205,7 @@ def test_exploration_falls_to_its_end_and_stays():
     assert float(module.eps) == pytest.approx(0.55)
     module.step(100)
     assert float(module.eps) == pytest.approx(0.1)
-    with pytest.raises(RuntimeError, match="should decrease"):
+    with pytest.raises(RuntimeError, match="cannot grow"):
         EGreedyModule(OneHot(4), eps_init=0.1, eps_end=0.2)
 
 
