@@ -91,15 +91,15 @@ def test_features_whose_parts_fit_are_valid(given):
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ({"lengths": whole([2, 1, 1, 0])}, "Sum of lengths must equal the number of values, but got 4 and 3"),
+        ({"lengths": whole([2, 1, 1, 0])}, "lengths add up to 4, but there are 3 values"),
         ({"lengths": whole([2, 2, 0, -1])}, "at least 0, but got -1"),
-        ({"lengths": whole([2, 1, 0])}, "divisible by keys size, but got 3 and 2"),
-        ({"offsets": whole([1, 2, 3, 3, 3])}, "first offset to be 0, but got"),
-        ({"offsets": whole([0, 2, 3, 3, 4])}, "last element of offsets must equal to the number of values"),
+        ({"lengths": whole([2, 1, 0])}, "3 entries, which 2 keys cannot share"),
+        ({"offsets": whole([1, 2, 3, 3, 3])}, "it must begin with 0"),
+        ({"offsets": whole([0, 2, 3, 3, 4])}, "offsets ends with 4, but there are 3 values"),
         ({"offsets": whole([0, 2, 1, 3, 3])}, "must not fall"),
-        ({"lengths": whole([2, 1, 0, 0]), "offsets": whole([0, 1, 3, 3, 3])}, "cumulative sum of lengths"),
+        ({"lengths": whole([2, 1, 0, 0]), "offsets": whole([0, 1, 3, 3, 3])}, "offsets and lengths disagree"),
         ({"keys": ["a", "a"], "lengths": whole([2, 1, 0, 0])}, "keys must be unique, but 'a'"),
-        ({"weights": torch.ones(2), "lengths": whole([2, 1, 0, 0])}, "weights size must equal"),
+        ({"weights": torch.ones(2), "lengths": whole([2, 1, 0, 0])}, "weights has 2 entries for 3 values"),
     ],
 )
 def test_parts_that_do_not_fit_are_named(parts, message):

@@ -278,7 +278,7 @@ class AllGather(Exchange):
         codecs: of what is sent.
     """
 
-    what = "a collection of pooled embeddings"
+    what = "a matrix of pooled embeddings"
 
     def send(self, embeddings: Tensor) -> Finish:
         """Send the matrix to all processes."""

@@ -1,4 +1,4 @@
-"""Area under the receiver operating characteristic."""
+"""AUC: how often an example with a click is ranked above one without."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Area under the precision-recall curve."""
+"""AUPRC: precision at each threshold, summed over the recall it adds."""
 
 from __future__ import annotations
 

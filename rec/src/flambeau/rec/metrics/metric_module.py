@@ -79,7 +79,7 @@ class RecMetricModule(nn.Module):
 
     Args:
         batch_size: examples of a batch on each rank.
-        world_size: number of ranks.
+        world_size: how many ranks take part.
         rec_tasks: the model's tasks, by which its outputs are taken apart.
         rec_metrics: the metrics.
         throughput_metric: measures throughput.
@@ -376,7 +376,7 @@ def generate_metric_module(
         metric_class: `RecMetricModule`, or a class derived from it.
         metrics_config: what is to be measured.
         batch_size: examples of a batch on each rank.
-        world_size: number of ranks.
+        world_size: how many ranks take part.
         my_rank: of this process.
         state_metrics_mapping: who reports the values that `metrics_config.state_metrics` names.
         device: where states are kept.

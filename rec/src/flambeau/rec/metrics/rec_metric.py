@@ -50,7 +50,7 @@ class RecMetric(nn.Module, ABC):
             _computation_class = MyComputation
 
     Args:
-        world_size: number of ranks.
+        world_size: how many ranks take part.
         my_rank: of this process.
         batch_size: examples of a batch on each rank.
         tasks: what is predicted.

@@ -96,7 +96,7 @@ def compute_ne(
         weighted_num_samples: (groups,).
         pos_labels: (groups,).
         neg_labels: (groups,).
-        num_groups: number of groups.
+        num_groups: how many groups there are.
         eta: how near to 0 and 1 the mean label may come.
 
     Returns:
@@ -129,7 +129,7 @@ def get_segemented_ne_states(
         weights: likewise.
         grouping_keys: likewise, in [0, groups).
         eta: how near to 0 and 1 predictions may come.
-        num_groups: number of groups.
+        num_groups: how many groups there are.
 
     Returns:
         (groups,), float64 each.
@@ -156,7 +156,7 @@ def get_segemented_ne_states_fused(
         weights: (tasks, examples).
         grouping_keys: (examples,), in [0, groups).
         eta: how near to 0 and 1 predictions may come.
-        num_groups: number of groups.
+        num_groups: how many groups there are.
         n_tasks: number of tasks.
 
     Returns:
@@ -189,7 +189,7 @@ class SegmentedNEMetricComputation(RecMetricComputation):
     Args:
         args: see `RecMetricComputation`.
         include_logloss: report the mean cross entropies too.
-        num_groups: number of groups, of keys that do not say it.
+        num_groups: how many groups there are, for keys that do not say it.
         grouping_keys: the input with the groups, or several: names, `GroupingKeyConfig`s, or dictionaries of their
             fields.
         cast_keys_to_int: the input may be of floating point, of keys that do not say it.

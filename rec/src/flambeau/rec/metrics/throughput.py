@@ -34,7 +34,7 @@ class ThroughputMetric(nn.Module):
 
     Args:
         batch_size: examples of a batch on each rank.
-        world_size: number of ranks.
+        world_size: how many ranks take part.
         window_seconds: what the window value is of; at most 7,200.
         warmup_steps: steps that do not count.
         batch_size_stages: batch sizes that follow one another, in place of `batch_size`.

@@ -38,7 +38,10 @@ class LazyModuleExtensionMixin(LazyModuleMixin):
         # torch's own passes no keyword arguments on where the hook was registered without them.
         module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
-            raise RuntimeError(f"module {self._get_name()} has not been fully initialized")  # type: ignore[attr-defined]
+            raise RuntimeError(
+                f"{self._get_name()}: initialize_parameters left parameters without a shape; "  # type: ignore[attr-defined]
+                "it must materialize each of them."
+            )
         module._initialize_hook.remove()
         module._load_hook.remove()
         del module._initialize_hook

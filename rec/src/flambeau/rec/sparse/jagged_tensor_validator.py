@@ -50,10 +50,14 @@ def validate_keyed_jagged_tensor(kjt: KeyedJaggedTensor, configs: Sequence[Table
     if offsets is not None:
         _check_offsets(offsets, values)
     if lengths is not None and offsets is not None and not bool((offsets.diff() == lengths).all()):
-        raise SparseError("offsets is not equal to the cumulative sum of lengths.")
+        raise SparseError(
+            "offsets and lengths disagree: offsets must be 0, then the running totals of lengths; give one of them."
+        )
     weights = kjt.weights_or_none()
     if weights is not None and len(weights) != len(values):
-        raise SparseError(f"weights size must equal to values size, but got {len(weights)} and {len(values)}.")
+        raise SparseError(
+            f"weights has {len(weights)} entries for {len(values)} values; give one weight for each value."
+        )
     count = len(kjt.lengths())
     if not keys and count:
         raise SparseError(f"keys is empty but there are {count} lengths.")
@@ -62,7 +66,9 @@ def validate_keyed_jagged_tensor(kjt: KeyedJaggedTensor, configs: Sequence[Table
             _logger.warning("batches of the keys have %d bags, expected %d lengths", sum(kjt.stride_per_key()), count)
             return False
     elif keys and count % len(keys):
-        raise SparseError(f"lengths size must be divisible by keys size, but got {count} and {len(keys)}.")
+        raise SparseError(
+            f"lengths has {count} entries, which {len(keys)} keys cannot share; give each key one for each example."
+        )
     return configs is None or _within(kjt, configs)
 
 
@@ -71,19 +77,19 @@ def _check_lengths(lengths: Tensor, values: Tensor) -> None:
         raise SparseError(f"lengths must be at least 0, but got {int(lengths.min())}.")
     if int(lengths.sum()) != len(values):
         raise SparseError(
-            f"Sum of lengths must equal the number of values, but got {int(lengths.sum())} and {len(values)}."
+            f"lengths add up to {int(lengths.sum())}, but there are {len(values)} values; "
+            "each value must lie in one bag."
         )
 
 
 def _check_offsets(offsets: Tensor, values: Tensor) -> None:
     if not len(offsets) or int(offsets[0]) != 0:
-        raise SparseError(f"Expected first offset to be 0, but got {offsets[:1].tolist() or 'none'} instead.")
+        raise SparseError(f"offsets begins with {offsets[:1].tolist() or 'nothing'}; it must begin with 0.")
     if bool((offsets.diff() < 0).any()):
         raise SparseError("offsets must not fall.")
     if int(offsets[-1]) != len(values):
         raise SparseError(
-            f"The last element of offsets must equal to the number of values, but got {int(offsets[-1])} and "
-            f"{len(values)}."
+            f"offsets ends with {int(offsets[-1])}, but there are {len(values)} values; it must end with their number."
         )
 
 

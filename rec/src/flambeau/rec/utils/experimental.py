@@ -31,7 +31,8 @@ def experimental(obj: _Made, feature: str | None = None, since: str | None = Non
         raise OptionError(f"obj is a {type(obj).__name__}, expected a function or a class.")
     name = feature or getattr(obj, "__name__", type(obj).__name__)
     text = (
-        f"{f'[since {since}] ' if since else ''}`{name}` is *experimental* and may change or be removed without notice."
+        f"{f'[since {since}] ' if since else ''}`{name}` is experimental: "
+        "a later version may change it or leave it out."
     )
     told = False
 
