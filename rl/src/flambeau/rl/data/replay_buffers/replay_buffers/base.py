@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
+from flambeau.core.folders import recover_folder, replaced_folder
 from flambeau.data.tensordict import is_tensor_collection
-from flambeau.rl.data.replay_buffers import _publishing as publishing
 from flambeau.rl.data.replay_buffers._transforms import BufferTransforms
 from flambeau.rl.data.replay_buffers.samplers.base import Sampler
 from flambeau.rl.data.replay_buffers.samplers.random import RandomSampler
@@ -400,7 +400,7 @@ class ReplayBuffer:
         Raises:
             RuntimeError: a storage that cannot be written, or has no items yet.
         """
-        with self._lock, publishing.replaced_folder(path) as folder:
+        with self._lock, replaced_folder(path) as folder:
             self._storage.dumps(folder / "storage")
             self._writer.dumps(folder / "writer")
             self._sampler.dumps(folder / "sampler")
@@ -420,6 +420,7 @@ class ReplayBuffer:
             RuntimeError: a damaged one, or one that does not fit.
         """
         folder = Path(path).absolute()
+        recover_folder(folder)
         described = folder / "buffer_metadata.json"
         if not described.exists():
             raise FileNotFoundError(f"{folder} has no buffer_metadata.json: it is no whole checkpoint of a buffer.")
