@@ -148,6 +148,16 @@ class EnvBase(EnvRollouts):
         self.set_spec_lock_(True)
         return self
 
+    def append_transform(self, transform: Callable[[TensorDictBase], TensorDictBase]) -> Any:
+        """The environment with a transform of what it takes and gives, a `TransformedEnv`.
+
+        Args:
+            transform: a `Transform`, or a function of tensordicts.
+        """
+        from flambeau.rl.envs.transforms import TransformedEnv
+
+        return TransformedEnv(self, transform)
+
     def check_env_specs(self, *args: Any, **kwargs: Any) -> None:
         """Check that the environment gives what its specs say, see `check_env_specs`."""
         check_env_specs(self, *args, **kwargs)

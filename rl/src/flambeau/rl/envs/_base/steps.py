@@ -68,13 +68,18 @@ class EnvSteps(EnvSpecs):
         """
         self._check_batch(tensordict)
         preset = tensordict.get("next", None)
-        following = self._completed(self._step(tensordict))
-        if self._auto_reset:
-            self._keep_first(following)
+        following = self._followed(tensordict)
         if preset is not None:
             following.update(preset.exclude(*following.keys(True, True)))
         tensordict.set("next", following)
         return tensordict
+
+    def _followed(self, tensordict: TensorDictBase) -> TensorDictBase:
+        """What follows an action, complete."""
+        following = self._completed(self._step(tensordict))
+        if self._auto_reset:
+            self._keep_first(following)
+        return following
 
     def _keep_first(self, following: TensorDictBase) -> None:
         """Keep the first observations of new episodes until the reset, and blot them out here."""
@@ -225,8 +230,18 @@ class EnvSteps(EnvSpecs):
                 return kept
         if set_state is not None:
             kwargs["set_state"] = set_state
-        if masks and (first := self.__dict__["_first_observations"]) is not None:
-            fresh = first.copy()
+        fresh = self._begun(tensordict, **kwargs)
+        if not self._allow_done_after_reset:
+            self._check_not_done(fresh, masks)
+        if tensordict is None:
+            return fresh
+        return merged_reset(fresh, tensordict, self.reset_keys)
+
+    def _begun(self, tensordict: TensorDictBase | None, **kwargs: Any) -> TensorDictBase:
+        """New episodes, complete; where not all begin anew, the others hold whatever the env wrote there."""
+        masked = tensordict is not None and any(tensordict.get(key, None) is not None for key in self.reset_keys)
+        if masked and (first := self.__dict__["_first_observations"]) is not None:
+            fresh: TensorDictBase = first.copy()
         else:
             self.__dict__["_first_observations"] = None
             fresh = self._reset(tensordict, **kwargs)
@@ -237,11 +252,7 @@ class EnvSteps(EnvSpecs):
         complete_done(self.full_done_spec, fresh)
         if self.run_type_checks:
             self._check_types(fresh)
-        if not self._allow_done_after_reset:
-            self._check_not_done(fresh, masks)
-        if tensordict is None:
-            return fresh
-        return merged_reset(fresh, tensordict, self.reset_keys)
+        return fresh
 
     def _check_masks(self, masks: dict[NestedKey, Any]) -> None:
         for key, mask in masks.items():

@@ -1,0 +1,1 @@
+"""Transforms, compositions of them, and the environments that they change."""

@@ -1,0 +1,47 @@
+"""From the spec of one value to those of a composite: for transforms whose keys are transformed one by one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from flambeau.rl.data.tensor_specs import Composite
+
+
+def _apply_to_composite(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Let a method that transforms one spec transform those at `in_keys` of a composite, into `out_keys`."""
+
+    @functools.wraps(function)
+    def wrapped(self: Any, spec: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(spec, Composite):
+            return function(self, spec, *args, **kwargs)
+        out = spec.clone()
+        there = set(spec.keys(True))
+        for in_key, out_key in zip(self.in_keys, self.out_keys, strict=True):
+            if in_key in there:
+                out[out_key] = function(self, spec[in_key].clone(), *args, **kwargs)
+        return out
+
+    return wrapped
+
+
+def _apply_to_composite_inv(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Let a method that transforms one spec transform those at `in_keys_inv` of a composite, into `out_keys_inv`."""
+
+    @functools.wraps(function)
+    def wrapped(self: Any, spec: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(spec, Composite):
+            return function(self, spec, *args, **kwargs)
+        out = spec.clone()
+        there = set(spec.keys(True))
+        for in_key, out_key in zip(self.in_keys_inv, self.out_keys_inv, strict=True):
+            if in_key not in there:
+                continue
+            new = function(self, spec[in_key].clone(), *args, **kwargs)
+            if out_key != in_key:
+                del out[in_key]
+            out[out_key] = new
+        return out
+
+    return wrapped
