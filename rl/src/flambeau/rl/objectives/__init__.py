@@ -4,4 +4,24 @@ from __future__ import annotations
 
 from flambeau.core.exports import lazy_exports
 
-__getattr__, __dir__, __all__ = lazy_exports(__name__, {}, submodules=("value",))
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "common": ("LossModule", "add_random_module"),
+        "utils": (
+            "AUTO_LOSS_MASK_KEYS",
+            "HardUpdate",
+            "KLAdaptiveLR",
+            "SoftUpdate",
+            "TargetNetUpdater",
+            "ValueEstimators",
+            "default_value_kwargs",
+            "distance_loss",
+            "group_optimizers",
+            "hold_out_net",
+            "hold_out_params",
+            "next_state_value",
+        ),
+    },
+    submodules=("common", "utils", "value"),
+)
