@@ -8,6 +8,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "common": ("LossModule", "add_random_module"),
+        "dqn": ("DQNLoss", "DistributionalDQNLoss"),
         "utils": (
             "AUTO_LOSS_MASK_KEYS",
             "HardUpdate",
@@ -23,5 +24,5 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "next_state_value",
         ),
     },
-    submodules=("common", "utils", "value"),
+    submodules=("common", "dqn", "utils", "value"),
 )

@@ -55,7 +55,7 @@ def _distance(v1: Tensor, v2: Tensor, kind: str) -> Tensor:
     if kind == "l1":
         return (v1 - v2).abs()
     if kind == "smooth_l1":
-        return F.smooth_l1_loss(*torch.broadcast_tensors(v1, v2), reduction="none")
+        return F.smooth_l1_loss(v1, v2, reduction="none")
     raise NotImplementedError(f"There is no loss function {kind!r}; use 'l1', 'l2' or 'smooth_l1'.")
 
 

@@ -77,8 +77,10 @@ class LossModule(TensorDictModuleBase):  # type: ignore[misc]
         super().__init_subclass__(**kwargs)
         if "forward" in cls.__dict__:
             cls.forward = _sampling_as_the_loss_says(cls.__dict__["forward"])  # type: ignore[method-assign]
-        inherited = (getattr(base, "_all_schedulable_buffers", frozenset()) for base in cls.__bases__)
-        cls._all_schedulable_buffers = frozenset(cls.__dict__.get("_schedulable_buffers", ())).union(*inherited)
+        every: set[str] = set()
+        for base in cls.__mro__:
+            every |= base.__dict__.get("_schedulable_buffers", frozenset())
+        cls._all_schedulable_buffers = frozenset(every)
 
     def __new__(cls, *args: Any, **kwargs: Any) -> LossModule:
         """Keys may be renamed before `Module.__init__` runs."""

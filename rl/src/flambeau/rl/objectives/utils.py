@@ -96,7 +96,8 @@ def next_state_value(
             pred_next_val = operator(following, **kwargs).get(next_val_key)
     if pred_next_val.dim() > reward.dim():
         pred_next_val = pred_next_val.squeeze(-1)
-    return reward + (~done).to(reward.dtype) * discount * pred_next_val
+    target: Tensor = reward + (~done).to(reward.dtype) * discount * pred_next_val
+    return target
 
 
 def _cache_values(func: F) -> F:
