@@ -215,6 +215,79 @@ def test_a_hundred_killed_writers_leave_neither_torn_rows_nor_a_lock():
     _kill_writers(100)
 
 
+def _weigh(buffer, first, times):
+    index = torch.arange(first, first + 20)
+    for number in range(times):
+        buffer.update_priority(index, torch.full((20,), float(number + first + 1)))
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_share_priorities(method):
+    buffer = TensorDictPrioritizedReplayBuffer(
+        alpha=1.0, beta=1.0, eps=0.0, storage=LazyMemmapStorage(40), batch_size=8, shared=True
+    )
+    buffer.extend(rows(40))
+    context = multiprocessing.get_context(method)
+    weighers = [context.Process(target=_weigh, args=(buffer, first, 50)) for first in (0, 20)]
+    for each in weighers:
+        each.start()
+    for each in weighers:
+        each.join(120)
+        assert each.exitcode == 0
+    expected = torch.tensor([50.0] * 20 + [70.0] * 20)
+    assert torch.equal(buffer._sampler._sum_tree[torch.arange(40)], expected)
+    assert buffer._sampler._sum_tree.query(0, 40) == expected.sum()
+    assert buffer.sample()["priority_weight"].max() <= 1
+
+
+def test_items_of_another_process_are_drawn_by_priority():
+    buffer = TensorDictPrioritizedReplayBuffer(
+        alpha=1.0, beta=1.0, storage=LazyTensorStorage(40, shared_init=True), batch_size=64, shared=True
+    )
+    writer = multiprocessing.get_context("spawn").Process(target=buffer.extend, args=(rows(10),))
+    writer.start()
+    writer.join(120)
+    assert sorted(set(buffer.sample()["index"].tolist())) == list(range(10))
+
+
+def test_priorities_that_a_killed_process_left_half_changed_are_mended():
+    buffer = TensorDictPrioritizedReplayBuffer(
+        alpha=1.0, beta=1.0, eps=0.0, storage=LazyMemmapStorage(8), batch_size=4, shared=True
+    )
+    buffer.extend(rows(8))
+    tree = buffer._sampler._sum_tree
+    buffer._storage.publication.counts[3] = 1
+    tree._tree[tree.capacity] = 100.0  # a leaf, without the sums above it
+    buffer.sample()
+    assert tree.query(0, 8) == 107
+
+
+def _write_trajectories(buffer, writer, count):
+    for number in range(count):
+        data = rows(7, start=100 * (1000 * writer + number), ends=[6])
+        buffer.extend(data)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_slices_of_trajectories_that_other_processes_write_are_whole(method):
+    sampler = SliceSampler(slice_len=4)
+    buffer = TensorDictReplayBuffer(storage=LazyMemmapStorage(100), sampler=sampler, batch_size=32, shared=True)
+    _write_trajectories(buffer, 0, 3)
+    context = multiprocessing.get_context(method)
+    writers = [context.Process(target=_write_trajectories, args=(buffer, number, 60)) for number in (1, 2)]
+    for each in writers:
+        each.start()
+    drawn = 0
+    while any(each.is_alive() for each in writers) or drawn < 10:
+        slices = buffer.sample()["step"].reshape(8, 4)
+        assert torch.equal(slices, slices[:, :1] + torch.arange(4))
+        drawn += 1
+    for each in writers:
+        each.join(120)
+        assert each.exitcode == 0
+    assert buffer.write_count == 7 * 123
+
+
 def test_temporary_files_go_with_the_storage():
     storage = LazyMemmapStorage(4)
     ReplayBuffer(storage=storage).extend(rows(2))

@@ -148,6 +148,7 @@ DRAWS = [
     "rb.sample()",
     "rb.extend(d); rb.update_priority(torch.arange(3), torch.tensor([1.0, 2.0, 3.0])); flat(rb.sample())",
     "rb.extend(d); rb.update_priority(torch.arange(3), torch.tensor([1.0, 2.0])); 0",
+    "rb.extend(d); rb.update_priority(torch.arange(3), torch.tensor([1.0, -2.0, 3.0])); flat(rb[:])",
     "rb.extend(d); rb.sampler.ran_out",
 ]
 

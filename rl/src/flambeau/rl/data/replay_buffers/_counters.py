@@ -37,6 +37,15 @@ class Counters:
     def __setitem__(self, at: Any, value: Any) -> None:
         self.values[at] = value
 
+    def add(self, at: Any, amount: Any = 1) -> None:
+        """Count up, writing each value once: `counters[at] += 1` writes a slice twice, and what another process made
+        of it in between would be lost."""
+        if isinstance(at, slice):
+            view = self.values[at]
+            np.add(view, amount, out=view)
+        else:
+            self.values[at] += amount
+
     def __len__(self) -> int:
         return len(self.values)
 

@@ -8,7 +8,10 @@ process (see `_process_lock`); a row whose owner has died is never read again, u
 from __future__ import annotations
 
 import os
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,7 @@ _WAIT_S = 50e-6
 _LEASES = 0  # which counter numbers the writers
 _OUT_OF_ORDER = 1  # which counts writes that do not follow the ring
 _ALLOCATED = 2  # whether the storage has its memory
+_WEIGHING = 3  # whether somebody is changing priorities
 
 
 class Publication:
@@ -73,20 +77,36 @@ class Publication:
         with self.lock:
             self.counts[_OUT_OF_ORDER] += 1
 
+    @contextmanager
+    def weighing(self, mend: Callable[[], object]) -> Iterator[None]:
+        """Read or change priorities, one process at a time.
+
+        Args:
+            mend: called first if a process was killed while it changed them.
+        """
+        with self.lock:
+            if self.counts[_WEIGHING]:
+                mend()
+            self.counts[_WEIGHING] = 1
+            yield
+            self.counts[_WEIGHING] = 0
+
     def begin(self, rows: Rows | slice) -> bool:
         """Mark rows as being written, under the lock; false where a living writer still has some of them."""
         odd = self.versions[rows] & 1
         if odd.any():
             if any(self.lock.is_alive(int(owner)) for owner in np.unique(self.owners[rows][odd == 1])):
                 return False
-            self.versions[rows] += odd  # rows of the dead are written anew
+            self.versions.add(rows, odd)  # rows of the dead are written anew
         self.owners[rows] = self.lease()
-        self.versions[rows] += 1
+        self.versions.add(rows)
+        _fence()
         return True
 
     def end(self, rows: Rows | slice) -> None:
         """Publish rows that were begun."""
-        self.versions[rows] += 1
+        _fence()
+        self.versions.add(rows)
 
     def abandon(self, rows: Rows | slice) -> None:
         """Give up rows that were begun and cannot be written: nobody reads them until they are written anew."""
@@ -98,13 +118,20 @@ class Publication:
         while True:
             odd = (versions & 1) == 1
             if not odd.any():
+                _fence()
                 return versions, ~odd
             owners = np.unique(self.owners[rows][odd])
             if not any(self.lock.is_alive(int(owner)) for owner in owners):
                 versions = self.versions[rows]
+                _fence()
                 return versions, (versions & 1) == 0
             time.sleep(_WAIT_S)
             versions = self.versions[rows]
+
+    def unchanged(self, rows: Rows, versions: Rows) -> bool:
+        """Whether rows that were read since `settled` gave these versions are what they were then."""
+        _fence()
+        return bool(np.array_equal(self.versions[rows], versions))
 
     def broken(self, length: int) -> Rows:
         """The rows below a length that writers left half written when they died."""
@@ -120,3 +147,18 @@ class Publication:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._lease = (-1, -1)
+
+
+_barrier = threading.Lock()
+
+
+def _fence() -> None:
+    """Rows and their versions are seen by other processors in the order in which they were written and read.
+
+    Processors of some kinds reorder memory accesses, and Python has no barrier of its own; no access passes the release
+    of a lock and an acquisition that follows it.
+    """
+    with _barrier:
+        pass
+    with _barrier:
+        pass

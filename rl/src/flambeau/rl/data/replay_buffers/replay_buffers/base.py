@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from multiprocessing.context import get_spawning_popen
 from pathlib import Path
 from typing import Any, ClassVar
@@ -178,7 +179,8 @@ class ReplayBuffer:
         with self._lock:
             index = self._writer.add(data)
             if index is not None:
-                self._sampler.add(index)
+                with self._weighing():
+                    self._sampler.add(index)
         return index
 
     def extend(self, data: Any, *, update_priority: bool | None = None) -> Tensor:
@@ -197,18 +199,26 @@ class ReplayBuffer:
             data = self._transform.inv(data)
         with self._lock:
             index: Tensor = self._writer.extend(data)
-            self._sampler.extend(index)
+            with self._weighing():
+                self._sampler.extend(index)
         return index
 
     def update_priority(self, index: Any, priority: Any) -> None:
         """Weigh items anew; nothing with samplers that do not weigh. See `PrioritizedSampler.update_priority`."""
-        with self._lock:
+        with self._lock, self._weighing():
             self._sampler.update_priority(index, priority, storage=self._storage)
 
     def mark_update(self, index: Any) -> None:
         """Tell the sampler that items were changed."""
-        with self._lock:
+        with self._lock, self._weighing():
             self._sampler.mark_update(index, storage=self._storage)
+
+    def _weighing(self) -> AbstractContextManager[None]:
+        """Let no other process change what the samplers of all processes know of the items."""
+        publication = self._storage.publication
+        if publication is None or not self._sampler._weighs:
+            return nullcontext()
+        return publication.weighing(self._sampler._mend)
 
     def empty(self, empty_write_count: bool = True) -> None:
         """Forget all items; the storage keeps its memory."""
@@ -279,7 +289,8 @@ class ReplayBuffer:
         counters = self._writer._counters
         for _ in range(_MOST_DRAWS):
             written, cursor = int(counters[1]), int(counters[0])
-            index, info = self._sampler.sample(self._storage, batch_size)
+            with self._weighing():
+                index, info = self._sampler.sample(self._storage, batch_size)
             rows = (index[0] if isinstance(index, tuple) else index).cpu().numpy()
             versions, whole = publication.settled(rows)
             if not whole.all():
@@ -291,7 +302,7 @@ class ReplayBuffer:
                 if len(versions) != len(rows):
                     versions, _ = publication.settled(rows)
             data = self._storage.take(index)
-            if not np.array_equal(publication.versions[rows], versions):
+            if not publication.unchanged(rows, versions):
                 continue
             if self._sampler._draws_sequences:
                 size = self._storage._max_size_along_dim0

@@ -39,6 +39,12 @@ class Marks:
         self._storage: Any = None
         self._content: Any = None
         self._position: Any = None
+        self._unsettled = 0
+
+    @property
+    def lags(self) -> bool:
+        """Whether rows that were written lie behind some that another process is still writing: the index ends there."""
+        return self._unsettled > 0
 
     def forget(self) -> None:
         """Look at all rows again next time."""
@@ -111,6 +117,7 @@ class Marks:
         index = TrajectoryIndex(size, marks.shape[1], by_identity=self._by_identity)
         index.rebuild(oldest, marks[:count], whole[:count])
         self._index = index
+        self._unsettled = taken - count
         self._position = (writer_rows - (taken - count), storage.publication.out_of_order)
         return index
 
@@ -130,6 +137,7 @@ class Marks:
             if count:
                 index.append(marks[:count], whole[:count])
             index.advance(before + new)
+            self._unsettled = new - count
             self._position = (seen + count, out_of_order)
         return index
 

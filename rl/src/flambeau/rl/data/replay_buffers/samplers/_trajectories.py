@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Pieces", "TrajectoryIndex"]
+__all__ = ["Candidates", "Pieces", "TrajectoryIndex"]
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

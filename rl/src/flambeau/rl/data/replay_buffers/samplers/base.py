@@ -28,6 +28,8 @@ class Sampler(ABC):
 
     # Drawn anew where another process wrote over items that belong together.
     _draws_sequences: ClassVar[bool] = False
+    # Whether processes that share a buffer share what this sampler knows of the items.
+    _weighs: ClassVar[bool] = False
     _rng: torch.Generator | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -74,6 +76,10 @@ class Sampler(ABC):
 
     def _empty(self) -> None:
         """The storage was emptied."""
+        return
+
+    def _mend(self) -> None:
+        """Put in order what another process left half done when it was killed."""
         return
 
     def share_(self) -> None:

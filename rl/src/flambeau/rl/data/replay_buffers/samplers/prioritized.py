@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -51,6 +51,8 @@ class PrioritizedSampler(Sampler):
         ValueError: alpha or beta below 0.
         NotImplementedError: another dtype.
     """
+
+    _weighs: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -276,6 +278,10 @@ class PrioritizedSampler(Sampler):
         self._init()
         if shared:
             self.share_()
+
+    def _mend(self) -> None:
+        for tree in (self._sum_tree, self._min_tree):
+            tree.LoadValues(tree.DumpValues())
 
     def share_(self) -> None:
         """Keep the trees in memory that processes share."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from flambeau.data.tensordict import is_tensor_collection
 from flambeau.rl.data.replay_buffers.samplers._fragments import Fragments
 from flambeau.rl.data.replay_buffers.samplers._marks import Marks
-from flambeau.rl.data.replay_buffers.samplers._trajectories import TrajectoryIndex
+from flambeau.rl.data.replay_buffers.samplers._trajectories import Candidates, TrajectoryIndex
 from flambeau.rl.data.replay_buffers.samplers.base import Sampler, no_items
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["SliceSampler"]
 
 _DONE = ("next", "done")
+_WAIT_S = 50e-6
 _AUTOMATIC = ("episode", ("collector", "traj_ids"))
 
 
@@ -142,13 +144,21 @@ class SliceSampler(Sampler):
             raise no_items()
         if self.fragmented:
             return self._sample_fragmented(storage, length, count)
-        index = self._index(storage)
-        found = index.candidates(length if self.strict_length else 1)
-        if not found.count:
-            raise self._too_short(index, length)
+        index, found = self._candidates(storage, length)
         drawn = torch.randint(found.count, (count,), generator=self._rng).numpy()
         columns, starts, lengths = found.at(drawn)
         return self._cut(storage, index, columns, starts, lengths, length)
+
+    def _candidates(self, storage: Storage, length: int) -> tuple[TrajectoryIndex, Candidates]:
+        """The trajectories, and those of them that slices of some length can be drawn from."""
+        while True:
+            index = self._index(storage)
+            found = index.candidates(length if self.strict_length else 1)
+            if found.count:
+                return index, found
+            if self._marks is None or not self._marks.lags:
+                raise self._too_short(index, length)
+            time.sleep(_WAIT_S)  # a process that is about to write is holding back what others wrote behind it
 
     def _slices(self, batch_size: int) -> tuple[int, int]:
         """How long a slice is, and how many there are."""
