@@ -97,10 +97,10 @@ def spectrogram(
         preemphasis_coefficient, raw_energy, remove_dc_offset, round_to_power_of_two, sample_frequency, snip_edges,
         window_type,
     )  # fmt: skip
-    samples = select("spectrogram", waveform, options)
-    if samples.shape[-1] < min_duration * sample_frequency:
+    found = _features("spectrogram", waveform, options, None, False)
+    if found is None:
         return waveform.new_empty(0)
-    power, energy, in_place = _features(samples, options, None, False)
+    power, energy, in_place = found
     level, energy = logarithms(power, in_place), log_energy(energy, options, in_place)
     if in_place:
         level.select(-1, 0).copy_(energy)
@@ -178,14 +178,11 @@ def fbank(
         preemphasis_coefficient, raw_energy, remove_dc_offset, round_to_power_of_two, sample_frequency, snip_edges,
         window_type,
     )  # fmt: skip
-    samples = select("fbank", waveform, options)
-    if samples.shape[-1] < min_duration * sample_frequency:
+    bank = (num_mel_bins, low_freq, high_freq, vtln_low, vtln_high, vtln_warp)
+    found = _features("fbank", waveform, options, bank, not use_power)
+    if found is None:
         return waveform.new_empty(0)
-    energies, energy, in_place = _features(
-        samples, options,
-        (num_mel_bins, options.padded, sample_frequency, low_freq, high_freq, vtln_low, vtln_high, vtln_warp),
-        not use_power,
-    )  # fmt: skip
+    energies, energy, in_place = found
     if use_log_fbank:
         energies = logarithms(energies, in_place)
     if use_energy:
@@ -265,13 +262,11 @@ def mfcc(
         preemphasis_coefficient, raw_energy, remove_dc_offset, round_to_power_of_two, sample_frequency, snip_edges,
         window_type,
     )  # fmt: skip
-    samples = select("mfcc", waveform, options)
-    if samples.shape[-1] < min_duration * sample_frequency:
+    bank = (num_mel_bins, low_freq, high_freq, vtln_low, vtln_high, vtln_warp)
+    found = _features("mfcc", waveform, options, bank, False)
+    if found is None:
         return waveform.new_empty(0)
-    energies, energy, in_place = _features(
-        samples, options,
-        (num_mel_bins, options.padded, sample_frequency, low_freq, high_freq, vtln_low, vtln_high, vtln_warp), False,
-    )  # fmt: skip
+    energies, energy, in_place = found
     cepstra = logarithms(energies, in_place) @ _cosines(num_ceps, num_mel_bins, cepstral_lifter, energies)
     if use_energy or htk_compat:
         first, rest = cepstra[..., :1], cepstra[..., 1:]
@@ -280,21 +275,27 @@ def mfcc(
     return _without_mean(cepstra, subtract_mean)
 
 
-def _features(samples: Tensor, options: FrameOptions, bank: _Bank | None, root: bool) -> tuple[Tensor, Tensor, bool]:
+def _features(
+    name: str, waveform: Tensor, options: FrameOptions, bank: _Bank | None, root: bool
+) -> tuple[Tensor, Tensor, bool] | None:
     """Power spectra, or magnitudes, under the filters of `bank`: (..., frames, bands); energies, (..., frames).
 
-    Third, whether both may be changed in place.
+    Third, whether both may be changed in place. None of a waveform that is shorter than `min_duration`.
     """
+    samples = select(name, waveform, options)
+    if samples.shape[-1] < options.min_duration * options.sample_frequency:
+        return None
     source, count = extended(samples, options)
-    banks = None if bank is None else _banks(bank, samples)
+    banks = None if bank is None else _banks(bank, options, samples)
     if options.dither == 0.0 and count >= 1 and _spectra.served(source) and _spectra.transformable(options.padded):
         rows = source.reshape(-1, source.shape[-1])
         if not options.snip_edges:  # what lies behind the last frame would give more of them
             rows = rows[:, : (count - 1) * options.shift + options.size]
-        features, energy = _spectra.kaldi_spectra(
-            rows, _window(options, rows), banks, options.padded, options.shift, options.preemphasis_coefficient,
-            options.remove_dc_offset, options.raw_energy, root,
+        how = _spectra.KaldiFrames(
+            options.padded, options.shift, options.preemphasis_coefficient, options.remove_dc_offset,
+            options.raw_energy, root,
         )  # fmt: skip
+        features, energy = _spectra.kaldi_spectra(rows, _window(options, rows), banks, how)
         leading = samples.shape[:-1]
         if len(leading) != 1:
             features, energy = features.reshape(*leading, *features.shape[1:]), energy.reshape(*leading, count)
@@ -311,13 +312,15 @@ def _without_mean(features: Tensor, subtract: bool) -> Tensor:
     return features - features.mean(-2, keepdim=True) if subtract else features
 
 
-_Bank = tuple[int, int, float, float, float, float, float, float]
+# num_mel_bins, low_freq, high_freq, vtln_low, vtln_high, vtln_warp
+_Bank = tuple[int, float, float, float, float, float]
 _known: dict[Hashable, Tensor] = {}
 
 
-def _banks(bank: _Bank, like: Tensor) -> Tensor:
-    """Filters (frequencies, num_bins)."""
-    return _kept(("banks", *bank), like, lambda: get_mel_banks(*bank)[0].mT.to(like.device, like.dtype).contiguous())
+def _banks(bank: _Bank, options: FrameOptions, like: Tensor) -> Tensor:
+    """Filters (frequencies, num_mel_bins)."""
+    whole = (bank[0], options.padded, options.sample_frequency, *bank[1:])
+    return _kept(("banks", *whole), like, lambda: get_mel_banks(*whole)[0].mT.to(like.device, like.dtype).contiguous())
 
 
 def _window(options: FrameOptions, like: Tensor) -> Tensor:

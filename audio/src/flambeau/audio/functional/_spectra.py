@@ -7,6 +7,7 @@ same from torch's own operators everywhere else.
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -61,29 +62,34 @@ def power_spectrogram(waveform: Tensor, window: Tensor, n_fft: int, hop: int, ro
     return _POWERS(waveform, window, n_fft, hop, root)  # type: ignore[no-any-return]
 
 
-def kaldi_spectra(
-    waveform: Tensor,
-    window: Tensor,
-    filters: Tensor | None,
-    n_fft: int,
-    hop: int,
-    preemphasis: float,
-    remove_mean: bool,
-    raw_energy: bool,
-    root: bool,
-) -> tuple[Tensor, Tensor]:
-    """Filtered power spectra of frames, made as Kaldi makes them: mean taken away, pre-emphasis, window.
+class KaldiFrames(NamedTuple):
+    """How Kaldi's frames are cut and what is made of them, in the order of the operator's schema.
 
-    Args:
-        waveform: (rows, time), float32; frame t begins at t * hop and lies inside.
-        window: (size,), float32; the length of a frame.
-        filters: (frequencies, bands), float32, of the lowest frequencies; None for all frequencies as they are.
+    Attributes:
         n_fft: `transformable`; frames end with zeros.
         hop: samples from frame to frame, >= 1.
         preemphasis: how much of the sample before is taken away.
         remove_mean: take each frame's mean away first.
         raw_energy: energies before pre-emphasis, else after the window.
         root: magnitudes, else their squares.
+    """
+
+    n_fft: int
+    hop: int
+    preemphasis: float
+    remove_mean: bool
+    raw_energy: bool
+    root: bool
+
+
+def kaldi_spectra(waveform: Tensor, window: Tensor, filters: Tensor | None, how: KaldiFrames) -> tuple[Tensor, Tensor]:
+    """Filtered power spectra of frames, made as Kaldi makes them: mean taken away, pre-emphasis, window.
+
+    Args:
+        waveform: (rows, time), float32; frame t begins at t * hop and lies inside.
+        window: (size,), float32; the length of a frame.
+        filters: (frequencies, bands), float32, of the lowest frequencies; None for all frequencies as they are.
+        how: numbers of the frames.
 
     Returns:
         (rows, frames, bands or n_fft / 2 + 1), and the sum of squares of each frame, (rows, frames).
@@ -91,9 +97,7 @@ def kaldi_spectra(
     Raises:
         RuntimeError: shapes, dtypes or numbers other than these.
     """
-    return _KALDI(  # type: ignore[no-any-return]
-        waveform, window, filters, n_fft, hop, preemphasis, remove_mean, raw_energy, root
-    )
+    return _KALDI(waveform, window, filters, *how)  # type: ignore[no-any-return]
 
 
 def filter_bank(spectrogram: Tensor, filters: Tensor) -> Tensor:
@@ -163,22 +167,14 @@ def _fake_spectrogram(waveform: Tensor, window: Tensor, n_fft: int, hop: int, ro
     return waveform.new_empty(waveform.shape[0], n_fft // 2 + 1, 1 + (waveform.shape[1] - n_fft) // hop)
 
 
-def _fake_kaldi(
-    waveform: Tensor,
-    window: Tensor,
-    filters: Tensor | None,
-    n_fft: int,
-    hop: int,
-    preemphasis: float,
-    remove_mean: bool,
-    raw_energy: bool,
-    root: bool,
-) -> tuple[Tensor, Tensor]:
-    _framed("kaldi_spectra", waveform, window, n_fft, hop)
+def _fake_kaldi(waveform: Tensor, window: Tensor, filters: Tensor | None, *numbers: Any) -> tuple[Tensor, Tensor]:
+    how = KaldiFrames(*numbers)
+    _framed("kaldi_spectra", waveform, window, how.n_fft, how.hop)
+    frequencies = how.n_fft // 2 + 1
     if filters is not None:
-        _bank("kaldi_spectra", filters, n_fft // 2 + 1)
-    width = n_fft // 2 + 1 if filters is None else filters.shape[1]
-    frames = 1 + (waveform.shape[1] - window.shape[0]) // hop
+        _bank("kaldi_spectra", filters, frequencies)
+    width = frequencies if filters is None else filters.shape[1]
+    frames = 1 + (waveform.shape[1] - window.shape[0]) // how.hop
     return waveform.new_empty(waveform.shape[0], frames, width), waveform.new_empty(waveform.shape[0], frames)
 
 
@@ -210,27 +206,18 @@ def _plain_spectrogram(waveform: Tensor, window: Tensor, n_fft: int, hop: int, r
     return _powers(waveform.unfold(-1, n_fft, hop) * window, n_fft, root).mT.contiguous()
 
 
-def _plain_kaldi(
-    waveform: Tensor,
-    window: Tensor,
-    filters: Tensor | None,
-    n_fft: int,
-    hop: int,
-    preemphasis: float,
-    remove_mean: bool,
-    raw_energy: bool,
-    root: bool,
-) -> tuple[Tensor, Tensor]:
-    _fake_kaldi(waveform, window, filters, n_fft, hop, preemphasis, remove_mean, raw_energy, root)
-    raw = waveform.unfold(-1, window.shape[0], hop)
-    if remove_mean:
+def _plain_kaldi(waveform: Tensor, window: Tensor, filters: Tensor | None, *numbers: Any) -> tuple[Tensor, Tensor]:
+    how = KaldiFrames(*numbers)
+    _fake_kaldi(waveform, window, filters, *how)
+    raw = waveform.unfold(-1, window.shape[0], how.hop)
+    if how.remove_mean:
         raw = raw - raw.mean(-1, keepdim=True)
     before = torch.cat([raw[..., :1], raw[..., :-1]], dim=-1)
-    cut = torch.sub(raw, before, alpha=preemphasis) * window
-    powers = _powers(cut, n_fft, root)
+    cut = torch.sub(raw, before, alpha=how.preemphasis) * window
+    powers = _powers(cut, how.n_fft, how.root)
     if filters is not None:
         powers = powers[..., : filters.shape[0]] @ filters
-    return powers, (raw if raw_energy else cut).square().sum(-1)
+    return powers, (raw if how.raw_energy else cut).square().sum(-1)
 
 
 def _plain_bank(spectrogram: Tensor, filters: Tensor) -> Tensor:
@@ -261,24 +248,16 @@ def _native_spectrogram(waveform: Tensor, window: Tensor, n_fft: int, hop: int, 
     return result
 
 
-def _native_kaldi(
-    waveform: Tensor,
-    window: Tensor,
-    filters: Tensor | None,
-    n_fft: int,
-    hop: int,
-    preemphasis: float,
-    remove_mean: bool,
-    raw_energy: bool,
-    root: bool,
-) -> tuple[Tensor, Tensor]:
-    result, energy = _fake_kaldi(waveform, window, filters, n_fft, hop, preemphasis, remove_mean, raw_energy, root)
+def _native_kaldi(waveform: Tensor, window: Tensor, filters: Tensor | None, *numbers: Any) -> tuple[Tensor, Tensor]:
+    how = KaldiFrames(*numbers)
+    result, energy = _fake_kaldi(waveform, window, filters, *how)
     x, factors = _rows(waveform), window.contiguous()
     dense = None if filters is None else filters.contiguous()
     done = kernel("fb_kaldi_spectra_f32", "pnnnnpnnpnndbbbppt", "b")(
-        x.data_ptr(), x.stride(0), x.shape[0], result.shape[1], hop, factors.data_ptr(), factors.shape[0], n_fft,
-        None if dense is None else dense.data_ptr(), 0 if dense is None else dense.shape[0], result.shape[2],
-        preemphasis, remove_mean, raw_energy, root, result.data_ptr(), energy.data_ptr(), torch.get_num_threads(),
+        x.data_ptr(), x.stride(0), x.shape[0], result.shape[1], how.hop, factors.data_ptr(), factors.shape[0],
+        how.n_fft, None if dense is None else dense.data_ptr(), 0 if dense is None else dense.shape[0], result.shape[2],
+        how.preemphasis, how.remove_mean, how.raw_energy, how.root, result.data_ptr(), energy.data_ptr(),
+        torch.get_num_threads(),
     )  # fmt: skip
     _served_or_raise("kaldi_spectra", done)
     return result, energy
