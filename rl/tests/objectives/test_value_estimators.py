@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 from flambeau.data.tensordict import TensorDict
-from flambeau.data.tensordict.nn import TensorDictModule
-from flambeau.rl.objectives.value import GAE, MultiAgentGAE, TD0Estimator, TD1Estimator, TDLambdaEstimator
+from flambeau.data.tensordict.nn import NormalParamExtractor, TensorDictModule
+from flambeau.rl.modules import IndependentNormal, ProbabilisticActor
+from flambeau.rl.objectives.value import GAE, MultiAgentGAE, TD0Estimator, TD1Estimator, TDLambdaEstimator, VTrace
+from flambeau.rl.objectives.value.functional import vtrace_advantage_estimate
 
 ESTIMATORS = {
     "td0": lambda net, **options: TD0Estimator(gamma=0.9, value_network=net, **options),
@@ -151,3 +153,74 @@ def test_ends_are_shared_by_agents():
         alone[key] = alone[key][..., 1, :]
     expected = GAE(gamma=0.9, lmbda=0.8, value_network=None)(alone)
     torch.testing.assert_close(shared["advantage"][..., 1, :], expected["advantage"])
+
+
+@pytest.mark.parametrize(
+    ("build", "options"),
+    [(ESTIMATORS["td0"], {"average_rewards": True}), (ESTIMATORS["gae"], {"average_gae": True})],
+    ids=["rewards", "advantages"],
+)
+def test_groups_are_standardized_each_by_itself(build, options):
+    data = rollout((4, 6))
+    data["task"] = torch.tensor([3, 3, 7, 7]).unsqueeze(-1).expand(4, 6)
+    found = build(network(), group_key="task", **options)(data)
+    standardized = found["advantage"] if "average_gae" in options else found["next", "reward"]
+    for group in (standardized[:2], standardized[2:]):
+        torch.testing.assert_close(group.mean(), torch.tensor(0.0), atol=1e-6, rtol=0)
+        torch.testing.assert_close(group.std(), torch.tensor(1.0))
+
+
+def test_a_group_of_one_step_becomes_zero():
+    data = rollout((1, 2))
+    data["task"] = torch.tensor([[0, 1]])
+    assert (
+        GAE(gamma=0.9, lmbda=0.8, value_network=network(), average_gae=True, group_key="task")(data)["advantage"] == 0
+    ).all()
+
+
+def test_states_after_a_cut_are_not_read_where_environments_reset_themselves():
+    data = rollout(ends=False)
+    data["next", "done"][:, 2] = True  # cut off, not terminated
+    spoiled = data.clone()
+    spoiled["next", "observation"][:, 2] = torch.nan
+    gae = GAE(gamma=0.9, lmbda=0.8, value_network=network(), auto_reset_env=True)
+    torch.testing.assert_close(gae(spoiled)["advantage"], gae(data)["advantage"])
+
+
+def actor():
+    net = nn.Sequential(nn.Linear(4, 6), NormalParamExtractor())
+    return ProbabilisticActor(
+        TensorDictModule(net, ["observation"], ["loc", "scale"]), ["loc", "scale"],
+        distribution_class=IndependentNormal, return_log_prob=True, default_interaction_type="random",
+    )  # fmt: skip
+
+
+def test_vtrace_scores_the_actions_that_were_taken_when_asked():
+    policy, net, data = actor(), network(), rollout()
+    data["action"], data["action_log_prob"] = torch.randn(2, 6, 3), torch.randn(2, 6) - 3
+    found = VTrace(gamma=0.9, actor_network=policy, value_network=net, score_taken=True)(data)
+    following, log_pi = data["next"], policy.get_dist(data.clone()).log_prob(data["action"])
+    expected, _ = vtrace_advantage_estimate(
+        0.9, log_pi.unsqueeze(-1), data["action_log_prob"].unsqueeze(-1),
+        found["state_value"], found["next", "state_value"], following["reward"], following["done"],
+        following["terminated"],
+    )  # fmt: skip
+    torch.testing.assert_close(found["advantage"], expected.detach())
+
+
+def test_vtrace_gives_the_actor_no_gradients_and_keeps_what_it_requires():
+    policy, data = actor(), rollout()
+    data["action_log_prob"] = torch.zeros(2, 6)
+    found = VTrace(gamma=0.9, actor_network=policy, value_network=network(), differentiable=True)(data)
+    assert not found["advantage"].requires_grad
+    assert all(one.requires_grad for one in policy.parameters())
+
+
+def test_vtrace_names_the_score_that_is_missing():
+    with pytest.raises(KeyError, match=r"action_log_prob.* is missing, which VTrace reads"):
+        VTrace(gamma=0.9, actor_network=actor(), value_network=network())(rollout())
+
+
+def test_keys_are_not_given_to_the_constructor():
+    with pytest.raises(RuntimeError, match=r"set_keys\(advantage='a'\) after construction"):
+        GAE(gamma=0.9, lmbda=0.8, value_network=network(), advantage_key="a")
