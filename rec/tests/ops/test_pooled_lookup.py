@@ -7,7 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flambeau.rec.ops import packed_lookup as packed_module
 from flambeau.rec.ops import pooled_lookup as module
+from flambeau.rec.ops.packed_lookup import packed_lookup
 from flambeau.rec.ops.pooled_lookup import pooled_lookup
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
@@ -142,3 +144,49 @@ def test_what_does_not_fit_is_refused(ids, offsets, message, whole):
 def test_ids_that_are_no_whole_numbers_are_refused():
     with pytest.raises(RuntimeError, match=r"indices has dtype torch.float32, expected int32 or int64"):
         call([torch.ones(5, 2)], (torch.ones(2), torch.tensor([0, 1, 2]), None), [0], [0], [2], [0])
+
+
+# ----- tables in one tensor -------------------------------------------------------------------------------------------
+
+
+@given(lookups(), st.sampled_from([torch.int32, torch.int64]), st.booleans(), st.sampled_from(DTYPES))
+def test_packed_tables_give_what_separate_ones_do(lookup, whole, flat, dtype):
+    lengths, dims, reads, starts, sizes, means, weighted = lookup
+    tables = [torch.randn(6, dim).to(dtype).requires_grad_() for dim in dims]
+    packed = torch.cat([table.detach().flatten() for table in tables]).requires_grad_()
+    ids, offsets, weights = batch(lengths, 6, weighted, whole)
+    factors = [None, None] if weights is None else [weights.clone().requires_grad_() for _ in range(2)]
+    options = (reads, starts, sizes, means)
+    separate = call(tables, (ids, offsets, factors[0]), *options, flat)
+    names = [f"f{at}" for at in range(len(reads))]
+    found = packed_lookup(packed, [6] * len(dims), dims, ids, offsets, factors[1], *options, names, flat)
+    assert torch.equal(found, separate)
+    gradient = torch.randn(found.shape, dtype=found.dtype)
+    for result in (found, separate):
+        result.backward(gradient)
+    unread = [table.grad if table.grad is not None else torch.zeros_like(table) for table in tables]
+    assert torch.equal(packed.grad, torch.cat([one.flatten() for one in unread]))
+    assert weights is None or torch.equal(factors[0].grad, factors[1].grad)
+
+
+def test_the_gradient_of_packed_tables_is_that_of_plain_torch():
+    bags = (*batch([2, 0, 3, 1], 6, weighted=True), [1, 0], [0, 2], [2, 2], [0, 1], False)
+    given_ = (torch.randn(2, 12), [6, 6], [4, 8], *bags)
+    found = torch.ops.flambeau_rec.packed_lookup_backward(*given_)
+    torch.testing.assert_close(found, packed_module._reference_backward(*given_))
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_the_packed_operator_keeps_its_contract(flat):
+    bags, options = batch([2, 0, 3, 1], 6, weighted=True), ([1, 0], [0, 2], [2, 2], [0, 1])
+    packed, shapes = torch.randn(72, requires_grad=True), ([6, 6], [4, 8])
+    found = packed_lookup(packed, *shapes, *bags, *options, ["a", "b"], flat)
+    torch.library.opcheck(torch.ops.flambeau_rec.packed_lookup, (packed, *shapes, *bags, *options, ["a", "b"], flat))
+    backward = torch.ops.flambeau_rec.packed_lookup_backward
+    torch.library.opcheck(backward, (torch.randn(found.shape), *shapes, *bags, *options, flat))
+
+
+def test_an_id_outside_of_a_packed_table_is_refused_by_the_name_of_its_feature():
+    bags = (torch.tensor([0, 6]), torch.tensor([0, 1, 2]), None)
+    with pytest.raises(RuntimeError, match="feature 'clicks' has the id 6, expected 0 to 5"):
+        packed_lookup(torch.zeros(24), [6], [4], *bags, [0], [0], [2], [0], ["clicks"])

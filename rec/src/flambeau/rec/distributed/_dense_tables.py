@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import PoolingMode
-from flambeau.rec.ops.pooled_lookup import pooled_lookup
+from flambeau.rec.ops.packed_lookup import packed_lookup
 
 __all__ = ["DenseTables"]
 
@@ -56,7 +56,6 @@ class DenseTables(nn.Module):
         batch_size_per_feature_per_rank: list[list[int]] | None = None,
     ) -> Tensor:
         """Look up; see `SplitTableBatchedEmbeddingBagsCodegen.forward`."""
-        tables = self._tables(self.weights)
         features = len(self._reads)
         per_rank = batch_size_per_feature_per_rank
         if per_rank is not None:
@@ -65,11 +64,12 @@ class DenseTables(nn.Module):
             sizes = [(offsets.numel() - 1) // features if features else 0] * features
         starts = [sum(sizes[:at]) for at in range(features)]
         if self.pooling_mode == PoolingMode.NONE:
-            return self._rows(tables, indices, offsets, starts, sizes)
+            return self._rows(self._tables(self.weights), indices, offsets, starts, sizes)
         weights = None if per_sample_weights is None else per_sample_weights.float()
-        pooled = pooled_lookup(
-            tables, indices, offsets, weights, self._reads, starts, sizes, self._means, self._names,
-            flat=per_rank is not None,
+        rows, columns = [shape[0] for shape in self._shapes], [shape[1] for shape in self._shapes]
+        pooled = packed_lookup(
+            self.weights, rows, columns, indices, offsets, weights, self._reads, starts, sizes, self._means,
+            self._names, flat=per_rank is not None,
         )  # fmt: skip
         return pooled if per_rank is None else self._by_rank(pooled, per_rank)
 

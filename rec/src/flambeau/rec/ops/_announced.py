@@ -186,6 +186,10 @@ _MODULES = {
         "permute_pooled_embs_back",
         "permute_pooled_embs_split",
     ),
+    "packed_lookup": (
+        "packed_lookup",
+        "packed_lookup_backward",
+    ),
     "pooled_lookup": (
         "pooled_lookup",
         "pooled_lookup_tables_backward",

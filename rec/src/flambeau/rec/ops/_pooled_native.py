@@ -116,14 +116,11 @@ class Bags:
             return None, (fault[0], fault[1], fault[2])
         return output, (0, 0, 0)
 
-    def tables_backward(self, gradient: Tensor, rows: Sequence[int], dims: Sequence[int]) -> list[Tensor]:
-        """The gradient of each table, float32."""
-        found = [torch.zeros(count, dim) for count, dim in zip(rows, dims, strict=True)]
+    def add_tables_gradients(self, gradient: Tensor, found: Sequence[Tensor]) -> None:
+        """Add to the gradient of each table, float32."""
         addresses = (_POINTER * len(found))(*[one.data_ptr() for one in found])
-        _functions().tables_backward(
-            self._address, gradient.data_ptr(), addresses, (_LONG * len(found))(*rows), len(found)
-        )
-        return found
+        rows = (_LONG * len(found))(*[len(one) for one in found])
+        _functions().tables_backward(self._address, gradient.data_ptr(), addresses, rows, len(found))
 
     def weights_backward(self, gradient: Tensor) -> Tensor:
         """The gradient of each index's weight, float32."""

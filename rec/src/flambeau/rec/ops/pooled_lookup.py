@@ -211,9 +211,22 @@ def _native(
 def _native_tables_backward(gradient: Tensor, rows: Sequence[int], dims: Sequence[int], *bags: Any) -> list[Tensor]:
     if gradient.dtype != torch.float32:
         return _reference_tables_backward(gradient, rows, dims, *bags)
-    empty = [0] * len(rows)
-    kernel = _pooled_native.Bags(empty, rows, dims, [torch.float32] * len(rows), *bags)
-    return kernel.tables_backward(gradient.contiguous(), rows, dims)
+    found = [gradient.new_zeros(count, dim) for count, dim in zip(rows, dims, strict=True)]
+    add_tables_gradients(gradient, found, *bags)
+    return found
+
+
+def add_tables_gradients(gradient: Tensor, found: Sequence[Tensor], *bags: Any) -> None:
+    """Add to tables of gradients what the native kernel finds.
+
+    Args:
+        gradient: of the result, of float32.
+        found: contiguous, (rows, columns) of float32 for each table; written.
+        bags: `indices`, `offsets`, `weights`, `reads`, `starts`, `sizes`, `means` and `flat` of `pooled_lookup`.
+    """
+    rows, dims = [len(one) for one in found], [one.shape[1] for one in found]
+    kernel = _pooled_native.Bags([0] * len(found), rows, dims, [torch.float32] * len(found), *bags)
+    kernel.add_tables_gradients(gradient.contiguous(), found)
 
 
 def _native_weights_backward(gradient: Tensor, tables: Sequence[Tensor], *bags: Any) -> Tensor:
