@@ -95,7 +95,7 @@ def test_slices_end_where_the_recording_ends(tmp_path, kind):
     assert audio.load(path, length - 10, 50)[0].shape == (2, 10)
     assert audio.load(path, length + 5)[0].shape == (2, 0)
     for wrong in ({"frame_offset": -1}, {"num_frames": 0}, {"num_frames": -2}):
-        with pytest.raises(ValueError, match="must be"):
+        with pytest.raises(ValueError, match=r"expected [01] or more"):
             audio.load(path, **wrong)
 
 
@@ -147,7 +147,7 @@ def test_wrong_calls_are_told(tmp_path):
     audio.save(tmp_path / "a.wav", tone(), RATE)
     with pytest.raises(ValueError, match="Unsupported backend 'tape'"):
         audio.load(tmp_path / "a.wav", backend="tape")
-    with pytest.raises(ValueError, match="Expected 2D Tensor"):
+    with pytest.raises(ValueError, match="expected two dimensions, channels and time"):
         audio.save(tmp_path / "b.wav", torch.zeros(5), RATE)
     with pytest.raises(ValueError, match="format"):
         audio.save(io.BytesIO(), tone(), RATE)

@@ -35,7 +35,7 @@ def test_librispeech_says_which_transcript_is_missing(miniature):
     _ = subject.config
     place = subject.placed / "LibriSpeech/dev-clean/174/50561"
     (place / "174-50561.trans.txt").write_text("174-50561-0009 OTHER\n")
-    with pytest.raises(FileNotFoundError, match="Translation not found for 174-50561-0000"):
+    with pytest.raises(FileNotFoundError, match="174-50561-0000 has no line in"):
         subject.build()[0]
 
 
@@ -83,7 +83,7 @@ def test_common_voice_gives_the_row(miniature):
     )
     subject = miniature("commonvoice")
     (subject.placed / "train.tsv").write_text("client_id\tsentence\n")
-    with pytest.raises(ValueError, match=r"`header\[1\]` to be 'path'"):
+    with pytest.raises(ValueError, match="for column 1, expected 'path'"):
         subject.build()
 
 
@@ -228,5 +228,5 @@ def test_a_recording_of_another_rate_is_refused(miniature):
     subject = miniature("speechcommands")
     dataset = subject.dataset
     recording(subject.placed / "SpeechCommands" / dataset.get_metadata(0)[0], 8000)
-    with pytest.raises(ValueError, match="sample rate should be 16000, but got 8000"):
+    with pytest.raises(ValueError, match="8000 Hz, expected 16000"):
         dataset[0]

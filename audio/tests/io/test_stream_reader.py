@@ -382,7 +382,7 @@ def test_what_cannot_be_is_refused_at_once(ffmpeg, short, tmp_path):
     with pytest.raises(RuntimeError, match="There is no audio stream"):
         silent.add_basic_audio_stream(100)
     reader = StreamReader(short)
-    with pytest.raises(RuntimeError, match="No output stream is configured"):
+    with pytest.raises(RuntimeError, match="Nothing is asked of this reader yet"):
         reader.stream()
     with pytest.raises(RuntimeError, match="nosuchfilter"):
         reader.add_audio_stream(100, filter_desc="nosuchfilter")

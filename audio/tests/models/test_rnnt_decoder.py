@@ -130,8 +130,8 @@ def test_hypotheses_are_ranked_by_the_key_that_is_given():
 @pytest.mark.parametrize(
     ("shape", "length", "beam", "words"),
     [
-        ((2, 4, 8), [4], 3, r"input must be of shape \(T, D\) or \(1, T, D\)"),
-        ((4, 8), [4, 4], 3, "length must be of shape"),
+        ((2, 4, 8), [4], 3, r"expected \(T, D\) or \(1, T, D\)"),
+        ((4, 8), [4, 4], 3, "length has the shape"),
         ((4, 8), [4], 0, "beam_width is 0"),
     ],
 )

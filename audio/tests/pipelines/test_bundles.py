@@ -147,7 +147,7 @@ def test_characters_without_a_label_are_named(hub):
 
 
 def test_emissions_of_a_batch_are_refused_by_the_aligner(hub):
-    with pytest.raises(ValueError, match=r"must be 2D \(frames, labels\)"):
+    with pytest.raises(ValueError, match=r"expected \(frames, labels\)"):
         aligning_bundle(hub).get_aligner()(torch.zeros(1, 6, 4), [[1]])
 
 

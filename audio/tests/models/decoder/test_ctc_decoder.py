@@ -162,7 +162,7 @@ def test_there_may_be_more_outputs_than_tokens():
         ({"lm_weight": float("nan")}, "lm_weight is not a number"),
         ({"tokens": ["-", "|", "a", "a"]}, "Duplicate entry.*'a'"),
         ({"blank_token": "_"}, "Unknown entry in dictionary: '_'"),
-        ({"lm_dict": 3}, "lm_dict must be None or str"),
+        ({"lm_dict": 3}, "lm_dict is a int, expected the path"),
     ],
 )
 def test_options_that_do_not_fit_are_named(change, words):

@@ -30,7 +30,7 @@ def _open(source: Any, format: str | None, buffer_size: int) -> tuple[StreamRead
     index = reader.default_audio_stream
     if index is None:
         reader.close()
-        raise MediaError("There is no audio stream.")
+        raise MediaError("The file has no sound in it; expected an audio stream.")
     stream = reader.get_src_stream_info(index)
     if not isinstance(stream, SourceAudioStream) or not stream.sample_rate:
         reader.close()

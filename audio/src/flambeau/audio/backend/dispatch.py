@@ -139,9 +139,9 @@ def load(
         ValueError: a negative offset, a length of 0, or no such backend.
     """
     if frame_offset < 0:
-        raise MediaValueError(f"frame_offset must be non-negative. Found: {frame_offset}")
+        raise MediaValueError(f"frame_offset is {frame_offset}, expected 0 or more.")
     if num_frames == 0 or num_frames < -1:
-        raise MediaValueError(f"num_frames must be -1 or greater than 0. Found: {num_frames}")
+        raise MediaValueError(f"num_frames is {num_frames}, expected 1 or more, or -1 for all.")
     _check_backend(backend)
     source, name = _source(uri)
     how: dict[str, bool] = {"normalize": normalize, "channels_first": channels_first}
@@ -200,7 +200,7 @@ def save(
     """
     _check_backend(backend)
     if src.ndim != 2:
-        raise MediaValueError(f"Expected 2D Tensor, got {src.ndim}D: {list(src.shape)}.")
+        raise MediaValueError(f"src has the shape {list(src.shape)}, expected two dimensions, channels and time.")
     if sample_rate <= 0:
         raise MediaValueError(f"sample_rate is {sample_rate}; expected a rate above 0 Hz.")
     frames = src.T if channels_first else src

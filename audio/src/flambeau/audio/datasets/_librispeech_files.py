@@ -38,6 +38,6 @@ class LibriSpeechFiles:
             texts = self._chapters[path] = {key: text for key, _, text in (line.partition(" ") for line in lines)}
         if name not in texts:
             raise FileNotFoundError(
-                f"Translation not found for {name}: {self.root / path}/{speaker}-{chapter}.trans.txt has no line of it."
+                f"{name} has no line in {self.root / path}/{speaker}-{chapter}.trans.txt; unpack the archive anew."
             )
         return f"{path}/{name}.flac", 16_000, texts[name], int(speaker), int(chapter), int(utterance)

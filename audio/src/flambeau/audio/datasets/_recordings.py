@@ -158,7 +158,5 @@ def read_waveform(path: str | Path, sample_rate: int) -> Tensor:
     """
     waveform, actual = read_recording(path)
     if actual != sample_rate:
-        raise ValueError(
-            f"{path}: sample rate should be {sample_rate}, but got {actual}; the file was resampled or is another."
-        )
+        raise ValueError(f"{path} has {actual} Hz, expected {sample_rate}; the file was resampled or is another.")
     return waveform

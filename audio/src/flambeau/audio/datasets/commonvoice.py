@@ -48,7 +48,7 @@ class COMMONVOICE(Listed):
         with (self._path / tsv).open(encoding="utf-8", newline="") as file:
             self._header, *self._walker = csv.reader(file, delimiter="\t")
         if self._header[1:2] != ["path"]:
-            raise ValueError(f"expect `header[1]` to be 'path', but got {self._header[1:2]} in {self._path / tsv}.")
+            raise ValueError(f"{self._path / tsv} has {self._header[1:2]} for column 1, expected 'path'.")
 
     def _entry(self, n: int) -> tuple[Path, tuple[Any, ...]]:
         line = self._walker[n]

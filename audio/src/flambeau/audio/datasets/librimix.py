@@ -69,7 +69,7 @@ class LibriMix(Recordings):
         mode: str = "min",
     ) -> None:
         if sample_rate not in (8000, 16_000):
-            raise ValueError(f"Unsupported sample rate. Found {sample_rate}, expected 8000 or 16000.")
+            raise ValueError(f"sample_rate is {sample_rate}, and LibriMix is made at 8000 and 16000 Hz.")
         mixture = _MIXTURES[chosen(task, "task", list(_MIXTURES))]
         name = f"Libri{num_speakers}Mix"
         self.root = require_folder(_INFO, root, name) / name

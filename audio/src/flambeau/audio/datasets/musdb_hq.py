@@ -113,11 +113,11 @@ class MUSDB_HQ(Recordings):
         for source in self.sources:
             waveform, sample_rate = read_recording(self._path / self.subset / name / f"{source}.wav")
             if sample_rate != 44_100:
-                raise ValueError(f"{name}: expected sample rate 44100, but got {sample_rate} of {source}.")
+                raise ValueError(f"{name}: {source} has {sample_rate} samples per second, expected 44100.")
             if waveforms and waveform.shape != waveforms[0].shape:
                 raise ValueError(
-                    f"{name}: num_frames do not match across sources: {tuple(waveform.shape)} of {source}, "
-                    f"{tuple(waveforms[0].shape)} of {self.sources[0]}."
+                    f"{name}: {source} is {tuple(waveform.shape)} and {self.sources[0]} {tuple(waveforms[0].shape)}; "
+                    "expected stems of one length, as they come out of the archive."
                 )
             waveforms.append(waveform)
         return torch.stack(waveforms), 44_100, waveforms[0].shape[-1], name

@@ -457,7 +457,7 @@ class StreamReader:
     def _must_have_outputs(self) -> None:
         if not self._outputs:
             raise MediaError(
-                "No output stream is configured; call add_basic_audio_stream or another add_ method first."
+                "Nothing is asked of this reader yet; call add_basic_audio_stream or another add_ method first."
             )
 
     def _source_index(self, media_type: str, index: int | None) -> int:

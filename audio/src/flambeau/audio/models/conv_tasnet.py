@@ -185,7 +185,7 @@ class ConvTasNet(nn.Module):
             ValueError: the input has not three dimensions, or more than one channel.
         """
         if input.ndim != 3 or input.shape[1] != 1:
-            raise ValueError(f"Expected a 3D tensor (batch, channel==1, frames), found {tuple(input.shape)}.")
+            raise ValueError(f"input has the shape {tuple(input.shape)}, expected (batch, 1, time).")
         time = input.shape[-1]
         odd = self.enc_kernel_size % 2
         padding = -(time - odd) % self.enc_stride  # to a whole number of frames

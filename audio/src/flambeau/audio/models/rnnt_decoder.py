@@ -315,9 +315,9 @@ class Search:
 
 def _checked(input: Tensor, length: Tensor, beam_width: int) -> tuple[Tensor, Tensor]:
     if input.dim() != 2 and not (input.dim() == 3 and input.shape[0] == 1):
-        raise ValueError(f"input must be of shape (T, D) or (1, T, D), got {tuple(input.shape)}; search one by one.")
+        raise ValueError(f"input has the shape {tuple(input.shape)}, expected (T, D) or (1, T, D); search one by one.")
     if length.shape not in ((), (1,)):
-        raise ValueError(f"length must be of shape () or (1,), got {tuple(length.shape)}.")
+        raise ValueError(f"length has the shape {tuple(length.shape)}, expected one number, () or (1,).")
     if beam_width < 1:
         raise ValueError(f"beam_width is {beam_width}, expected at least 1.")
     return (input.unsqueeze(0) if input.dim() == 2 else input), length.reshape(1)

@@ -201,8 +201,8 @@ class WaveRNN(nn.Module):
         """
         if waveform.shape[1] != 1 or specgram.shape[1] != 1:
             raise ValueError(
-                f"Require the input channel of waveform and specgram to be 1, found {tuple(waveform.shape)} and "
-                f"{tuple(specgram.shape)}."
+                f"waveform is {tuple(waveform.shape)} and specgram {tuple(specgram.shape)}; expected one channel of "
+                "each, dimension 1 of size 1."
             )
         stretched, features = (value.transpose(1, 2) for value in self.upsample(specgram.squeeze(1)))
         a1, a2, a3, a4 = features.split(self.n_aux, dim=-1)[:4]

@@ -155,7 +155,7 @@ class _Aligner(Aligner):
         from flambeau.audio.functional.forced_align import forced_align, merge_tokens
 
         if emission.ndim != 2:
-            raise ValueError(f"The input emission must be 2D (frames, labels). Found: {tuple(emission.shape)}.")
+            raise ValueError(f"emission has the shape {tuple(emission.shape)}, expected (frames, labels).")
         flat = torch.tensor([[label for word in tokens for label in word]], dtype=torch.int32, device=emission.device)
         path, scores = forced_align(emission.unsqueeze(0), flat, blank=self.blank)
         spans = iter(merge_tokens(path[0], scores[0].exp(), blank=self.blank))

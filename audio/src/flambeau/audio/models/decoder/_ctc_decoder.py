@@ -98,7 +98,7 @@ class CTCDecoder:
         if lengths is None:
             lengths = torch.full((batch,), frames)
         elif not lengths.is_cpu:
-            raise RuntimeError(f"lengths must be a CPU tensor, but it is on {lengths.device}; move it there.")
+            raise RuntimeError(f"lengths is on {lengths.device}, the search on the CPU; call .cpu() on it.")
         if lengths.shape != (batch,) or bool(((lengths < 0) | (lengths > frames)).any()):
             raise ValueError(f"lengths is {lengths.tolist()}, expected {batch} numbers from 0 to {frames}.")
         found = self._engine.decode(emissions, lengths, self.nbest)
@@ -165,7 +165,7 @@ class CTCDecoder:
         if emissions.dtype != torch.float32:
             raise ValueError(f"emissions must be float32, but it is {emissions.dtype}; convert it with .float().")
         if not emissions.is_cpu:
-            raise RuntimeError(f"emissions must be a CPU tensor, but it is on {emissions.device}; move it with .cpu().")
+            raise RuntimeError(f"emissions is on {emissions.device}, the search on the CPU; call .cpu() on it.")
         if not emissions.is_contiguous():
             raise RuntimeError("emissions must be contiguous; call .contiguous() on it.")
         if emissions.ndim != rank:
@@ -284,7 +284,7 @@ def ctc_decoder(
         '|ab|'
     """
     if lm_dict is not None and not isinstance(lm_dict, str | os.PathLike):
-        raise ValueError(f"lm_dict must be None or str type, got {type(lm_dict).__name__}.")
+        raise ValueError(f"lm_dict is a {type(lm_dict).__name__}, expected the path of a file of words, or None.")
     tokens_dict = Dictionary.of(tokens if isinstance(tokens, list) else os.fspath(tokens))
     spelled = None if lexicon is None else {**read_lexicon(os.fspath(lexicon)), UNKNOWN: []}
     word_dict = None

@@ -159,7 +159,7 @@ class SquimObjective(nn.Module):
             ValueError: `x` has not two dimensions.
         """
         if x.ndim != 2:
-            raise ValueError(f"The input must be a 2D Tensor (batch, time). Found {tuple(x.shape)}.")
+            raise ValueError(f"x has the shape {tuple(x.shape)}, expected (batch, time).")
         x = x / (x.square().mean(dim=1, keepdim=True).sqrt() * 20)
         x = self.dprnn(self.encoder(x))
         return [branch(x).squeeze(dim=1) for branch in self.branches]

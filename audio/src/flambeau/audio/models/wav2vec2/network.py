@@ -131,8 +131,8 @@ class HuBERTPretrainModel(nn.Module):
         x = encoder.transformer(x, attention_mask=attention_mask)
         if labels.shape[1] < x.shape[1]:
             raise ValueError(
-                f"The length of label must match that of HuBERT model: "
-                f"{labels.shape[1]} labels for {x.shape[1]} frames; compute them at the rate of the extractor."
+                f"labels has {labels.shape[1]} columns for {x.shape[1]} frames; compute one label for each frame that "
+                "the feature extractor gives."
             )
         valid = mask.new_ones(mask.shape) if padding is None else ~padding
         masked, others = self.logit_generator(x, labels[:, : x.shape[1]], mask & valid, ~mask & valid)

@@ -68,7 +68,7 @@ class _ConformerEncoder(_Transcriber):
             RuntimeError: always.
         """
         raise RuntimeError(
-            "Conformer does not support streaming inference; use `transcribe`, or a model with Emformer."
+            "A Conformer hears all before it answers, so it has no stream; use `transcribe`, or a model with Emformer."
         )
 
 

@@ -74,7 +74,7 @@ class VGGishInputProcessor:
             ValueError: the waveform has not one dimension, or is shorter than an example.
         """
         if input.ndim != 1:
-            raise ValueError(f"input waveform must have dimension of 1, found shape {tuple(input.shape)}.")
+            raise ValueError(f"input has the shape {tuple(input.shape)}, expected (time,).")
         shortest = _WINDOW + (_FRAMES - 1) * _HOP
         if len(input) < shortest:
             raise ValueError(f"The waveform has {len(input)} samples, expected at least {shortest}; pad it with zeros.")
