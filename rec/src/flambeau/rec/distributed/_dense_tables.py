@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from flambeau.rec.fbgemm_gpu.tbe.config.embedding_config import PoolingMode
+from flambeau.rec.ops._large_pages import on_large_pages
 from flambeau.rec.ops.packed_lookup import packed_lookup
 
 __all__ = ["DenseTables"]
@@ -38,7 +39,9 @@ class DenseTables(nn.Module):
         self._shapes, self._reads, self._names = list(shapes), list(feature_table_map), list(feature_names)
         self.pooling_mode = pooling_mode
         self._sizes = [rows * columns for rows, columns in shapes]
-        self.weights = nn.Parameter(torch.empty(sum(self._sizes), dtype=dtype, device=device))
+        self.weights = nn.Parameter(
+            on_large_pages(torch.empty(sum(self._sizes), dtype=dtype, device=device), filled=False)
+        )
         self._means = [int(pooling_mode == PoolingMode.MEAN)] * len(self._reads)
 
     def split_embedding_weights(self) -> list[Tensor]:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from flambeau.core.native import register_op
 from flambeau.rec.ops import pooled_lookup as _separate
+from flambeau.rec.ops._large_pages import zeros
 from flambeau.rec.ops._library import LIBRARY
 from flambeau.rec.ops._short_calls import OPS
 
@@ -83,7 +84,8 @@ def _reference_backward(gradient: Tensor, rows: Sequence[int], dims: Sequence[in
 def _native_backward(gradient: Tensor, rows: Sequence[int], dims: Sequence[int], *bags: Any) -> Tensor:
     if gradient.dtype != torch.float32:
         return _reference_backward(gradient, rows, dims, *bags)
-    found = gradient.new_zeros(sum(count * dim for count, dim in zip(rows, dims, strict=True)))
+    size = sum([count * dim for count, dim in zip(rows, dims, strict=True)])
+    found = zeros(size, dtype=torch.float32, device=gradient.device)
     _separate.add_tables_gradients(gradient, _apart(found, rows, dims), *bags)
     return found
 
