@@ -94,7 +94,7 @@ def test_other_types_are_refused(call, wrong):
 
 
 def test_a_refusal_shows_what_came():
-    with pytest.raises(TypeError, match=r"truncate takes a list of int or of str.*got tuple: \(1, 2\)"):
+    with pytest.raises(TypeError, match=r"truncate takes a list of int or of str.*not a tuple: \(1, 2\)"):
         functional.truncate((1, 2), 1)
     with pytest.raises(TypeError, match="token 'z' for a list of int"):
         functional.add_token([1], "z")

@@ -158,4 +158,4 @@ def _integers(values: Any) -> Tensor:
 
 
 def _refuse(function: str, input: Any, wanted: str = "a list of int or of str, or a list of such lists") -> NoReturn:
-    raise TypeError(f"Input type not supported: {function} takes {wanted}, got {type(input).__name__}: {input!r:.60}.")
+    raise TypeError(f"{function} takes {wanted}, not a {type(input).__name__}: {input!r:.60}.")
