@@ -95,7 +95,7 @@ class TestVerify:
 
     @pytest.mark.parametrize("wrong", [Torch_Weights.V1, True, 3, META, Lamp_Weights, Lamp_Weights.V1.value])
     def test_anything_else_is_a_type_error_that_names_the_class(self, wrong: object) -> None:
-        with pytest.raises(TypeError, match="Invalid Weight class provided; expected Lamp_Weights but received"):
+        with pytest.raises(TypeError, match="expected Lamp_Weights, a member or its name"):
             Lamp_Weights.verify(wrong)
 
     @pytest.mark.parametrize("kind", [TypeError, KeyError, ValueError])

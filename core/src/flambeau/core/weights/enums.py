@@ -50,7 +50,7 @@ class WeightsEnum(Enum):
         if isinstance(obj, PurePath):
             return cls._named(str(obj))
         received = repr(obj) if isinstance(obj, Enum) else type(obj).__name__
-        raise TypeError(f"Invalid Weight class provided; expected {cls.__name__} but received {received}.")
+        raise TypeError(f"The weights are {received}; expected {cls.__name__}, a member or its name.")
 
     @classmethod
     def _registered(cls, name: str) -> Self:
@@ -63,7 +63,7 @@ class WeightsEnum(Enum):
         found = WEIGHTS.resolve(name)
         if isinstance(found, cls):
             return found
-        raise TypeError(f"Invalid Weight class provided; expected {cls.__name__} but received {found!r}.")
+        raise TypeError(f"The weights are {found!r}; expected {cls.__name__}, a member or its name.")
 
     @classmethod
     def _named(cls, name: str) -> Self:
@@ -79,8 +79,8 @@ class WeightsEnum(Enum):
         near = close_names(name.rpartition(".")[2], cls.__members__)
         hint = f" Close names: {', '.join(near)}." if near else ""
         raise UnknownMemberError(
-            f"Invalid Weight class provided; expected {cls.__name__}, whose members are "
-            f"{', '.join(cls.__members__) or 'none'}, but received {name!r}.{hint}"
+            f"The weights are {name!r}; expected {cls.__name__}, whose members are "
+            f"{', '.join(cls.__members__) or 'none'}.{hint}"
         )
 
     @property

@@ -88,7 +88,7 @@ def _translate(builder: Callable[..., Any], name: str, switch: str, meaning: Mea
         return
     if value and meaning is None:
         raise ValueError(
-            f"No weights available for model {builder.__name__} by {used}; name those you want: {name}='DEFAULT', or "
+            f"{builder.__name__}({used}) does not say which weights; name those you want, such as {name}='DEFAULT', or "
             "leave it out for new parameters."
         )
     kwargs[name] = _member(builder, name, meaning, {**kwargs, switch: value}) if value else None
