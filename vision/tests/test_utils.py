@@ -63,13 +63,18 @@ def test_normalizing_maps_the_range_of_all_or_of_each_to_0_and_1():
 @pytest.mark.parametrize(
     ("images", "options", "error", "message"),
     [
-        ("picture", {}, TypeError, "tensor or list of tensors expected"),
-        ([1, 2], {}, TypeError, "tensor or list of tensors expected"),
+        ("picture", {}, TypeError, "expected images as one tensor or as a list"),
+        ([1, 2], {}, TypeError, "expected images as one tensor or as a list"),
         ([], {}, ValueError, "at least one"),
         ([torch.ones(3, 2, 2), torch.ones(3, 2, 3)], {}, ValueError, "all of one shape"),
         (torch.ones(0, 3, 2, 2), {}, ValueError, "none of them 0"),
         (torch.ones(2, 3, 2, 2), {"nrow": 0}, ValueError, "nrow is 0"),
-        (torch.ones(2, 3, 2, 2), {"normalize": True, "value_range": [0, 1]}, TypeError, "has to be a tuple"),
+        (
+            torch.ones(2, 3, 2, 2),
+            {"normalize": True, "value_range": [0, 1]},
+            TypeError,
+            "a tuple of two numbers",
+        ),
         (torch.ones(2, 3, 2, 2, dtype=torch.uint8), {"normalize": True}, TypeError, "floating point"),
     ],
 )
@@ -153,7 +158,7 @@ def test_gray_images_become_rgb_and_floats_keep_what_is_not_drawn_on():
 
 
 def test_no_boxes_draw_nothing_and_warn():
-    with pytest.warns(UserWarning, match="No box was drawn"):
+    with pytest.warns(UserWarning, match="boxes doesn't contain any box"):
         assert torch.equal(draw_bounding_boxes(blank(), torch.empty(0, 4)), blank())
 
 
@@ -200,20 +205,20 @@ BOX = torch.tensor([[10, 5, 50, 30]])
 @pytest.mark.parametrize(
     ("image", "boxes", "options", "error", "message"),
     [
-        ("picture", BOX, {}, TypeError, "must be a tensor"),
-        (blank().int(), BOX, {}, ValueError, "must be uint8 or float, got torch.int32"),
-        (blank()[None], BOX, {}, ValueError, "not batches"),
-        (blank(4), BOX, {}, ValueError, "Only grayscale and RGB"),
+        ("picture", BOX, {}, TypeError, "image is a str, expected a tensor"),
+        (blank().int(), BOX, {}, ValueError, "image is torch.int32, expected uint8 or floating point"),
+        (blank()[None], BOX, {}, ValueError, "draw on one at a time"),
+        (blank(4), BOX, {}, ValueError, "image has 4 channels"),
         (blank(), BOX.flip(1), {}, ValueError, r"\(xmin, ymin, xmax, ymax\)"),
         (blank(), BOX.tolist(), {}, TypeError, "boxes is a list"),
         (blank(), BOX[:, :3], {}, ValueError, r"expected \[N, 4\]"),
         (blank(), BOX * float("nan"), {}, ValueError, "not-a-number"),
         (blank(), BOX * 1_000_000, {}, ValueError, "beyond 1,000,000"),
         (blank(), BOX, {"labels": ["a", "b"]}, ValueError, "1 boxes and 2 labels"),
-        (blank(), BOX, {"colors": []}, ValueError, "got 0 < 1"),
+        (blank(), BOX, {"colors": []}, ValueError, "0 entries for 1 things"),
         (blank(), BOX, {"colors": (1, 2, 300)}, ValueError, "each from 0 to 255"),
         (blank(), BOX, {"colors": "no colour"}, ValueError, "no colour"),
-        (blank(), BOX, {"colors": 7}, ValueError, "must be a tuple or a string"),
+        (blank(), BOX, {"colors": 7}, ValueError, "colors is a int, expected a name"),
     ],
 )
 def test_what_cannot_be_drawn_is_an_error_that_names_it(image, boxes, options, error, message):
@@ -242,7 +247,7 @@ def test_one_mask_needs_no_first_dimension():
 
 
 def test_no_masks_draw_nothing_and_warn():
-    with pytest.warns(UserWarning, match="No mask was drawn"):
+    with pytest.warns(UserWarning, match="masks doesn't contain any mask"):
         draw_segmentation_masks(blank(), torch.zeros(0, 40, 60, dtype=torch.bool))
 
 
@@ -250,9 +255,9 @@ def test_no_masks_draw_nothing_and_warn():
     ("image", "masks", "options", "message"),
     [
         (blank(1), torch.ones(40, 60).bool(), {}, "RGB image"),
-        (blank(), torch.ones(40, 60), {}, "dtype bool"),
-        (blank(), torch.ones(40, 50).bool(), {}, "same height and width"),
-        (blank(), torch.ones(1, 1, 40, 60).bool(), {}, "must be of shape"),
+        (blank(), torch.ones(40, 60), {}, "expected bool"),
+        (blank(), torch.ones(40, 50).bool(), {}, "resize one to the other"),
+        (blank(), torch.ones(1, 1, 40, 60).bool(), {}, r"expected \[H, W\] or \[N, H, W\]"),
         (blank(), torch.ones(40, 60).bool(), {"alpha": 2}, "between 0 and 1"),
     ],
 )
@@ -288,8 +293,8 @@ def test_points_are_white_without_a_colour_and_unknown_ones_are_not_drawn():
 @pytest.mark.parametrize(
     ("points", "options", "message"),
     [
-        (POINTS[0], {}, r"\(num_instances, K, 2\)"),
-        (POINTS, {"visibility": torch.ones(1, 2)}, "same dimensionality"),
+        (POINTS[0], {}, r"expected \[instances, K, 2\]"),
+        (POINTS, {"visibility": torch.ones(1, 2)}, "one truth value for each point"),
         (POINTS, {"connectivity": [(0, 3)]}, "there are 3 points"),
         (POINTS, {"colors": ["red", "blue"]}, "expected a name"),
     ],
@@ -325,7 +330,10 @@ def test_a_batch_of_flows_shares_the_longest_one():
 
 @pytest.mark.parametrize(
     ("flow", "message"),
-    [(torch.zeros(2, 3, 3, dtype=torch.int64), "dtype torch.float"), (torch.zeros(3, 3, 3), r"\(2, H, W\)")],
+    [
+        (torch.zeros(2, 3, 3, dtype=torch.int64), "is torch.int64, expected a tensor of floating point"),
+        (torch.zeros(3, 3, 3), r"expected \[2, H, W\]"),
+    ],
 )
 def test_what_is_no_flow_is_refused(flow, message):
     with pytest.raises(ValueError, match=message):

@@ -33,7 +33,7 @@ def test_indices_from_the_end_and_out_of_range():
     assert dataset[-1][1] == dataset[3][1]
     assert torch.equal(pil_to_tensor(dataset[-1][0]), pil_to_tensor(dataset[3][0]))
     for index in (4, -5):
-        with pytest.raises(IndexError, match="out of range"):
+        with pytest.raises(IndexError, match="There is no item"):
             dataset[index]
 
 

@@ -39,7 +39,7 @@ def test_classes_are_the_sorted_folders(root):
 
 
 def test_a_folder_without_classes_is_an_error(tmp_path):
-    with pytest.raises(FileNotFoundError, match="Couldn't find any class folder"):
+    with pytest.raises(FileNotFoundError, match="has no folders in it"):
         find_classes(tmp_path)
 
 
@@ -74,7 +74,7 @@ def test_linked_folders_are_followed(root):
 
 def test_a_class_without_a_file_is_an_error_unless_it_is_allowed(root):
     (root / "bee").mkdir()
-    with pytest.raises(FileNotFoundError, match=r"classes bee in .*Supported extensions are: .jpg"):
+    with pytest.raises(FileNotFoundError, match=r"ends in .jpg.* was found for the classes bee in "):
         ImageFolder(root)
     dataset = ImageFolder(root, allow_empty=True)
     assert dataset.classes == ["ape", "bee", "cat", "dog"]
@@ -88,14 +88,14 @@ def test_the_caller_may_say_which_files_are_valid(root):
 
 @pytest.mark.parametrize("options", [{}, {"extensions": ".png", "is_valid_file": bool}])
 def test_extensions_and_a_function_exclude_each_other(root, options):
-    with pytest.raises(ValueError, match="Both extensions and is_valid_file"):
+    with pytest.raises(ValueError, match="by extensions or by is_valid_file"):
         make_dataset(root, **options)
 
 
 def test_an_empty_table_of_classes_is_refused(root):
-    with pytest.raises(ValueError, match="at least one entry"):
+    with pytest.raises(ValueError, match="class_to_idx is empty"):
         make_dataset(root, {}, IMG_EXTENSIONS)
-    with pytest.raises(ValueError, match="cannot be None"):
+    with pytest.raises(ValueError, match="class_to_idx is None"):
         DatasetFolder.make_dataset(root, None, IMG_EXTENSIONS)
 
 

@@ -49,7 +49,7 @@ def test_clips_are_numbered_through_all_videos(paths, num_workers):
     assert (clips.num_videos(), clips.num_clips(), len(clips)) == (3, 6, 6)
     assert [clips.get_clip_location(index) for index in range(6)] == [(0, 0), (0, 1), (0, 2), (0, 3), (2, 0), (2, 1)]
     for index in (-1, 6):
-        with pytest.raises(IndexError, match=f"Index {index} out of range"):
+        with pytest.raises(IndexError, match=f"no clip {index}: "):
             clips.get_clip(index)
 
 
@@ -65,7 +65,7 @@ def test_a_clip_is_its_frames_its_sound_and_where_it_comes_from(paths):
 
 def test_channels_come_first_on_request(paths):
     assert VideoClips(paths, 5, output_format="tchw").get_clip(0)[0].shape == (5, 3, 48, 64)
-    with pytest.raises(ValueError, match="either 'THWC' or 'TCHW'"):
+    with pytest.raises(ValueError, match="choose 'THWC', channels last, or 'TCHW'"):
         VideoClips(paths, 5, output_format="CTHW")
 
 
@@ -180,7 +180,7 @@ def test_random_clips_are_at_most_so_many_of_each_video_and_differ_each_time(cli
 
 @pytest.mark.parametrize("sampler", [UniformClipSampler, RandomClipSampler])
 def test_clip_samplers_want_clips(sampler):
-    with pytest.raises(TypeError, match="instance of VideoClips"):
+    with pytest.raises(TypeError, match="needs VideoClips"):
         sampler([1, 2, 3], 2)
 
 
@@ -211,7 +211,7 @@ def test_a_sampler_can_be_shared_and_epochs_differ(clips):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ((range(10), 2, 0, False, 3), ValueError, "multiplier of group size"),
+        ((range(10), 2, 0, False, 3), ValueError, "does not divide the 10 items"),
         ((range(10), 2, 2), ValueError, "from 0 to 1"),
         ((range(10),), ValueError, "torch.distributed does not run"),
     ],

@@ -25,7 +25,7 @@ def both(image, target):
 
 
 def test_transforms_of_the_parts_and_of_both_exclude_each_other():
-    with pytest.raises(ValueError, match="Only transforms or transform/target_transform"):
+    with pytest.raises(ValueError, match="either the first or the others"):
         Numbers("", transforms=both, transform=double)
 
 

@@ -80,12 +80,12 @@ def test_quality_outside_1_to_100_is_a_value_error(quality):
 @pytest.mark.parametrize(
     ("encode", "image", "message"),
     [
-        (encode_jpeg, torch.zeros(3, 4, 4), r"dtype should be uint8, got float32 \[3, 4, 4\]"),
+        (encode_jpeg, torch.zeros(3, 4, 4), r"is float32 \[3, 4, 4\], expected a tensor of uint8"),
         (encode_jpeg, torch.zeros(4, 4, 4, dtype=torch.uint8), "1 or 3 channels"),
-        (encode_jpeg, torch.zeros(4, 4, dtype=torch.uint8), "3-dimensional"),
+        (encode_jpeg, torch.zeros(4, 4, dtype=torch.uint8), r"is uint8 \[4, 4\], expected \[C, H, W\]"),
         (encode_png, torch.zeros(5, 4, 4, dtype=torch.uint8), "1 or 2 or 3 or 4 channels"),
-        (encode_png, torch.zeros(3, 0, 4, dtype=torch.uint8), "non-empty"),
-        (encode_png, "picture.png", "got a str"),
+        (encode_png, torch.zeros(3, 0, 4, dtype=torch.uint8), "at least one pixel"),
+        (encode_png, "picture.png", "image is a str"),
     ],
 )
 def test_what_cannot_be_encoded_is_a_runtime_error(encode, image, message):

@@ -145,8 +145,8 @@ def test_a_video_larger_than_the_bound_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"output_format": "CTHW"}, "should be either 'THWC' or 'TCHW'"),
-        ({"start_pts": 2, "end_pts": 1}, "end_pts should be larger than start_pts"),
+        ({"output_format": "CTHW"}, "choose 'THWC', channels last, or 'TCHW'"),
+        ({"start_pts": 2, "end_pts": 1}, "expected a start before the end"),
         ({"pts_unit": "frames"}, "expected 'sec' or 'pts'"),
     ],
 )

@@ -64,7 +64,7 @@ def test_a_reduced_tail_has_half_of_the_channels():
     assert [block.out_channels for block in blocks[-4:]] == [112, 80, 80, 80]
     assert [block.expanded_channels for block in blocks[-3:]] == [672, 480, 480]
     assert last == 640
-    with pytest.raises(ValueError, match="Unsupported model type 'mobilenet_v3'"):
+    with pytest.raises(ValueError, match="arch is 'mobilenet_v3'"):
         _mobilenet_v3_conf("mobilenet_v3")
 
 
@@ -133,7 +133,7 @@ def test_shufflenet_says_how_many_numbers_it_wants():
 
 
 def test_squeezenet_knows_its_versions():
-    with pytest.raises(ValueError, match=r"Unsupported SqueezeNet version '1_2'.*'1_0', '1_1'"):
+    with pytest.raises(ValueError, match=r"version is '1_2'.*'1_0', '1_1'"):
         SqueezeNet("1_2")
 
 

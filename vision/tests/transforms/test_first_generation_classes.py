@@ -100,7 +100,7 @@ def test_choice_and_order_come_from_pythons_generator():
 def test_padding_if_needed_adds_the_whole_difference_on_both_sides():
     torch.manual_seed(0)
     assert v1.RandomCrop((30, 30), pad_if_needed=True)(IMAGE).shape == (3, 30, 30)
-    with pytest.raises(ValueError, match="larger than input"):
+    with pytest.raises(ValueError, match="does not fit into the image"):
         v1.RandomCrop((30, 30))(IMAGE)
 
 

@@ -115,9 +115,14 @@ class TestNormalize:
     @pytest.mark.parametrize(
         ("image", "std", "error", "message"),
         [
-            (torch.zeros(3, 2, 2, dtype=torch.uint8), [1, 1, 1], TypeError, "float tensor. Got torch.uint8"),
-            (torch.zeros(2, 2), [1, 1, 1], ValueError, r"\(..., C, H, W\). Got \[2, 2\]"),
-            (torch.zeros(3, 2, 2), [1, 0, 1], ValueError, "division by zero"),
+            (
+                torch.zeros(3, 2, 2, dtype=torch.uint8),
+                [1, 1, 1],
+                TypeError,
+                "is torch.uint8, expected floating",
+            ),
+            (torch.zeros(2, 2), [1, 1, 1], ValueError, r"shape \[2, 2\], expected \[..., C, H, W\]"),
+            (torch.zeros(3, 2, 2), [1, 0, 1], ValueError, "divided by 0"),
             (torch.zeros(1, 2, 2), [1, 1, 1], ValueError, "give one number, 1 of them"),
         ],
     )
@@ -149,7 +154,7 @@ class TestGrayscale:
     def test_other_channels_are_refused(self):
         with pytest.raises(ValueError, match=r"\[..., 1 or 3, H, W\]. Got \[2, 4, 4\]"):
             F.rgb_to_grayscale(torch.rand(2, 4, 4))
-        with pytest.raises(ValueError, match="must be 1 or 3, got 2"):
+        with pytest.raises(ValueError, match="num_output_channels is 2"):
             F.rgb_to_grayscale(torch.rand(3, 4, 4), num_output_channels=2)
 
     def test_the_first_generation_has_a_function_for_pil_images(self):
@@ -211,12 +216,12 @@ class TestConversion:
     @pytest.mark.parametrize(
         ("pic", "mode", "error", "message"),
         [
-            ("text", None, TypeError, "Tensor or ndarray. Got <class 'str'>"),
-            (torch.zeros(1, 1, 2, 2), None, ValueError, "2/3 dimensional. Got 4"),
-            (torch.zeros(5, 2, 2, dtype=torch.uint8), None, ValueError, "> 4 channels. Got 5"),
+            ("text", None, TypeError, "pic is a str, expected a tensor or an array"),
+            (torch.zeros(1, 1, 2, 2), None, ValueError, "pic has 4 dimensions"),
+            (torch.zeros(5, 2, 2, dtype=torch.uint8), None, ValueError, "pic has 5 channels"),
             (np.zeros((2, 2, 3), dtype=np.int32), None, TypeError, "int32 is not supported with 3 channels"),
             (np.zeros((2, 2), dtype=np.complex64), None, TypeError, "complex64 is not supported"),
-            (torch.zeros(3, 2, 2), "L", ValueError, r"Incorrect mode \(L\) supplied for 3 channel"),
+            (torch.zeros(3, 2, 2), "L", ValueError, "mode is 'L', and 3 channel"),
         ],
     )
     def test_what_is_no_picture_is_named(self, pic, mode, error, message):
@@ -224,7 +229,7 @@ class TestConversion:
             F.to_pil_image(pic, mode)
 
     def test_pil_to_tensor_wants_a_pil_image(self):
-        with pytest.raises(TypeError, match="pic should be PIL Image"):
+        with pytest.raises(TypeError, match="pic is a ndarray, expected a PIL image"):
             F.pil_to_tensor(np.zeros((2, 2)))
 
     def test_to_image_takes_tensors_arrays_and_pil_images(self):
@@ -235,7 +240,7 @@ class TestConversion:
             assert type(image) is tv_tensors.Image
             assert torch.equal(image, expected)
         assert F.to_image(array[..., 0]).shape == (1, 2, 4)
-        with pytest.raises(TypeError, match="got <class 'str'>"):
+        with pytest.raises(TypeError, match="inpt is a str"):
             F.to_image("text")
 
     def test_to_tensor_scales_bytes_and_keeps_the_rest(self):
@@ -247,5 +252,5 @@ class TestConversion:
         assert v1.to_tensor(np.zeros((2, 3, 4), dtype=np.uint8)).shape == (4, 2, 3)
         with pytest.raises(TypeError):
             v1.to_tensor(torch.zeros(2, 2))
-        with pytest.raises(ValueError, match="2/3 dimensional"):
+        with pytest.raises(ValueError, match="pic has 1 dimensions"):
             v1.to_tensor(np.zeros(3))

@@ -85,7 +85,7 @@ class CocoDetection(VisionDataset):
             ValueError: `index` is no integer.
         """
         if not isinstance(index, int):
-            raise ValueError(f"Index must be of type integer, got {type(index)} instead.")
+            raise ValueError(f"index is {index!r}, a {type(index).__name__}; items are numbered by int.")
         id = self.ids[index]
         return self._transformed(self._load_image(id), self._load_target(id))
 

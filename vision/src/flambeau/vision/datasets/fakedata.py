@@ -59,7 +59,7 @@ class FakeData(VisionDataset):
             IndexError: `index` is outside [-size, size).
         """
         if not -len(self) <= index < len(self):
-            raise IndexError(f"{type(self).__name__} index out of range: {index}, with {len(self)} items.")
+            raise IndexError(f"There is no item {index}: {type(self).__name__} has {len(self)}.")
         # A generator of its own draws what the default one would, and leaves the default one alone.
         generator = torch.Generator().manual_seed(index % len(self) + self.random_offset)
         values = torch.randn(*self.image_size, generator=generator)

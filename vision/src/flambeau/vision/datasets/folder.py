@@ -47,7 +47,7 @@ def find_classes(directory: str | Path) -> tuple[list[str], dict[str, int]]:
     """
     classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
     if not classes:
-        raise FileNotFoundError(f"Couldn't find any class folder in {directory}; expected one subfolder per class.")
+        raise FileNotFoundError(f"{directory} has no folders in it; expected one for each class, with its files.")
     return classes, {name: index for index, name in enumerate(classes)}
 
 
@@ -78,9 +78,9 @@ def make_dataset(
     if class_to_idx is None:
         _, class_to_idx = find_classes(directory)
     elif not class_to_idx:
-        raise ValueError("'class_to_idx' must have at least one entry to collect any samples.")
+        raise ValueError("class_to_idx is empty; expected the number of each class, by its folder's name.")
     if (extensions is None) == (is_valid_file is None):
-        raise ValueError("Both extensions and is_valid_file cannot be None or not None at the same time; give one.")
+        raise ValueError("Which files count is said by extensions or by is_valid_file; give one of the two.")
     wanted = is_valid_file or (lambda path: has_file_allowed_extension(path, extensions))  # type: ignore[arg-type]
     found: dict[str, list[str]] = {}
     for name in sorted(class_to_idx):
@@ -89,8 +89,11 @@ def make_dataset(
         found[name] = [path for path in paths if wanted(path)]
     empty = sorted(name for name, paths in found.items() if not paths)
     if empty and not allow_empty:
-        supported = f" Supported extensions are: {_listed(extensions)}." if extensions is not None else ""
-        raise FileNotFoundError(f"Found no valid file for the classes {', '.join(empty)} in {directory}.{supported}")
+        ending = f" that ends in {_listed(extensions)}" if extensions is not None else ""
+        raise FileNotFoundError(
+            f"No file{ending} was found for the classes {', '.join(empty)} in {directory}; add some, or pass "
+            "allow_empty=True."
+        )
     return [(path, class_to_idx[name]) for name, paths in found.items() for path in paths]
 
 
@@ -212,7 +215,7 @@ class DatasetFolder(VisionDataset):
             ValueError: `class_to_idx` is None.
         """
         if class_to_idx is None:
-            raise ValueError("The class_to_idx parameter cannot be None; it comes from `find_classes`.")
+            raise ValueError("class_to_idx is None; pass the second value that `find_classes` gives.")
         return make_dataset(directory, class_to_idx, extensions, is_valid_file, allow_empty)
 
     def find_classes(self, directory: str | Path) -> tuple[list[str], dict[str, int]]:

@@ -77,9 +77,9 @@ class MovingMNIST(VisionDataset):
         if split is not None:
             verify_str_arg(split, "split", ("train", "test"))
         if not isinstance(split_ratio, int):
-            raise TypeError(f"split_ratio should be an integer from 1 to 19 (of 20 frames), got {split_ratio!r}.")
+            raise TypeError(f"split_ratio is {split_ratio!r}, expected from 1 to 19 whole frames of the 20.")
         if split_ratio not in range(1, 20):
-            raise ValueError(f"split_ratio should be an integer from 1 to 19 (of 20 frames), got {split_ratio!r}.")
+            raise ValueError(f"split_ratio is {split_ratio!r}, expected from 1 to 19 whole frames of the 20.")
         self.split, self.split_ratio = split, split_ratio
         frames = np.load(prepare_dataset(_INFO, root, download=download) / _PATH, allow_pickle=False)
         chosen = {None: slice(None), "train": slice(0, split_ratio), "test": slice(split_ratio, None)}[split]

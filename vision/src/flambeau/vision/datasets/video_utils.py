@@ -101,7 +101,7 @@ class VideoClips:
             raise ValueError("Frames and sound come as stored; resize and resample them with a transform.")
         self.output_format = output_format.upper()
         if self.output_format not in ("THWC", "TCHW"):
-            raise ValueError(f"output_format should be either 'THWC' or 'TCHW', got {output_format}.")
+            raise ValueError(f"output_format is {output_format!r}; choose 'THWC', channels last, or 'TCHW'.")
         self.video_paths = video_paths
         self.video_pts: list[Tensor] = []
         self.video_fps: list[float | None] = []
@@ -175,9 +175,8 @@ class VideoClips:
         clips = unfold(video_pts[chosen], num_frames, step)
         if not clips.numel():
             warnings.warn(
-                f"There aren't enough frames in the current video to get a clip for the given clip length and frames "
-                f"between clips: {len(video_pts)} at {fps:g} per second for a clip of {num_frames} at {frame_rate:g}. "
-                "The video (and potentially others) will be skipped.",
+                f"There aren't enough frames in the current video, which gives no clips: {len(video_pts)} at {fps:g} "
+                f"per second for a clip of {num_frames} at {frame_rate:g}. Use shorter clips to have some of it.",
                 stacklevel=2,
             )
         if isinstance(chosen, slice):
@@ -219,7 +218,7 @@ class VideoClips:
             IndexError: there is no such clip.
         """
         if not 0 <= idx < self.num_clips():
-            raise IndexError(f"Index {idx} out of range ({self.num_clips()} number of clips)")
+            raise IndexError(f"There is no clip {idx}: there are {self.num_clips()}, counted from 0.")
         video = bisect.bisect_right(self.cumulative_sizes, idx)
         return video, idx - (self.cumulative_sizes[video - 1] if video else 0)
 

@@ -39,8 +39,8 @@ class VisionDataset(Dataset[Any]):
         self.root = str(Path(root).expanduser()) if isinstance(root, str) else root
         if transforms is not None and (transform is not None or target_transform is not None):
             raise ValueError(
-                "Only transforms or transform/target_transform can be passed as argument: `transforms` gets image and "
-                "target together, the others get one each."
+                "`transforms` gets image and target together, `transform` and `target_transform` get one each; pass "
+                "either the first or the others."
             )
         self.transform = transform
         self.target_transform = target_transform

@@ -426,11 +426,11 @@ def _checked_bytes(data: object) -> Tensor:
 
 def _checked(image: object, channels: tuple[int, ...]) -> Tensor:
     if not isinstance(image, Tensor) or image.dtype != torch.uint8:
-        raise ImageError(f"Input tensor dtype should be uint8, got {_describe(image)}.")
+        raise ImageError(f"The image is {_describe(image)}, expected a tensor of uint8.")
     if image.ndim != 3 or image.shape[0] not in channels or 0 in image.shape:
         raise ImageError(
-            f"Input data should be a non-empty 3-dimensional tensor with {' or '.join(map(str, channels))} channels, "
-            f"got {_describe(image)}."
+            f"The image is {_describe(image)}, expected [C, H, W] with {' or '.join(map(str, channels))} channels and "
+            "at least one pixel."
         )
     return image.detach().cpu()
 

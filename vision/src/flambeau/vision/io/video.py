@@ -80,11 +80,11 @@ def read_video(
     """
     layout = output_format.upper()
     if layout not in ("THWC", "TCHW"):
-        raise ValueError(f"output_format should be either 'THWC' or 'TCHW', got {output_format}.")
+        raise ValueError(f"output_format is {output_format!r}; choose 'THWC', channels last, or 'TCHW'.")
     _check_unit(pts_unit)
     end = math.inf if end_pts is None else end_pts
     if end < start_pts:
-        raise ValueError(f"end_pts should be larger than start_pts, got start_pts={start_pts} and end_pts={end_pts}")
+        raise ValueError(f"start_pts is {start_pts} and end_pts {end_pts}; expected a start before the end.")
     info: dict[str, Any] = {}
     frames, sound = torch.empty(0, 1, 1, 3, dtype=torch.uint8), torch.empty(1, 0)
     with open_video(filename) as container:

@@ -243,7 +243,7 @@ def _mobilenet_v3_conf(
         ValueError: there is no such architecture.
     """
     if arch not in _ARCHITECTURES:
-        raise ValueError(f"Unsupported model type {arch!r}, expected one of {list(_ARCHITECTURES)}.")
+        raise ValueError(f"arch is {arch!r}, expected one of {list(_ARCHITECTURES)}.")
     rows, last_channel = _ARCHITECTURES[arch]
     divider = 2 if reduced_tail else 1
     dilation = 2 if dilated else 1

@@ -86,7 +86,7 @@ class SqueezeNet(nn.Module):
     def __init__(self, version: str = "1_0", num_classes: int = 1000, dropout: float = 0.5) -> None:
         super().__init__()
         if version not in _STEMS:
-            raise ValueError(f"Unsupported SqueezeNet version {version!r}, expected one of {list(_STEMS)}.")
+            raise ValueError(f"version is {version!r}, expected one of {list(_STEMS)}.")
         self.num_classes = num_classes
         self.features = _features(version)
         final_conv = nn.Conv2d(512, num_classes, kernel_size=1)

@@ -24,7 +24,7 @@ def crop(img: Tensor, output_size: tuple[int, int]) -> tuple[int, int, int, int]
     crop_height, crop_width = output_size
     if height < crop_height or width < crop_width:
         raise ValueError(
-            f"Required crop size {(crop_height, crop_width)} is larger than input image size {(height, width)}"
+            f"A crop of {(crop_height, crop_width)} does not fit into the image of {(height, width)}; pad it first."
         )
     if (height, width) == (crop_height, crop_width):
         return 0, 0, height, width
@@ -211,7 +211,7 @@ def color_range(
     limits: Any = value
     if isinstance(value, (int, float)):
         if value < 0:
-            raise ValueError(f"If {name} is a single number, it must be non negative, got {value}.")
+            raise ValueError(f"{name} is {value}, expected 0 or above: how far the factor may be from {center:g}.")
         limits = [center - value, center + value]
         if clip_first_on_zero:
             limits[0] = max(limits[0], 0.0)
@@ -220,5 +220,5 @@ def color_range(
     else:
         raise TypeError(f"{name} is {value!r}, expected a number or two.")
     if not bound[0] <= limits[0] <= limits[1] <= bound[1]:
-        raise ValueError(f"{name} values should be between {bound} in increasing order, got {limits}.")
+        raise ValueError(f"{name} goes from {limits[0]:g} to {limits[1]:g}; expected limits in order, within {bound}.")
     return None if limits[0] == limits[1] == center else (float(limits[0]), float(limits[1]))

@@ -83,7 +83,7 @@ class ConvertImageDtype(Shown, nn.Module):
             TypeError: `image` is no tensor.
         """
         if not isinstance(image, Tensor):
-            raise TypeError(f"Input img should be a tensor. Got {type(image)}; use PILToTensor first.")
+            raise TypeError(f"img is a {type(image).__name__}, expected a tensor; use PILToTensor first.")
         return F.convert_image_dtype(image, self.dtype)
 
 

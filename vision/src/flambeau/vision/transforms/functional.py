@@ -91,13 +91,13 @@ def to_tensor(pic: Image.Image | NDArray[Any]) -> Tensor:
 
     if isinstance(pic, np.ndarray):
         if pic.ndim not in (2, 3):
-            raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
+            raise ValueError(f"to_tensor: pic has {pic.ndim} dimensions, expected [H, W] or [H, W, C].")
         array = pic if pic.ndim == 3 else pic[..., None]
         image = torch.from_numpy(array.transpose(2, 0, 1)).contiguous()
     elif is_pil(pic):
         image = pil_to_tensor(pic).contiguous()
     else:
-        raise TypeError(f"pic should be PIL Image or ndarray. Got {type(pic)}")
+        raise TypeError(f"to_tensor: pic is a {type(pic).__name__}, expected a PIL image or an array.")
     default = torch.get_default_dtype()
     if image.dtype == torch.bool:
         return image.to(default)
@@ -140,7 +140,7 @@ def to_grayscale(img: Image.Image, num_output_channels: int = 1) -> Image.Image:
         TypeError: `img` is no PIL image.
     """
     if not is_pil(img):
-        raise TypeError(f"Input should be PIL Image. Got {type(img)}; use rgb_to_grayscale for tensors.")
+        raise TypeError(f"img is a {type(img).__name__}, expected a PIL image; use rgb_to_grayscale for tensors.")
     return rgb_to_grayscale(img, num_output_channels=num_output_channels)  # type: ignore[arg-type, return-value]
 
 
@@ -309,7 +309,7 @@ def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool 
         TypeError: `img` is no tensor.
     """
     if not isinstance(img, Tensor):
-        raise TypeError(f"img should be Tensor Image. Got {type(img)}; convert with pil_to_tensor.")
+        raise TypeError(f"erase: img is a {type(img).__name__}, expected a tensor; convert with pil_to_tensor.")
     return v2.erase(img, i, j, h, w, v, inplace)
 
 

@@ -118,7 +118,7 @@ class Lambda:
 
     def __init__(self, lambd: Callable[[Any], Any]) -> None:
         if not callable(lambd):
-            raise TypeError(f"Argument lambd should be callable, got {type(lambd).__name__}.")
+            raise TypeError(f"lambd is a {type(lambd).__name__}, expected a function of one image.")
         self.lambd = lambd
 
     def __call__(self, img: Any) -> Any:

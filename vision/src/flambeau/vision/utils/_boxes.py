@@ -70,10 +70,10 @@ def draw_bounding_boxes(
     _check_boxes(boxes)
     count = len(boxes)
     if count == 0:
-        warnings.warn("boxes doesn't contain any box. No box was drawn", stacklevel=3)
+        warnings.warn("boxes doesn't contain any box; the image is given back as it is.", stacklevel=3)
         return image
     if labels is not None and len(labels) != count:
-        raise ValueError(f"There are {count} boxes and {len(labels)} labels. Please specify labels for each box.")
+        raise ValueError(f"There are {count} boxes and {len(labels)} labels; expected as many, None for no label.")
     box_colors = parse_colors(colors, count)
     text_colors = parse_colors(label_colors or "black", count) if label_colors or fill_labels else box_colors
     backgrounds = parse_colors(label_background_colors, count) if label_background_colors else box_colors
@@ -105,8 +105,8 @@ def _check_boxes(boxes: Tensor) -> None:
         raise ValueError(f"boxes holds coordinates beyond {_FARTHEST:,}; expected pixel coordinates of the image.")
     if boxes.shape[1] == 4 and bool((boxes[:, :2] > boxes[:, 2:]).any()):
         raise ValueError(
-            "Boxes need to be in (xmin, ymin, xmax, ymax) format, and one of them ends before it starts. Use "
-            "flambeau.vision.ops.box_convert to convert them."
+            "One of the boxes ends before it starts; expected corners (xmin, ymin, xmax, ymax). "
+            "flambeau.vision.ops.box_convert makes them of other formats."
         )
 
 

@@ -22,16 +22,14 @@ def check_image(image: object, channels: tuple[int, ...]) -> Tensor:
         ValueError: it is neither uint8 nor floating point, is a batch, or has another number of channels.
     """
     if not isinstance(image, Tensor):
-        raise TypeError(f"The image must be a tensor, got {type(image).__name__}.")
+        raise TypeError(f"image is a {type(image).__name__}, expected a tensor [C, H, W].")
     if image.dtype != torch.uint8 and not image.is_floating_point():
-        raise ValueError(f"The image dtype must be uint8 or float, got {image.dtype}.")
+        raise ValueError(f"image is {image.dtype}, expected uint8 or floating point.")
     if image.ndim != 3:
-        raise ValueError(f"Pass individual images, not batches: the shape is {list(image.shape)}, expected [C, H, W].")
+        raise ValueError(f"image has the shape {list(image.shape)}, expected [C, H, W]; draw on one at a time.")
     if image.shape[0] not in channels:
-        kinds = (
-            "Only grayscale and RGB images are" if 1 in channels else "Pass an RGB image. Other image formats are not"
-        )
-        raise ValueError(f"{kinds} supported; the image has {image.shape[0]} channels.")
+        kinds = "1 (gray) or 3 (RGB)" if 1 in channels else "the 3 of an RGB image"
+        raise ValueError(f"image has {image.shape[0]} channels, expected {kinds}.")
     return image
 
 

@@ -34,11 +34,11 @@ def parse_colors(colors: Colors, count: int) -> list[RGB]:
     if isinstance(colors, list):
         if len(colors) < count:
             raise ValueError(
-                f"Number of colors must be equal or larger than the number of objects, got {len(colors)} < {count}."
+                f"colors has {len(colors)} entries for {count} things to draw; give one for each, or one for all."
             )
         return [parse_color(color) for color in colors[:count]]
     if not isinstance(colors, str | tuple):
-        raise ValueError(f"colors must be a tuple or a string, or a list thereof, got a {type(colors).__name__}.")
+        raise ValueError(f"colors is a {type(colors).__name__}, expected a name or (R, G, B), or a list of those.")
     return [parse_color(colors)] * count
 
 

@@ -32,7 +32,7 @@ def flow_to_image(flow: Tensor) -> Tensor:
     """
     _check_dtype(flow)
     if flow.ndim not in (3, 4) or flow.shape[-3] != 2:
-        raise ValueError(f"Input flow should have shape (2, H, W) or (N, 2, H, W), got {list(flow.shape)}.")
+        raise ValueError(f"flow has the shape {list(flow.shape)}, expected [2, H, W] or [N, 2, H, W].")
     if flow.dtype not in (torch.float32, torch.float64):
         flow = flow.float()
     if flow.numel() == 0:
@@ -52,7 +52,7 @@ def flow_to_image(flow: Tensor) -> Tensor:
 def _check_dtype(flow: object) -> None:
     if not isinstance(flow, Tensor) or not flow.is_floating_point():
         kind = flow.dtype if isinstance(flow, Tensor) else f"a {type(flow).__name__}"
-        raise ValueError(f"Flow should be a tensor of dtype torch.float, got {kind}.")
+        raise ValueError(f"flow is {kind}, expected a tensor of floating point.")
 
 
 @functools.cache

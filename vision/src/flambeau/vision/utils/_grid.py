@@ -103,7 +103,7 @@ def _as_batch(tensor: Tensor | list[Tensor]) -> Tensor:
     elif isinstance(tensor, Tensor):
         images = tensor
     else:
-        raise TypeError(f"tensor or list of tensors expected, got a {type(tensor).__name__}.")
+        raise TypeError(f"tensor is a {type(tensor).__name__}, expected images as one tensor or as a list of tensors.")
     if not 2 <= images.ndim <= 4 or images.numel() == 0:
         raise ValueError(
             f"The shape is {list(images.shape)}; expected [N, C, H, W], [C, H, W] or [H, W], none of them 0."
@@ -122,7 +122,7 @@ def _normalized(images: Tensor, value_range: object, scale_each: bool) -> Tensor
     wide = images if images.dtype in (torch.float32, torch.float64) else images.float()
     if value_range is not None:
         if not isinstance(value_range, tuple) or len(value_range) != 2:
-            raise TypeError("value_range has to be a tuple (min, max) if specified. min and max are numbers")
+            raise TypeError(f"value_range is {value_range!r}, expected a tuple of two numbers, (lowest, highest).")
         low, high = (wide.new_tensor(value) for value in value_range)
     else:
         over = (1, 2, 3) if scale_each else (0, 1, 2, 3)

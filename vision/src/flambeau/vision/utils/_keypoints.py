@@ -41,7 +41,7 @@ def draw_keypoints(
     """
     check_image(image, (3,))
     if keypoints.ndim != 3 or keypoints.shape[-1] != 2:
-        raise ValueError(f"keypoints must be of shape (num_instances, K, 2), got {list(keypoints.shape)}.")
+        raise ValueError(f"keypoints has the shape {list(keypoints.shape)}, expected [instances, K, 2].")
     shown = _shown(keypoints, visibility)
     count = keypoints.shape[1]
     pairs = connectivity or []
@@ -71,7 +71,7 @@ def _shown(keypoints: Tensor, visibility: Tensor | None) -> Tensor:
         visibility = visibility[..., 0]
     if visibility.shape != keypoints.shape[:2]:
         raise ValueError(
-            f"keypoints and visibility must have the same dimensionality for num_instances and K, got "
-            f"{list(keypoints.shape)} and {list(visibility.shape)}."
+            f"visibility has the shape {list(visibility.shape)} for keypoints of {list(keypoints.shape)}; expected "
+            "[instances, K], one truth value for each point."
         )
     return finite & visibility.to(keypoints.device).bool()

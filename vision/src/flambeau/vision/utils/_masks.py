@@ -34,18 +34,18 @@ def draw_segmentation_masks(image: Tensor, masks: Tensor, alpha: float = 0.8, co
     if masks.ndim == 2:
         masks = masks[None]
     if masks.ndim != 3:
-        raise ValueError(f"masks must be of shape (H, W) or (num_masks, H, W), got {list(masks.shape)}.")
+        raise ValueError(f"masks has the shape {list(masks.shape)}, expected [H, W] or [N, H, W].")
     if masks.dtype != torch.bool:
-        raise ValueError(f"The masks must be of dtype bool. Got {masks.dtype}; compare scores with a threshold first.")
+        raise ValueError(f"masks is {masks.dtype}, expected bool; compare scores with a threshold first.")
     if masks.shape[-2:] != image.shape[-2:]:
         raise ValueError(
-            f"The image and the masks must have the same height and width, got {list(image.shape[-2:])} and "
-            f"{list(masks.shape[-2:])}."
+            f"masks has the size {list(masks.shape[-2:])} and the image {list(image.shape[-2:])}; resize one to the "
+            "other."
         )
     if not 0 <= alpha <= 1:
         raise ValueError(f"alpha is {alpha}; expected a number between 0 and 1.")
     if len(masks) == 0:
-        warnings.warn("masks doesn't contain any mask. No mask was drawn", stacklevel=3)
+        warnings.warn("masks doesn't contain any mask; the image is given back as it is.", stacklevel=3)
         return image
     masks = masks.to(image.device)
     overlay = image.clone()

@@ -48,7 +48,7 @@ class DistributedSampler(Sampler[int]):
             raise ValueError(f"rank is {self.rank}; expected a number from 0 to {self.num_replicas - 1}.")
         if group_size < 1 or len(dataset) % group_size:
             raise ValueError(
-                f"dataset length must be a multiplier of group size; got {len(dataset)} items, groups of {group_size}."
+                f"group_size is {group_size}, which does not divide the {len(dataset)} items; add or leave out some."
             )
         self.dataset = dataset
         self.group_size = group_size
@@ -141,5 +141,5 @@ class RandomClipSampler(Sampler[int]):
 
 def _checked(video_clips: object) -> VideoClips:
     if not isinstance(video_clips, VideoClips):
-        raise TypeError(f"Expected video_clips to be an instance of VideoClips, got {type(video_clips)}.")
+        raise TypeError(f"video_clips is a {type(video_clips).__name__}; a sampler of clips needs VideoClips.")
     return video_clips

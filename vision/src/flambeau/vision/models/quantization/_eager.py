@@ -52,7 +52,7 @@ def engine(backend: str) -> Iterator[None]:
     supported = torch.backends.quantized.supported_engines
     if backend not in supported:
         raise RuntimeError(
-            f"Quantized backend not supported: {backend!r}; this torch has {', '.join(supported)}. Use weights for one "
+            f"This torch computes on integers with {', '.join(supported)}, not with {backend!r}. Use weights for one "
             "of these, or build the float model with quantize=False."
         )
     before = torch.backends.quantized.engine

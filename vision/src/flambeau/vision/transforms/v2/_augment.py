@@ -171,7 +171,7 @@ class _Mixing(Transform):
 
     def _checked_labels(self, labels: Any) -> Tensor:
         if not isinstance(labels, Tensor):
-            raise ValueError(f"The labels must be a tensor, but are {type(labels).__name__}.")
+            raise ValueError(f"labels is a {type(labels).__name__}, expected a tensor [B] or [B, classes].")
         if labels.ndim not in (1, 2):
             raise ValueError(f"labels have the shape {list(labels.shape)}, expected [B] or [B, classes].")
         if labels.ndim == 2 and self.num_classes is not None and labels.shape[-1] != self.num_classes:

@@ -125,7 +125,7 @@ class _Sanitizing(Transform):
         several = labels if isinstance(labels, (tuple, list)) else (labels,)
         for label in several:
             if not isinstance(label, Tensor):
-                raise ValueError(f"The labels must be a tensor, several, or None, but are {type(label).__name__}.")
+                raise ValueError(f"labels holds a {type(label).__name__}; expected a tensor, several of them, or None.")
         return tuple(several)
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:

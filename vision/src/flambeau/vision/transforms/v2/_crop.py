@@ -97,8 +97,8 @@ class RandomCrop(Transform):
         if height < crop_height or width < crop_width:
             padded = "padded " if self.padding else ""
             raise ValueError(
-                f"Required crop size {(crop_height, crop_width)} is larger than {padded}input image size "
-                f"{(height, width)}; pass pad_if_needed=True or a smaller size."
+                f"A crop of {(crop_height, crop_width)} does not fit into the {padded}image of {(height, width)}; pass "
+                "pad_if_needed=True or a smaller size."
             )
         y = int(_random.randint(0, height - crop_height + 1)) if height > crop_height else 0
         x = int(_random.randint(0, width - crop_width + 1)) if width > crop_width else 0

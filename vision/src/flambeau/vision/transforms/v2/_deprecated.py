@@ -21,8 +21,7 @@ class ToTensor(Transform):
 
     def __init__(self) -> None:
         warnings.warn(
-            "transforms.v2.ToTensor is deprecated and will be removed; use "
-            "v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32, scale=True)]).",
+            "transforms.v2.ToTensor is deprecated: write ToImage(), ToDtype(torch.float32, scale=True) in its place.",
             stacklevel=2,
         )
         super().__init__()

@@ -18,7 +18,7 @@ from flambeau.vision.transforms.v2.functional._pil import is_pil
 
 def _refuse_pil(transform: Transform, sample: Any) -> None:
     if has_any(sample, is_pil):
-        raise TypeError(f"{type(transform).__name__}() does not support PIL images; put ToImage before it.")
+        raise TypeError(f"{type(transform).__name__} takes tensors, not PIL images; put ToImage before it.")
 
 
 class Normalize(Transform):
@@ -85,7 +85,7 @@ def check_linear(matrix: Tensor, mean: Tensor) -> None:
             f"mean_vector has {mean.shape[0]} values, the matrix {matrix.shape[0]} rows; expected as many."
         )
     if matrix.device != mean.device:
-        raise ValueError(f"Input tensors should be on the same device. Got {matrix.device} and {mean.device}")
+        raise ValueError(f"transformation_matrix is on {matrix.device}, mean_vector on {mean.device}; move one.")
 
 
 def linear(image: Tensor, matrix: Tensor, mean: Tensor) -> Tensor:
@@ -97,6 +97,6 @@ def linear(image: Tensor, matrix: Tensor, mean: Tensor) -> Tensor:
             "expected as many."
         )
     if image.device.type != matrix.device.type:
-        raise ValueError(f"Input tensor should be on the same device as the matrix: {image.device}, {matrix.device}.")
+        raise ValueError(f"The image is on {image.device}, the matrix on {matrix.device}; move one of them.")
     flat = image.reshape(-1, values) - mean
     return torch.mm(flat, matrix.to(flat.dtype)).reshape(image.shape)

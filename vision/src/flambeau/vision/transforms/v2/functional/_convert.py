@@ -39,7 +39,7 @@ def pil_to_tensor(pic: Image.Image) -> Tensor:
         TypeError: `pic` is no PIL image.
     """
     if not is_pil(pic):
-        raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
+        raise TypeError(f"pil_to_tensor: pic is a {type(pic).__name__}, expected a PIL image.")
     import numpy as np
 
     array = np.array(pic, copy=True)
@@ -67,7 +67,7 @@ def to_image(inpt: Tensor | Image.Image | NDArray[Any]) -> ImageTensor:
         return ImageTensor(pil_to_tensor(inpt))
     if isinstance(inpt, Tensor):
         return ImageTensor(inpt)
-    raise TypeError(f"Input can either be a pure Tensor, a numpy array, or a PIL image, but got {type(inpt)} instead.")
+    raise TypeError(f"to_image: inpt is a {type(inpt).__name__}, expected a PIL image, an array or a tensor.")
 
 
 def to_pil_image(pic: Tensor | NDArray[Any], mode: str | None = None) -> Image.Image:
@@ -96,15 +96,15 @@ def to_pil_image(pic: Tensor | NDArray[Any], mode: str | None = None) -> Image.I
         if np.issubdtype(array.dtype, np.floating) and mode != "F":
             array = (array * 255).astype(np.uint8)
     else:
-        raise TypeError(f"pic should be Tensor or ndarray. Got {type(pic)}.")
+        raise TypeError(f"to_pil_image: pic is a {type(pic).__name__}, expected a tensor or an array.")
     if array.ndim != 3:
-        raise ValueError(f"pic should be 2/3 dimensional. Got {array.ndim} dimensions.")
+        raise ValueError(f"to_pil_image: pic has {array.ndim} dimensions, expected [H, W] or [H, W, C].")
     return _image_of_array(Image, array, mode)
 
 
 def _array_of_tensor(pic: Tensor, mode: str | None) -> NDArray[Any]:
     if pic.ndim not in (2, 3):
-        raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
+        raise ValueError(f"to_pil_image: pic has {pic.ndim} dimensions, expected [H, W] or [C, H, W].")
     pic = pic.detach().cpu()
     if pic.is_floating_point() and mode != "F":
         # Upstream: truncation, and values outside [0, 1] wrap around.
@@ -131,13 +131,11 @@ def _image_of_array(pillow: Any, array: NDArray[Any], mode: str | None) -> Image
     elif dtype != "uint8" and not (dtype == "bool" and mode is not None):
         raise TypeError(f"Input type {dtype} is not supported with {channels} channels; expected uint8.")
     elif channels not in _MODES:
-        raise ValueError(f"pic should not have > 4 channels. Got {channels} channels.")
+        raise ValueError(f"to_pil_image: pic has {channels} channels, expected 1 to 4, which Pillow has modes for.")
     else:
         fitting = {2: ("LA",), 3: ("RGB", "YCbCr", "HSV"), 4: ("RGBA", "CMYK", "RGBX")}[channels]
     if mode is not None and mode not in fitting:
-        raise ValueError(
-            f"Incorrect mode ({mode}) supplied for {channels} channel(s) of {dtype}. Should be one of {fitting}."
-        )
+        raise ValueError(f"to_pil_image: mode is {mode!r}, and {channels} channel(s) of {dtype} have one of {fitting}.")
     image: Image.Image = pillow.fromarray(array.view("uint8") if dtype == "bool" else array)
     return image if mode in (None, image.mode) else _relabelled(pillow, image, mode)
 

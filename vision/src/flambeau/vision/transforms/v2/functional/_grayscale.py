@@ -69,7 +69,7 @@ def _rgb_to_grayscale_image_pil(image: Image.Image, num_output_channels: int = 1
 
 def _check(num_output_channels: int) -> None:
     if num_output_channels not in (1, 3):
-        raise ValueError(f"num_output_channels must be 1 or 3, got {num_output_channels}.")
+        raise ValueError(f"num_output_channels is {num_output_channels}; a gray image has 1, or 3 that are alike.")
 
 
 def luma(image: Tensor) -> Tensor:

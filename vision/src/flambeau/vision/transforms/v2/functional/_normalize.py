@@ -41,10 +41,10 @@ def normalize_image(image: Tensor, mean: Statistics, std: Statistics, inplace: b
     """`normalize` of a tensor [..., C, H, W]."""
     if not image.is_floating_point():
         raise TypeError(
-            f"Input tensor should be a float tensor. Got {image.dtype}; convert with to_dtype(..., scale=True)."
+            f"normalize: the image is {image.dtype}, expected floating point; use to_dtype(..., scale=True) first."
         )
     if image.ndim < 3:
-        raise ValueError(f"Expected tensor to be a tensor image of size (..., C, H, W). Got {list(image.shape)}.")
+        raise ValueError(f"normalize: the image has the shape {list(image.shape)}, expected [..., C, H, W].")
     channels = image.shape[-3]
     if not inplace and serves(image) and _are_listed(mean, channels) and _are_listed(std, channels) and all(std):  # type: ignore[arg-type]
         # The usual call, in which checking and broadcasting tensors would take longer than the kernel.
@@ -52,7 +52,7 @@ def normalize_image(image: Tensor, mean: Statistics, std: Statistics, inplace: b
         return kernels.normalize(image.reshape(-1, *image.shape[-3:]), *listed).reshape(image.shape)
     shift, scale = (_statistics(name, numbers, image) for name, numbers in (("mean", mean), ("std", std)))
     if _has_zero(std):
-        raise ValueError(f"std evaluated to zero, leading to division by zero: {std}.")
+        raise ValueError(f"normalize: std is {std}, and no channel can be divided by 0; give another number there.")
     if not inplace and serves(image) and shift[0].numel() == scale[0].numel() == 1:
         flat = image.reshape(-1, *image.shape[-3:])
         numbers = (one.reshape(-1).expand(channels) for one in (shift, scale))
