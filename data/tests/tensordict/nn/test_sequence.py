@@ -38,7 +38,7 @@ def test_parts_are_chosen_by_what_they_read_and_write():
     nested = TensorDictSequential(chain(), TensorDictModule(torch.neg, ["o"], ["last"]))
     assert nested.select_subsequence(in_keys=["a"]).out_keys == ["h", "o", "last"]
     assert nested.select_subsequence(out_keys=["h"]).in_keys == ["a"]
-    with pytest.raises(ValueError, match="No modules left"):
+    with pytest.raises(ValueError, match="The selection is empty"):
         chain().select_subsequence(out_keys=["nope"])
 
 

@@ -123,7 +123,7 @@ class ImageHandler:
 
     def __init__(self, imagespec: str) -> None:
         if imagespec.lower() not in imagespecs:
-            raise ValueError(f"unknown image specification {imagespec!r}; there are {', '.join(imagespecs)}.")
+            raise ValueError(f"imagespec is {imagespec!r}, expected one of {', '.join(imagespecs)}.")
         self.imagespec = imagespec.lower()
 
     def __call__(self, extension: str, data: bytes) -> Any:

@@ -16,7 +16,7 @@ from flambeau.data.tensordict._tensorcollection import CollectionMethods, Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-HELD = "cannot unlock a tensordict that a locked tensordict holds; unlock the one that holds it."
+HELD = "this tensordict is inside of a locked one; unlock the one that holds it."
 
 
 def lock_blocked(func: F) -> F:

@@ -27,20 +27,20 @@ class PropertyMethods(CollectionMethods):
 
     @property
     def batch_dims(self) -> int:
-        """The number of batch dimensions."""
+        """How many dimensions the batch has."""
         return len(self.batch_size)
 
     @property
     def ndim(self) -> int:
-        """The number of batch dimensions."""
+        """How many dimensions the batch has."""
         return len(self.batch_size)
 
     def dim(self) -> int:
-        """The number of batch dimensions."""
+        """How many dimensions the batch has."""
         return len(self.batch_size)
 
     def ndimension(self) -> int:
-        """The number of batch dimensions."""
+        """How many dimensions the batch has."""
         return len(self.batch_size)
 
     def size(self, dim: int | None = None) -> torch.Size | int:

@@ -155,7 +155,7 @@ def _part_sizes(split_size: Any, length: int) -> list[int]:
         return [split_size] * whole + ([rest] if rest else []) or [0]
     sizes = list(split_size)
     if sum(sizes) != length or any(size < 0 for size in sizes):
-        raise RuntimeError(f"split: the sizes {sizes} do not add up to {length}, the size of the dimension.")
+        raise RuntimeError(f"split: the sizes {sizes} are not parts, 0 or more, of the dimension's {length}.")
     return sizes
 
 

@@ -175,7 +175,7 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # appl
 
     @property
     def batch_size(self) -> torch.Size:
-        """The batch size of the tensordict."""
+        """`batch_size` of what is held."""
         return self._param_td.batch_size
 
     @batch_size.setter
@@ -184,7 +184,7 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # appl
 
     @property
     def device(self) -> torch.device | None:
-        """The device of the tensordict."""
+        """`device` of what is held."""
         return self._param_td.device
 
     @device.setter

@@ -104,7 +104,7 @@ class TensorDictSequential(TensorDictModule):
                 wanted |= self._key_set(module.in_keys)
         if not needed:
             raise ValueError(
-                "No modules left after selection: none reads only "
+                "The selection is empty: no module reads only "
                 f"{sorted(map(str, available))} and helps to write {sorted(map(str, wanted))}."
             )
         return type(self)(*reversed(needed), partial_tolerant=self.partial_tolerant, inplace=self.inplace)
