@@ -70,7 +70,13 @@ def torchcodec_works(path: Path) -> dict[str, Callable[[], object]]:
     return {
         "in order": lambda: sum(1 for _ in Peer(path, num_ffmpeg_threads=1)),
         "at random": lambda: Peer(path, num_ffmpeg_threads=1).get_frames_at(SCATTERED),
+        "one by one": lambda: one_by_one(Peer(path, num_ffmpeg_threads=1)),
     }
+
+
+def one_by_one(decoder: Any) -> list[Any]:
+    """Each frame when it is asked for, in the order asked, as a reader that seeks gives them."""
+    return [decoder[number] for number in SCATTERED]
 
 
 def best_ms(works: dict[str, Callable[[], object]]) -> dict[str, float]:
@@ -118,8 +124,10 @@ def main() -> int:
             len(SCATTERED),
             {
                 "VideoDecoder.get_frames_at": lambda: VideoDecoder(path, num_threads=1).get_frames_at(SCATTERED),
-                "VideoReader.seek": lambda: reader_scattered(path),
-                **({"torchcodec": peer["at random"]} if peer else {}),
+                **({"torchcodec.get_frames_at": peer["at random"]} if peer else {}),
+                "VideoDecoder, one by one": lambda: one_by_one(VideoDecoder(path, num_threads=1)),
+                "VideoReader.seek, one by one": lambda: reader_scattered(path),
+                **({"torchcodec, one by one": peer["one by one"]} if peer else {}),
                 "PyAV by hand": lambda: by_hand_scattered(path),
             },
         )

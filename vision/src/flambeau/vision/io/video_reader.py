@@ -80,10 +80,10 @@ class VideoReader:
             raise ValueError(f"time_s is {time_s}; expected seconds from the start.")
         limit = 2**62  # FFmpeg's own counters have 63 bits
         pts = min(max(math.ceil(time_s / self._source.time_base - TOLERANCE_TICKS), -limit), limit)
-        self._source.passed_over = None
+        # Said before the seek, so that nothing is decoded in vain on the way to its first frame either.
+        self._source.passed_over = None if keyframes_only else pts
         frames = self._source.frames_from(pts)
         if not keyframes_only:
-            self._source.passed_over = pts
             frames = (frame for frame in frames if frame.pts >= pts)
         self._frames = frames
         return self
