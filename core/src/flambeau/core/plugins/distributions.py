@@ -147,13 +147,13 @@ def _distributions(path: list[str]) -> Iterator[_Installed]:
 
 def _in_folder(folder: str) -> Iterator[_Installed]:
     try:
-        names = sorted(os.listdir(folder))  # noqa: PTH208
+        names = os.listdir(folder)  # noqa: PTH208
     except OSError:  # not ours to read, as for the import system
         return
-    for name in names:
-        stem, extension = os.path.splitext(name)  # noqa: PTH122
+    for name in sorted(name for name in names if name.endswith((".dist-info", ".egg-info"))):
+        stem = name.rpartition(".")[0]
         # pip renames what it fails to remove to a name with a tilde in front.
-        if extension in (".dist-info", ".egg-info") and not stem.startswith("~"):
+        if stem.strip(".") and not stem.startswith("~"):
             yield _Installed(normalized(stem.partition("-")[0]), _reader(folder, name))
 
 
