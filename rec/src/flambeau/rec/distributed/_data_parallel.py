@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,13 @@ from flambeau.rec.errors import OptionError
 if TYPE_CHECKING:
     from flambeau.rec.distributed._model_parallel import DistributedModelParallel
 
-__all__ = ["DataParallelWrapper", "DefaultDataParallelWrapper", "get_module", "get_unwrapped_module"]
+__all__ = [
+    "DataParallelWrapper",
+    "DefaultDataParallelWrapper",
+    "get_module",
+    "get_unwrapped_module",
+    "with_own_buffers",
+]
 
 
 def get_module(module: nn.Module) -> nn.Module:
@@ -99,12 +106,11 @@ class DefaultDataParallelWrapper(DataParallelWrapper):
         if not any(param.requires_grad and name not in sharded for name, param in inside.named_parameters()):
             return
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(inside, list(sharded))
-        dmp._dmp_wrapped_module = DistributedDataParallel(
-            module=inside.to(device),
+        dmp._dmp_wrapped_module = with_own_buffers(
+            inside.to(device),
             device_ids=[device] if device.type == "cuda" else None,
             process_group=pg,
             gradient_as_bucket_view=True,
-            broadcast_buffers=False,
             static_graph=self._static_graph,
             find_unused_parameters=self._find_unused_parameters,
             bucket_cap_mb=self._bucket_cap_mb,
@@ -115,6 +121,19 @@ class DefaultDataParallelWrapper(DataParallelWrapper):
 
             hook = default_hooks.fp16_compress_hook if self._precision == "fp16" else default_hooks.bf16_compress_hook
             dmp._dmp_wrapped_module.register_comm_hook(None, hook)
+
+
+def with_own_buffers(module: nn.Module, **options: Any) -> DistributedDataParallel:
+    """A module whose gradients are averaged, and whose buffers are each process's own from the beginning.
+
+    Args:
+        module: on its device.
+        options: of `DistributedDataParallel`, without `broadcast_buffers`.
+    """
+    with warnings.catch_warnings():
+        # torch 2.13 gives this option up for another, which would send the first process's buffers to begin with.
+        warnings.filterwarnings("ignore", "`broadcast_buffers` is deprecated", FutureWarning)
+        return DistributedDataParallel(module, broadcast_buffers=False, **options)
 
 
 def _sharded_names(module: nn.Module, prefix: str = "") -> Iterator[str]:

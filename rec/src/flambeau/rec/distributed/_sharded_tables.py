@@ -234,7 +234,6 @@ class ShardedTables(ShardedEmbeddingModule[Any, Any, Any, Any], FusedOptimizerMo
                 device_ids=[self._device] if self._device.type == "cuda" else None,
                 process_group=self._env.process_group,
                 gradient_as_bucket_view=True,
-                broadcast_buffers=True,
             )
 
     def create_rocksdb_hard_link_snapshot(self) -> None:

@@ -14,10 +14,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed._shard.sharding_spec.api import EnumerableShardingSpec
-from torch.nn.parallel import DistributedDataParallel
 
 from flambeau.core.errors import FlambeauError
 from flambeau.rec.distributed._bounds import Bound, within_bounds
+from flambeau.rec.distributed._data_parallel import with_own_buffers
 from flambeau.rec.distributed.comm import get_local_size, intra_and_cross_node_pg
 from flambeau.rec.distributed.dist_data import KJTAllToAll, PooledEmbeddingsAllToAll
 from flambeau.rec.distributed.embedding import EmbeddingCollectionSharder, to_full_batch
@@ -293,12 +293,11 @@ def _averaged(interaction: nn.Module, pg: dist.ProcessGroup, device: torch.devic
     """The module, with gradients averaged over a host; no submodule, so that names stay those of the module."""
     if not any(param.requires_grad for param in interaction.parameters()):
         return interaction
-    return DistributedDataParallel(
+    return with_own_buffers(
         interaction,
         device_ids=[device] if device.type == "cuda" else None,
         process_group=pg,
         gradient_as_bucket_view=True,
-        broadcast_buffers=False,
         static_graph=static_graph,
     )
 
