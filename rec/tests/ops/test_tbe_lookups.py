@@ -111,6 +111,33 @@ def test_look_ups_that_list_their_options_train_as_tables_do(optimizer):
         torch.testing.assert_close(mine[0], state.detach())
 
 
+@pytest.mark.parametrize("gaps", ["weights", "state"])
+def test_memory_with_gaps_is_refused_where_it_is_trained(gaps):
+    def apart(one):
+        return torch.stack([one, one], 1)[:, 0]
+
+    weights, state = torch.randn(68), torch.zeros(68)
+    weights, state = (apart(weights), state) if gaps == "weights" else (weights, apart(state))
+    with pytest.raises(RuntimeError, match=f"{gaps} has gaps, and is trained where it lies"):
+        OPS.split_embedding_codegen_lookup_adagrad_function_cpu(
+            host_weights=weights, weights_placements=PLACES, weights_offsets=STARTS[True], **tables(),
+            gradient_clipping=False, max_gradient=1.0, stochastic_rounding=False, momentum1_host=state,
+            momentum1_placements=PLACES, momentum1_offsets=STARTS[True],
+        )  # fmt: skip
+
+
+def test_memory_with_gaps_is_looked_up_as_it_is_without_them():
+    whole = torch.randn(68)
+    results = [
+        OPS.split_embedding_codegen_lookup_none_function_cpu(
+            host_weights=weights, weights_placements=PLACES, weights_offsets=STARTS[True], **tables(),
+            gradient_clipping=False, max_gradient=1.0, stochastic_rounding=False,
+        )
+        for weights in (whole, torch.stack([whole, whole], 1)[:, 0])
+    ]  # fmt: skip
+    assert torch.equal(*results)
+
+
 def test_look_ups_without_an_optimizer_give_the_gradient():
     weights = torch.randn(68, requires_grad=True)
     given = tables()

@@ -94,7 +94,7 @@ def _lookup(
 ) -> tuple[tbe.Lookup, tuple[int, ...]]:
     """Tables and bags as kernels take them, and the output's shape."""
     features = D_offsets.numel() - 1
-    starts = hash_size_cumsum.long().cpu()
+    starts = hash_size_cumsum.long().cpu().contiguous()
     # Features of one table follow one another, and have the same first row.
     later = torch.searchsorted(starts, starts[:-1], right=True).clamp(max=features)
     rows = starts[later] - starts[:-1]
@@ -155,6 +155,14 @@ def _trained(
     limit: float | None,
     output_dtype: int,
 ) -> Tensor:
+    for name, memory in (
+        ("the weights", lookup.weights),
+        *(("a state", one) for one, _ in (*states, *by_row.values())),
+    ):
+        require(
+            memory.is_contiguous(),
+            f"table-batched look-up: the memory of {name} has gaps, and is trained where it lies; give `contiguous()`.",
+        )
     flat = [(memory.detach(), offsets.long().contiguous()) for memory, offsets in states]
     first, second = (*flat, (None, None), (None, None))[:2]
     rows = {name: memory.detach() for name, (memory, _) in by_row.items()}
@@ -384,8 +392,8 @@ def _dense(
 ) -> Tensor:  # fmt: skip
     places = None if by_rank is None or ranks is None else (by_rank, ranks)
     lookup, shape = _lookup(
-        weights, weights_offsets, D_offsets, total_D, hash_size_cumsum, indices, offsets, pooling_mode, indice_weights,
-        B_offsets, places, output_size,
+        weights.contiguous(), weights_offsets, D_offsets, total_D, hash_size_cumsum, indices, offsets, pooling_mode,
+        indice_weights, B_offsets, places, output_size,
     )  # fmt: skip
     return tbe.lookup(lookup, shape, feature_requires_grad=wanted).to(_output_dtype(output_dtype))
 
@@ -397,8 +405,8 @@ def _sparse(
     stochastic_rounding: bool, total_hash_size: int = 0, total_unique_indices: int = 0, output_dtype: int = 0,
 ) -> Tensor:  # fmt: skip
     lookup, shape = _lookup(
-        host_weights, weights_offsets, D_offsets, total_D, hash_size_cumsum, indices, offsets, pooling_mode,
-        indice_weights,
+        host_weights.contiguous(), weights_offsets, D_offsets, total_D, hash_size_cumsum, indices, offsets,
+        pooling_mode, indice_weights,
     )  # fmt: skip
     output = tbe.lookup(
         lookup, shape, feature_requires_grad=wanted, sparse=host_weights.dim() == 2,
