@@ -414,7 +414,7 @@ class TensorDict(TensorDictBase):
 
     @property
     def batch_dims(self) -> int:
-        """The number of batch dimensions."""
+        """How many dimensions the batch has."""
         return len(self._batch_size)
 
     @property
