@@ -138,6 +138,15 @@ def test_errors_are_equal_when_what_catches_the_peers_catches_ours(ours: str, pe
     assert same or found.findings[0].startswith("error: we ")
 
 
+@pytest.mark.parametrize("call", ["g(x)", "torch.no_such(x)", "(lambda: no_such)()"])
+def test_a_call_of_what_neither_library_has_is_no_agreement(call: str) -> None:
+    assert finding(PLUS, PLUS, call).startswith("error: neither library has what is called: ")
+
+
+def test_an_attribute_that_objects_of_both_lack_is_an_agreement() -> None:
+    assert verdict(PLUS, PLUS, "f(x).no_such").findings == ()
+
+
 def test_a_result_that_cannot_be_read_differs_from_one_that_can() -> None:
     broken = "class Box(Box):\n  value = property(lambda self: {}['gone'], lambda self, value: None)\n"
     assert "unreadable" in finding(broken + "def f(x): return Box(1)", "def f(x): return Box(1)")

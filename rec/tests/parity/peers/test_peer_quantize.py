@@ -18,7 +18,7 @@ pytest.importorskip("fbgemm_gpu", reason="needs fbgemm_gpu; `nox -s parity -- pe
 for _module in (
     *(f"flambeau.rec.ops.quantize_{kind}" for kind in ("8bit", "bfloat16", "float8", "mx", "nbit")),
     *(f"{root}.{name}" for root in ("fbgemm_gpu", "flambeau.rec.fbgemm_gpu")
-      for name in ("quantize.quantize_ops", "triton.quantize_ref")),
+      for name in ("quantize.quantize_ops", "tbe.utils.quantize", "triton.quantize_ref")),
 ):  # fmt: skip
     importlib.import_module(_module)
 

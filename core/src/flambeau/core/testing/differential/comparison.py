@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from flambeau.core.testing.comparing import difference
 from flambeau.core.testing.differential.execution import Failure, Outcome
+
+# A name that a cell misspells, or that nothing has imported yet, fails on both sides in the same way, and would pass.
+_NOTHING = re.compile(r"(partially initialized )?module '.*' has no attribute '.*'|name '.*' is not defined", re.DOTALL)
 
 
 def findings(ours: Outcome, peer: Outcome, *, rtol: float = 1e-5, atol: float = 1e-6) -> list[str]:
@@ -24,6 +28,8 @@ def findings(ours: Outcome, peer: Outcome, *, rtol: float = 1e-5, atol: float = 
             return [f"error: we return {_brief(ours.result)}, the peer raises {peer.failure}"]
         if peer.failure is None:
             return [f"error: we raise {ours.failure}, the peer returns {_brief(peer.result)}"]
+        if _NOTHING.fullmatch(ours.failure.message) and _NOTHING.fullmatch(peer.failure.message):
+            return [f"error: neither library has what is called: {ours.failure}"]
         same = caught_alike(ours.failure, peer.failure)
         return [] if same else [f"error: we raise {ours.failure}, the peer raises {peer.failure}"]
     return list(_parts(ours, peer, rtol, atol))

@@ -32,7 +32,8 @@ def quantize_embs(
         fp8_config: the format of eight-bit floats.
 
     Returns:
-        (rows, bytes) uint8, and (rows, 4) uint8 of scales and biases as float16, or None where there are none.
+        (rows, bytes) uint8, the memory of the table itself where it has those elements, and (rows, 4) uint8 of scales
+        and biases as float16, or None where there are none.
 
     Raises:
         RuntimeError: another type.
@@ -43,9 +44,10 @@ def quantize_embs(
         >>> codes, scale_shift.view(torch.float16)
         (tensor([[  0,   1, 255]], dtype=torch.uint8), tensor([[1., 0.]], dtype=torch.float16))
     """
-    values = weight.float()
+    weight = weight.detach()
     if weight_ty in _PLAIN:
-        return values.to(_PLAIN[weight_ty], copy=True).contiguous().view(torch.uint8), None
+        return weight.to(_PLAIN[weight_ty]).contiguous().view(torch.uint8), None
+    values = weight.float()
     if weight_ty is SparseType.FP8:
         ebits, bias, largest = _float8(fp8_config)
         return quantize_float8.from_float(values, ebits, bias, largest), None
