@@ -1,0 +1,1 @@
+"""Transforms of observations: images, shapes, frames of several steps."""
