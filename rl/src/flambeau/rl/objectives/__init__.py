@@ -8,7 +8,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "common": ("LossModule", "add_random_module"),
+        "ddpg": ("DDPGLoss",),
         "dqn": ("DQNLoss", "DistributionalDQNLoss"),
+        "td3": ("TD3Loss",),
+        "td3_bc": ("TD3BCLoss",),
         "utils": (
             "AUTO_LOSS_MASK_KEYS",
             "HardUpdate",
@@ -24,5 +27,5 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "next_state_value",
         ),
     },
-    submodules=("common", "dqn", "utils", "value"),
+    submodules=("common", "ddpg", "dqn", "td3", "td3_bc", "utils", "value"),
 )

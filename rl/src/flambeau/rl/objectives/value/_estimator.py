@@ -190,8 +190,10 @@ class ValueEstimatorBase(CallsValueNetwork):
 
     def _ends(self, tensordict: TensorDictBase) -> tuple[Tensor, Tensor]:
         keys = self._tensor_keys
-        done = self._read(tensordict, after(keys.done))
         terminated = tensordict.get(after(keys.terminated), None)
+        done = tensordict.get(after(keys.done), terminated)
+        if done is None:
+            done = self._read(tensordict, after(keys.done))
         return done, done if terminated is None else terminated
 
     def _groups(self, tensordict: TensorDictBase) -> Tensor | None:
