@@ -137,6 +137,21 @@ SAMPLERS = {
     "spanning": "SliceSampler(slice_len=2, span=(True, False))",
     "span_one": "SliceSampler(slice_len=2, span=1)",
     "unmarked": "SliceSampler(slice_len=2, truncated_key=None)",
+    "slices_once": "SliceSamplerWithoutReplacement(num_slices=2)",
+    "slice_len_once": "SliceSamplerWithoutReplacement(slice_len=2, shuffle=False)",
+    "by_traj_once": "SliceSamplerWithoutReplacement(slice_len=2, traj_key='traj')",
+    "loose_once": "SliceSamplerWithoutReplacement(slice_len=4, strict_length=False)",
+    "slices_weighed": "PrioritizedSliceSampler(8, 0.7, 0.5, num_slices=2)",
+    "slice_len_weighed": "PrioritizedSliceSampler(8, 1.0, 0.9, slice_len=4, strict_length=False)",
+    "streaming": "StreamingSliceSampler(slice_len=2)",
+    "consuming": "ConsumingSampler()",
+    "consuming_twice": "ConsumingSampler(2)",
+    "stale": "StalenessAwareSampler(version_key='traj')",
+    "fresh": "StalenessAwareSampler(2, lambda s: s + 1.0, 'traj')",
+    "prompts": "PromptGroupSampler(num_groups=2, group_key='traj')",
+    "prompts_recent": "PromptGroupSampler(samples_per_group=2, group_key='traj', strategy='recency')",
+    "prompts_best": "PromptGroupSampler(samples_per_group=2, group_key='traj', strategy='reward')",
+    "prompts_varied": "PromptGroupSampler(samples_per_group=2, group_key='traj', strategy='variance')",
 }
 DRAWS = [
     "rb.extend(d); flat(rb.sample())",
@@ -150,6 +165,13 @@ DRAWS = [
     "rb.extend(d); rb.update_priority(torch.arange(3), torch.tensor([1.0, 2.0])); 0",
     "rb.extend(d); rb.update_priority(torch.arange(3), torch.tensor([1.0, -2.0, 3.0])); flat(rb[:])",
     "rb.extend(d); rb.sampler.ran_out",
+]
+VERSIONS = [
+    "rb.extend(d); [rb.sampler.increment_consumer_version() for _ in range(3)]; x, i = rb.sample(return_info=True); "
+    "(flat(x), i['staleness'])",
+    "rb.extend(d); [rb.sampler.increment_consumer_version() for _ in range(3)]; flat(rb.sample(20))",
+    "rb.extend(d); rb.sampler.consumer_version = 30; rb.sampler.max_staleness = 2; rb.sample()",
+    "rb.sampler.state_dict(), repr(rb.sampler), rb.sampler.max_staleness",
 ]
 
 
@@ -176,8 +198,10 @@ SAMPLED = {
     name: f"TensorDictReplayBuffer(storage=LazyTensorStorage(8), sampler={text}, batch_size=4)"
     for name, text in SAMPLERS.items()
 }
+STALE = {name: SAMPLED[name] for name in ("stale", "fresh")}
 TENSORDICTS = {name: DATA[name] for name in ("full", "wraps")}
 SUITE.add(*cross("drawing", kinds(SAMPLED, TENSORDICTS), DRAWS, names=LENT))
+SUITE.add(*cross("versions", kinds(STALE, TENSORDICTS), VERSIONS, names=LENT))
 
 
 @pytest.mark.parametrize("cell", SUITE.cells, ids=str)

@@ -38,8 +38,10 @@ class Counters:
         self.values[at] = value
 
     def add(self, at: Any, amount: Any = 1) -> None:
-        """Count up, writing each value once: `counters[at] += 1` writes a slice twice, and what another process made
-        of it in between would be lost."""
+        """Count up, writing each value once.
+
+        `counters[at] += 1` writes a slice twice, and what another process made of it in between would be lost.
+        """
         if isinstance(at, slice):
             view = self.values[at]
             np.add(view, amount, out=view)

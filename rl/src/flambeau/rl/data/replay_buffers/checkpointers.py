@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,15 @@ from torch.utils._pytree import tree_map
 from flambeau.data.tensordict import TensorDict, is_tensor_collection
 from flambeau.rl.data.replay_buffers.storages import _mapped_files as mapped_files
 
-__all__ = ["StorageCheckpointerBase", "TensorStorageCheckpointer"]
+__all__ = [
+    "CompressedListStorageCheckpointer",
+    "ListStorageCheckpointer",
+    "StorageCheckpointerBase",
+    "StorageEnsembleCheckpointer",
+    "TensorStorageCheckpointer",
+]
 
+_ITEMS = "items.pt"
 _METADATA = "storage_metadata.json"
 
 
@@ -92,6 +100,58 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
             content = TensorDict.clone(content) if is_tensor_collection(content) else _copied(content)
         storage._load_content(content)
         storage._len = int(described["len"])
+
+
+class ListStorageCheckpointer(StorageCheckpointerBase):
+    """Writes a list's items, tensors, tensordicts and plain values, to one file, `items.pt`."""
+
+    def dumps(self, storage: Any, path: Any) -> None:
+        """Write a storage to a folder.
+
+        Raises:
+            RuntimeError: an item that could only be read by running code it names.
+        """
+        folder = Path(path).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        content = storage.state_dict()["_storage"]
+        for hook in self._save_hooks:
+            content = hook(content, path=folder)
+        torch.save(content, folder / _ITEMS)
+        try:
+            torch.load(folder / _ITEMS, weights_only=True, mmap=True)
+        except pickle.UnpicklingError as error:
+            (folder / _ITEMS).unlink()
+            raise RuntimeError(
+                f"A {type(storage).__name__} is written to a folder if its items are tensors, tensordicts and plain "
+                f"values: {error}. Save others yourself, or keep them as tensors."
+            ) from error
+        described = {"metadata": {}, "is_pytree": True, "len": len(storage)}
+        (folder / _METADATA).write_text(json.dumps(described), encoding="utf-8")
+
+    def loads(self, storage: Any, path: Any) -> None:
+        """Read a storage from a folder."""
+        content = torch.load(Path(path).absolute() / _ITEMS, weights_only=True)
+        for hook in self._load_hooks:
+            content = hook(content)
+        storage.load_state_dict({"_storage": content})
+
+
+class CompressedListStorageCheckpointer(ListStorageCheckpointer):
+    """Writes a list's compressed items, as they are, to one file."""
+
+
+class StorageEnsembleCheckpointer(StorageCheckpointerBase):
+    """Writes each storage of an ensemble to a folder of its own."""
+
+    def dumps(self, storage: Any, path: Any) -> None:
+        """Write the storages below a folder."""
+        for at, each in enumerate(storage._storages):
+            each.dumps(Path(path).absolute() / str(at))
+
+    def loads(self, storage: Any, path: Any) -> None:
+        """Read the storages from a folder that `dumps` wrote."""
+        for at, each in enumerate(storage._storages):
+            each.loads(Path(path).absolute() / str(at))
 
 
 def _copied(content: Any) -> Any:

@@ -8,6 +8,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "base": ("ReplayBuffer",),
+        "ensemble": ("ReplayBufferEnsemble",),
         "prioritized": ("PrioritizedReplayBuffer",),
         "prioritized_tensordict": ("TensorDictPrioritizedReplayBuffer",),
         "tensordict": ("TensorDictReplayBuffer",),

@@ -13,17 +13,19 @@ from multiprocessing.context import get_spawning_popen
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from flambeau.core.folders import recover_folder, replaced_folder
-from flambeau.data.tensordict import is_tensor_collection
+from flambeau.data.tensordict import is_tensor_collection, lazy_stack
 from flambeau.rl.data.replay_buffers._transforms import BufferTransforms
 from flambeau.rl.data.replay_buffers.samplers.base import Sampler
+from flambeau.rl.data.replay_buffers.samplers.consuming import ConsumingSampler
 from flambeau.rl.data.replay_buffers.samplers.random import RandomSampler
+from flambeau.rl.data.replay_buffers.storages import _rows
 from flambeau.rl.data.replay_buffers.storages.base import Storage
+from flambeau.rl.data.replay_buffers.storages.compressed import CompressedListStorage
 from flambeau.rl.data.replay_buffers.storages.list import LazyStackStorage, ListStorage
 from flambeau.rl.data.replay_buffers.writers.base import Writer
 from flambeau.rl.data.replay_buffers.writers.round_robin import RoundRobinWriter
@@ -48,10 +50,12 @@ class ReplayBuffer:
         batch_size: how many items a batch has; else `sample` must be told.
         dim_extend: the dimension of data in `extend` that counts items: the last of the storage's by default.
         generator: of random draws; torch's own by default.
+        consume_after_n_samples: how many times an item is drawn before it is used up; see `ConsumingSampler`.
         shared: whether processes share the buffer.
 
     Raises:
-        TypeError: both `transform` and `transform_factory`, or parts of other kinds.
+        TypeError: both `transform` and `transform_factory`, both `sampler` and `consume_after_n_samples`, or parts of
+            other kinds.
         ValueError: a sampler that drops the last batch, or `prefetch`, and no batch size.
     """
 
@@ -71,8 +75,16 @@ class ReplayBuffer:
         batch_size: int | None = None,
         dim_extend: int | None = None,
         generator: torch.Generator | None = None,
+        consume_after_n_samples: int | None = None,
         shared: bool = False,
     ) -> None:
+        if consume_after_n_samples is not None:
+            if sampler is not None:
+                raise TypeError(
+                    "consume_after_n_samples makes a ConsumingSampler; leave `sampler` out, or give the number to it."
+                )
+            sampler = ConsumingSampler(consume_after_n_samples)
+        self._consume_after_n_samples = consume_after_n_samples
         if transform is not None and transform_factory is not None:
             raise TypeError("transform and transform_factory are mutually exclusive; give one of them.")
         self._lock = threading.RLock()
@@ -176,8 +188,11 @@ class ReplayBuffer:
         """Add one item; its place."""
         if len(self._transform):
             data = self._transform.inv(data)
+            if data is None:
+                return None
         with self._lock:
-            index = self._writer.add(data)
+            freed = self._sampler._freed(1)
+            index = self._write_at(freed, data, single=True) if freed else self._writer.add(data)
             if index is not None:
                 with self._weighing():
                     self._sampler.add(index)
@@ -197,11 +212,31 @@ class ReplayBuffer:
             data = _swapped(data, self._dim_extend)
         if len(self._transform):
             data = self._transform.inv(data)
+            if data is None:
+                return torch.zeros(0, dtype=torch.int64)
         with self._lock:
-            index: Tensor = self._writer.extend(data)
+            freed = self._sampler._freed(_rows.row_count(data))
+            index: Tensor = self._write_at(freed, data) if freed else self._writer.extend(data)
             with self._weighing():
                 self._sampler.extend(index)
         return index
+
+    def _write_at(self, freed: list[int], data: Any, *, single: bool = False) -> Tensor:
+        """Write to places whose items were used up, then to those that come next in the ring; the places."""
+        writer, size = self._writer, self._storage._max_size_along_dim0
+        places, used, next_ = list(freed), set(freed), writer._cursor
+        count = 1 if single else _rows.row_count(data)
+        if count > size:
+            raise RuntimeError(f"{count} items do not fit into {size} places at once; extend the buffer with fewer.")
+        while len(places) < count:
+            if next_ not in used:
+                places.append(next_)
+            next_ = (next_ + 1) % size
+        index = torch.tensor(places)
+        writer.write_at(places[0] if single else index, data)
+        writer._cursor = next_
+        writer._write_count += count
+        return index[0] if single else index
 
     def update_priority(self, index: Any, priority: Any) -> None:
         """Weigh items anew; nothing with samplers that do not weigh. See `PrioritizedSampler.update_priority`."""
@@ -218,7 +253,8 @@ class ReplayBuffer:
         publication = self._storage.publication
         if publication is None or not self._sampler._weighs:
             return nullcontext()
-        return publication.weighing(self._sampler._mend)
+        guard: AbstractContextManager[None] = publication.weighing(self._sampler._mend)
+        return guard
 
     def empty(self, empty_write_count: bool = True) -> None:
         """Forget all items; the storage keeps its memory."""
@@ -232,7 +268,9 @@ class ReplayBuffer:
     # Reading
 
     def __len__(self) -> int:
-        return len(self._storage)
+        """How many items can be drawn."""
+        left = self._sampler._left(len(self._storage))
+        return len(self._storage) if left is None else left
 
     def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
         """A batch.
@@ -383,7 +421,7 @@ class ReplayBuffer:
             "_writer": self._writer.state_dict(),
             "_transforms": self._transform.state_dict(),
             "_batch_size": self._batch_size,
-            "_consume_after_n_samples": None,
+            "_consume_after_n_samples": self._consume_after_n_samples,
             "_rng": None if self._rng is None else (self._rng.get_state().clone(), str(self._rng.device)),
             "_prefetch_state": {"version": 1, "capacity": 0, "queue": ()},
         }
@@ -415,7 +453,7 @@ class ReplayBuffer:
             self._storage.dumps(folder / "storage")
             self._writer.dumps(folder / "writer")
             self._sampler.dumps(folder / "sampler")
-            described = {"batch_size": self._batch_size, "consume_after_n_samples": None}
+            described = {"batch_size": self._batch_size, "consume_after_n_samples": self._consume_after_n_samples}
             (folder / "buffer_metadata.json").write_text(json.dumps(described), encoding="utf-8")
             # Upstream reads this file; nothing is ever waiting in it.
             waiting = {"version": 1, "capacity": 0, "queue": ()}
@@ -514,7 +552,13 @@ def _stack(items: Sequence[Any]) -> Any:
     raise TypeError(f"Items of type {type(first).__name__} cannot be stacked; give the buffer a collate_fn.")
 
 
+def _stack_lazily(items: Sequence[Any]) -> Any:
+    return lazy_stack(list(items)) if is_tensor_collection(items[0]) else _stack(items)
+
+
 def _collate_of(storage: Storage) -> Callable[[Any], Any]:
+    if isinstance(storage, CompressedListStorage):
+        return _stack_lazily
     if isinstance(storage, ListStorage) and not isinstance(storage, LazyStackStorage):
         return _stack
     return _same

@@ -43,7 +43,7 @@ class Marks:
 
     @property
     def lags(self) -> bool:
-        """Whether rows that were written lie behind some that another process is still writing: the index ends there."""
+        """Whether the index ends before rows that another process is still writing."""
         return self._unsettled > 0
 
     def forget(self) -> None:

@@ -78,6 +78,14 @@ class Sampler(ABC):
         """The storage was emptied."""
         return
 
+    def _freed(self, count: int) -> list[int]:
+        """Up to `count` places whose items were used up, where new items go first."""
+        return []
+
+    def _left(self, taken: int) -> int | None:
+        """How many items can still be drawn; None for all that there are."""
+        return None
+
     def _mend(self) -> None:
         """Put in order what another process left half done when it was killed."""
         return

@@ -8,6 +8,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "base": ("Storage",),
+        "compressed": ("CompressedListStorage",),
+        "ensemble": ("StorageEnsemble",),
         "list": ("LazyStackStorage", "ListStorage"),
         "memmap": ("LazyMemmapStorage",),
         "tensor": ("LazyTensorStorage", "TensorStorage"),

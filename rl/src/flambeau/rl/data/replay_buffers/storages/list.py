@@ -32,6 +32,7 @@ class ListStorage(Storage):
     """
 
     appends: ClassVar[bool] = True
+    _default_checkpointer: ClassVar[str] = "ListStorageCheckpointer"
 
     def __init__(
         self,
