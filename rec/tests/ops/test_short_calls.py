@@ -178,3 +178,29 @@ def test_graphs_by_name_have_the_operator(name, arguments):
 def test_what_torch_has_of_an_operator_is_left_as_it_is():
     assert not isinstance(TORCH.jagged_2d_to_dense._op, types.FunctionType)
     assert TORCH.jagged_2d_to_dense(torch.ones(5, 4), OFFSETS, 3).shape == (3, 3, 4)
+
+
+def bags(weights):
+    """A batch that a kernel in Python gives to two shards."""
+    ids, blocks = torch.tensor([1, 7, 3]), torch.tensor([5])
+    return torch.tensor([2, 1]), ids, False, False, blocks, 2, weights
+
+
+def test_kernels_in_python_leave_gradients_to_the_operator():
+    weights = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+
+    moved = OPS.block_bucketize_sparse_features(*bags(weights))[2]
+    moved.backward(torch.tensor([10.0, 20.0, 30.0]))
+
+    assert moved.tolist() == [1.0, 3.0, 2.0]
+    assert weights.grad.tolist() == [10.0, 30.0, 20.0]
+
+
+def test_kernels_in_python_leave_tensors_without_memory_to_the_operator():
+    given = [one.to("meta") if isinstance(one, torch.Tensor) else one for one in bags(torch.ones(3))]
+
+    result = OPS.block_bucketize_sparse_features(*given)
+
+    assert all(one.is_meta for one in result[:3])
+    listed = [torch.ones(2, dtype=torch.int64, device="meta")]
+    assert all(one.is_meta for one in OPS.tbe_input_combine_with_length(listed, listed, [torch.empty(0)]))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from flambeau.rec.ops._bucketize_types import Bucketed, Sharding
 from flambeau.rec.ops._library import LIBRARY
+from flambeau.rec.ops.bounds import even_bags
 
 __all__ = ["bucketize"]
 
@@ -71,6 +72,8 @@ def bucketize(
         None if weights is None else torch.empty_like(weights),
         *(torch.empty_like(indices) if wanted else None for wanted in (positions, order, mapping)),
     )
+    features, first_bags = sharding.block_sizes.shape[0], sharding.first_bags
+    even = even_bags(features, bags)
     job = _Job(
         lengths.data_ptr(),
         indices.data_ptr(),
@@ -79,7 +82,7 @@ def bucketize(
         _address(sharding.total_blocks),
         _address(sharding.bounds),
         _address(sharding.kept),
-        sharding.first_bags.data_ptr(),
+        ctypes.addressof(even) if first_bags is None else first_bags.data_ptr(),
         result.lengths.data_ptr(),
         result.indices.data_ptr(),
         _address(result.weights),
@@ -87,7 +90,7 @@ def bucketize(
         _address(result.order),
         _address(result.mapping),
         bags,
-        sharding.block_sizes.shape[0],
+        features,
         total,
         sharding.shards,
         0 if weights is None or not total else weights.numel() // total * weights.element_size(),

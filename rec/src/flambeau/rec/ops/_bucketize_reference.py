@@ -25,7 +25,10 @@ def bucketize(
         return None
     device = lengths.device
     bag = torch.arange(bags, device=device).repeat_interleave(lengths.long(), output_size=total)
-    feature = torch.searchsorted(sharding.first_bags, bag, right=True) - 1
+    if sharding.first_bags is None:
+        feature = bag // max(bags // max(len(sharding.block_sizes), 1), 1)
+    else:
+        feature = torch.searchsorted(sharding.first_bags, bag, right=True) - 1
     shard, local = _owners(indices, feature, sharding)
     key = shard * bags + bag
     sorted_items = key.argsort(stable=True)

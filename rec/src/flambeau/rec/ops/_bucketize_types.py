@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import Tensor
 
 __all__ = ["Bucketed", "Sharding"]
 
 
-@dataclass(frozen=True)
-class Sharding:
+class Sharding(NamedTuple):
     """Who owns the rows of T features.
 
     Args:
         shards: S.
-        first_bags: (T + 1,) int64: which bags are a feature's.
+        first_bags: (T + 1,) int64: which bags are a feature's; None: each has as many.
         block_sizes: (T,) int64: rows in a block; 0 where rows go to the shards in turn.
         total_blocks: (T,) int64: blocks of all shards together; None: one each.
         bounds: (T, S + 1) int64: where each shard's rows begin and the last's end; None: blocks of one size.
@@ -23,15 +22,14 @@ class Sharding:
     """
 
     shards: int
-    first_bags: Tensor
+    first_bags: Tensor | None
     block_sizes: Tensor
     total_blocks: Tensor | None
     bounds: Tensor | None
     kept: Tensor | None
 
 
-@dataclass(frozen=True)
-class Bucketed:
+class Bucketed(NamedTuple):
     """What became of L indices in N bags.
 
     Args:

@@ -1,9 +1,10 @@
 """Calls of operators on small batches, which take longer than the work, made shorter.
 
 An operator with a gradient formula goes through Python at the dispatcher's autograd key, also where nothing needs a
-gradient; one that only calls others goes to the dispatcher and back before its first line. On a batch of eight rows
-that is two thirds of the time. So this package calls its operators as `OPS.<name>`, which looks at the arguments first:
-plain tensors that need no gradient pass by the autograd key, and functions of other operators are called at once. All
+gradient; one that only calls others, or whose kernel is called from Python, goes to the dispatcher and back before its
+first line. On a batch of eight rows that is two thirds of the time. So this package calls its operators as
+`OPS.<name>`, which looks at the arguments first: plain tensors that need no gradient pass by the autograd key,
+functions of other operators are called at once, and so are kernels in Python where all tensors are on the CPU. All
 else (gradients, subclasses, fake tensors, modes, transforms, symbolic sizes, keyword arguments, arguments that the
 schema does not have) goes to `torch.ops.flambeau_rec.<name>`, as do programs while they are compiled, so that graphs
 have the operator.
@@ -26,7 +27,7 @@ from torch._C import (
 from torch._C._functorch import peek_interpreter_stack
 from torch.compiler import is_dynamo_compiling
 
-__all__ = ["OPS", "shorten"]
+__all__ = ["OPS", "shorten", "shorten_on_cpu"]
 
 Function = Callable[..., Any]
 
@@ -72,6 +73,21 @@ def shorten(overload: torch._ops.OpOverload, function: Function | None = None) -
             required = sum(not argument.has_default_value() for argument in given)
             call = _at_once(packet, known, defaults, required, function)
     setattr(OPS, packet.__name__, call)
+
+
+def shorten_on_cpu(overload: torch._ops.OpOverload, kernel: Function) -> None:
+    """Let calls of `OPS.<name>` with tensors on the CPU go straight to the kernel in Python that serves there.
+
+    Args:
+        overload: the operator, of which there is no other overload.
+        kernel: what is registered for the CPU; it gives tensors of its own, which are no views.
+    """
+    packet, given = overload.overloadpacket, overload._schema.arguments
+    kinds = [_kind(str(argument.type)) for argument in given]
+    known = [kind for kind in kinds if kind is not None]
+    if len(known) == len(given):
+        required = sum(not argument.has_default_value() for argument in given)
+        setattr(OPS, packet.__name__, _on_cpu(packet, known, required, kernel))
 
 
 def _is_watched() -> bool:
@@ -140,5 +156,31 @@ def _at_once(packet: Function, kinds: list[Kind], defaults: list[Any], required:
                     if type(one) not in elements:
                         return packet(*args)
         return function(*args, *defaults[count:])
+
+    return call
+
+
+def _on_cpu(packet: Function, kinds: list[Kind], required: int, kernel: Function) -> Function:
+    types = [allowed for allowed, _ in kinds]
+    lists = [(at, elements) for at, (_, elements) in enumerate(kinds) if elements is not None]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        count = len(args)
+        if is_dynamo_compiling() or kwargs or not required <= count <= len(types) or _is_watched():
+            return packet(*args, **kwargs)
+        learns = is_grad_enabled()
+        for value, allowed in zip(args, types, strict=False):
+            if type(value) not in allowed:
+                return packet(*args)
+            if type(value) in _TENSOR and (not value.is_cpu or (learns and value.requires_grad)):
+                return packet(*args)
+        for at, elements in lists:
+            if at < count and args[at] is not None:
+                for value in args[at]:
+                    if type(value) not in elements:
+                        return packet(*args)
+                    if elements is _TENSOR and (not value.is_cpu or (learns and value.requires_grad)):
+                        return packet(*args)
+        return kernel(*args)
 
     return call

@@ -17,7 +17,7 @@ from torch import Tensor
 from flambeau.core.native import register_op
 from flambeau.rec.ops._checks import require, require_indices
 from flambeau.rec.ops._library import LIBRARY
-from flambeau.rec.ops._short_calls import OPS
+from flambeau.rec.ops._short_calls import OPS, shorten_on_cpu
 
 __all__ = ["bounds_check_indices"]
 
@@ -75,19 +75,17 @@ def _check(rows: Tensor, indices: Tensor, offsets: Tensor, weights: Tensor | Non
     op = "bounds_check_indices"
     for name, tensor in (("rows_per_table", rows), ("indices", indices), ("offsets", offsets)):
         require_indices(op, name, tensor)
-    require(
-        weights is None or weights.shape[0] == indices.shape[0],
-        f"{op}: weights has shape {None if weights is None else tuple(weights.shape)}, expected ({indices.shape[0]},): "
-        "one for each index.",
-    )
+    if weights is not None and weights.shape[0] != indices.shape[0]:
+        raise RuntimeError(
+            f"{op}: weights has shape {tuple(weights.shape)}, expected ({indices.shape[0]},): one for each index."
+        )
     bags, features = offsets.shape[0] - 1, rows.shape[0]
     if bag_offsets is None:
-        fits = bags >= 0 and (bags % features == 0 if features else bags == 0)
-        require(
-            fits,
-            f"{op}: offsets has {bags + 1} entries, expected one more than bags, of which each of {features} features "
-            "has as many.",
-        )
+        if bags < 0 or (bags % features if features else bags):
+            raise RuntimeError(
+                f"{op}: offsets has {bags + 1} entries, expected one more than bags, of which each of {features} "
+                "features has as many."
+            )
     else:
         require_indices(op, "B_offsets", bag_offsets)
         require(
@@ -122,7 +120,8 @@ def _fake(
 
 
 def _mode(mode: int) -> int:
-    require(0 <= mode < _FIRST_V2 + NONE, f"bounds_check_indices: bounds_check_mode is {mode}, expected 0 to 6.")
+    if not 0 <= mode < _FIRST_V2 + NONE:
+        raise RuntimeError(f"bounds_check_indices: bounds_check_mode is {mode}, expected 0 to 6.")
     return mode - _FIRST_V2 if mode >= _FIRST_V2 else mode
 
 
@@ -156,16 +155,18 @@ def _native(
     if mode == NONE:
         return
     ids, bounds = indices.contiguous(), offsets.contiguous()
-    sizes, first_bags = rows.long().contiguous(), _first_bags(rows, offsets, bag_offsets)
-    fault = (ctypes.c_int64 * 7)()
+    sizes = rows.long().contiguous()
+    features, bags = sizes.shape[0], bounds.shape[0] - 1
+    places: Any = None if bag_offsets is None else _first_bags(rows, offsets, bag_offsets)
+    fault = _Fault()
     found = _function()(
         sizes.data_ptr(),
         ids.data_ptr(),
         ids.dtype == torch.int64,
         bounds.data_ptr(),
         bounds.dtype == torch.int64,
-        first_bags.data_ptr(),
-        sizes.shape[0],
+        even_bags(features, bags) if places is None else places.data_ptr(),
+        features,
         ids.shape[0],
         mode == FATAL,
         fault,
@@ -185,6 +186,15 @@ def _function() -> Callable[..., Any]:
     pointer, size, number = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
     arguments = [pointer, pointer, number, pointer, number, pointer, size, size, number, pointer]
     return LIBRARY.function("fb_rec_check_bounds", arguments, size)
+
+
+_Fault = ctypes.c_int64 * 7  # `rec::Fault`
+
+
+def even_bags(features: int, bags: int) -> ctypes.Array[ctypes.c_int64]:
+    """Where the bags of each feature begin and the last's end, of features that have as many each."""
+    each = bags // features if features else 0
+    return (ctypes.c_int64 * (features + 1))(*[feature * each for feature in range(features + 1)])
 
 
 def reference(
@@ -257,7 +267,7 @@ def _first_fault(
     return None
 
 
-register_op(
+_OVERLOAD = register_op(
     "bounds_check_indices(Tensor rows_per_table, Tensor(a!) indices, Tensor(b!) offsets, int bounds_check_mode, "
     "Tensor(c!) warning, Tensor(d!)? weights=None, Tensor? B_offsets=None, SymInt max_B=-1, Tensor? b_t_map=None, "
     "int info_B_num_bits=-1, int info_B_mask=-1, int bounds_check_version=1, bool prefetch_pipeline=False) -> ()",
@@ -266,3 +276,5 @@ register_op(
     fake=_fake,
     python=reference,
 )
+if LIBRARY.operators["bounds_check_indices"]["provider"] == "ctypes":
+    shorten_on_cpu(_OVERLOAD, _native)

@@ -7,8 +7,7 @@ and all rows of a table with blocks of size 0, go to the shards in turn. The nat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,7 +17,7 @@ from flambeau.rec.ops import _bucketize_native, _bucketize_reference
 from flambeau.rec.ops._bucketize_types import Bucketed, Sharding
 from flambeau.rec.ops._checks import require, require_indices
 from flambeau.rec.ops._library import LIBRARY
-from flambeau.rec.ops._short_calls import OPS
+from flambeau.rec.ops._short_calls import OPS, shorten_on_cpu
 from flambeau.rec.ops.index_select import index_select_dim0
 
 __all__ = [
@@ -182,11 +181,11 @@ def populate_bucketized_permute(lengths: Tensor, bucketized_lengths: Tensor, buc
 def _check(op: str, lengths: Tensor, indices: Tensor, shards: int, weights: Tensor | None) -> None:
     require_indices(op, "lengths", lengths)
     require_indices(op, "indices", indices)
-    require(shards > 0, f"{op}: my_size is {shards}, expected at least 1.")
-    if weights is not None:
-        require(
-            weights.dim() > 0 and weights.shape[0] == indices.shape[0],
-            f"{op}: weights has shape {tuple(weights.shape)}, expected ({indices.shape[0]}, ...): one for each index.",
+    if shards <= 0:
+        raise RuntimeError(f"{op}: my_size is {shards}, expected at least 1.")
+    if weights is not None and (weights.dim() == 0 or weights.shape[0] != indices.shape[0]):
+        raise RuntimeError(
+            f"{op}: weights has shape {tuple(weights.shape)}, expected ({indices.shape[0]}, ...): one for each index."
         )
 
 
@@ -209,17 +208,14 @@ def _sharding(
         ("total_num_blocks", total_num_blocks),
         ("keep_orig_idx_per_feature", keep_per_feature),
     ):
-        require(
-            tensor is None or (tensor.dim() == 1 and tensor.shape[0] == features),
-            f"{op}: {name} has shape {None if tensor is None else tuple(tensor.shape)}, expected ({features},): one "
-            "for each of block_sizes.",
-        )
+        if tensor is not None and (tensor.dim() != 1 or tensor.shape[0] != features):
+            raise RuntimeError(
+                f"{op}: {name} has shape {tuple(tensor.shape)}, expected ({features},): one for each of block_sizes."
+            )
+    first_bags = None
     if batch_sizes is None:
-        require(
-            bags % features == 0 if features else bags == 0,
-            f"{op}: lengths has {bags} bags, which {features} block_sizes do not divide.",
-        )
-        first_bags = torch.arange(features + 1, device=lengths.device) * (bags // features if features else 0)
+        if bags % features if features else bags:
+            raise RuntimeError(f"{op}: lengths has {bags} bags, which {features} block_sizes do not divide.")
     else:
         first_bags = torch.cat([batch_sizes.new_zeros(1), batch_sizes.cumsum(0)]).long()
         require(
@@ -289,8 +285,7 @@ def _backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
     return tuple(back)
 
 
-@dataclass(frozen=True)
-class _Request:
+class _Request(NamedTuple):
     """The arguments of one of the operators, alike for all of them."""
 
     lengths: Tensor
@@ -346,13 +341,16 @@ def _make(op: str, schema: str, request: Callable[..., _Request], given: Sequenc
             asked.total_num_blocks, asked.keep_per_feature,
         )  # fmt: skip
         result = _bucketize(op, native, asked.lengths, asked.indices, asked.weights, sharding, asked.wanted)
-        return tuple(getattr(result, name) for name in given)
+        return result[: len(given)]
+
+    def kernel(*args: Any) -> tuple[Any, ...]:
+        return run(True, *args)
 
     def fake(*args: Any) -> tuple[Any, ...]:
         asked = request(*args)
         _check(op, asked.lengths, asked.indices, asked.shards, asked.weights)
         result = _fake(asked.lengths, asked.indices, asked.weights, asked.shards, asked.wanted)
-        return tuple(getattr(result, name) for name in given)
+        return result[: len(given)]
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
         asked = request(*inputs)
@@ -363,15 +361,17 @@ def _make(op: str, schema: str, request: Callable[..., _Request], given: Sequenc
             asked.keep_per_feature, *(asked.bounds or ()),
         )  # fmt: skip
 
-    register_op(
+    overload = register_op(
         schema,
         library=LIBRARY,
-        symbol=lambda *args: run(True, *args),
+        symbol=kernel,
         fake=fake,
         python=lambda *args: run(False, *args),
         setup_context=setup_context,
         backward=_backward,
     )
+    if LIBRARY.operators[op]["provider"] == "ctypes":
+        shorten_on_cpu(overload, kernel)
 
 
 _HEAD = "Tensor lengths, Tensor indices, bool bucketize_pos, bool sequence, Tensor block_sizes, SymInt my_size"
@@ -408,8 +408,7 @@ def _turns(
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
     op = "bucketize_sparse_features"
     _check(op, lengths, indices, my_size, weights)
-    first_bags = torch.tensor([0, lengths.shape[0]], device=lengths.device)
-    sharding = Sharding(my_size, first_bags, first_bags.new_zeros(1), None, None, None)
+    sharding = Sharding(my_size, None, lengths.new_zeros(1, dtype=torch.int64), None, None, None)
     found = _bucketize(op, native, lengths, indices, weights, sharding, (bucketize_pos, False, False))
     return found.lengths, found.indices, found.weights, found.positions
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from flambeau.core.native import register_op
-from flambeau.rec.ops._checks import require, require_indices
+from flambeau.rec.ops._checks import INDICES, require, require_indices
 from flambeau.rec.ops._library import LIBRARY
-from flambeau.rec.ops._short_calls import OPS
+from flambeau.rec.ops._short_calls import OPS, shorten_on_cpu
 
 __all__ = [
     "padding_fused_tbe_input_combine",
@@ -162,7 +162,9 @@ def reference(
 def native(
     op: str, indices: Tensors, bags: Tensors, weights: Tensors, last: Tensor | None, offsets: bool, batch: int
 ) -> Combined:
-    """The operators by the native kernel."""
+    """The operators by the native kernel, or by torch where that takes less time than telling the kernel."""
+    if last is None and batch < 0 and (joined := _joined(indices, bags, weights)) is not None:
+        return joined
     _check(op, indices, bags, weights)
     ids, sizes = [one.contiguous() for one in indices], [one.contiguous() for one in bags]
     factors = [one.contiguous() for one in weights]
@@ -172,7 +174,7 @@ def native(
     result = (
         torch.empty(total, dtype=torch.int32),
         torch.empty((features * batch if batch >= 0 else sum(counts)) + offsets, dtype=torch.int32),
-        torch.empty(total if weighted else 0),
+        torch.empty(total if weighted else 0, dtype=torch.float32),
     )
     pointers, longs, flags = ctypes.c_void_p * features, ctypes.c_int64 * features, ctypes.c_int32 * features
     arrays: tuple[Any, ...] = (
@@ -195,6 +197,26 @@ def native(
     )
     _function()(ctypes.byref(lists))
     return result
+
+
+_SMALL = 16384  # indices up to which two passes over them take less time than telling the kernel about them
+
+
+def _joined(indices: Tensors, bags: Tensors, weights: Tensors) -> Combined | None:
+    """What is to be put together as it is; None where it is much, does not fit, or only some features have weights."""
+    total = heavy = 0
+    for one, more, some in zip(indices, bags, weights, strict=False):
+        if one.dtype not in INDICES or more.dtype not in INDICES or one.dim() != 1 or more.dim() != 1:
+            return None
+        items, factors = one.numel(), some.numel()
+        if factors and (factors != items or some.dim() != 1 or some.dtype is not torch.float32):
+            return None
+        total += items
+        heavy += factors
+    if not len(indices) == len(bags) == len(weights) > 0 or total > _SMALL or heavy not in (0, total):
+        return None
+    factors_of_all = torch.cat([*weights]) if heavy else torch.empty(0, dtype=torch.float32)
+    return torch.cat([*indices]).int(), torch.cat([*bags]).int(), factors_of_all
 
 
 class _Lists(ctypes.Structure):
@@ -233,15 +255,21 @@ def _make(name: str, *, offsets: bool, padded: bool) -> None:
         return empty(total, dtype=torch.int32), empty(bag_count, dtype=torch.int32), empty(size, dtype=torch.float32)
 
     bags = "offsets_list" if offsets else "lengths_list"
-    register_op(
+
+    def kernel(*args: Any) -> Combined:
+        return native(name, *parts(args))
+
+    overload = register_op(
         f"{name}(Tensor[] indices_list, Tensor[] {bags}, Tensor[] per_sample_weights"
         f"{', Tensor include_last_offsets' if offsets else ''}{', int batch_size' if padded else ''}) "
         "-> (Tensor, Tensor, Tensor)",
         library=LIBRARY,
-        symbol=lambda *args: native(name, *parts(args)),
+        symbol=kernel,
         fake=fake,
         python=lambda *args: reference(name, *parts(args)),
     )
+    if LIBRARY.operators[name]["provider"] == "ctypes":
+        shorten_on_cpu(overload, kernel)
 
 
 _make("tbe_input_combine", offsets=True, padded=False)
