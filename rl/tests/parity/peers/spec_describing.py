@@ -12,6 +12,8 @@ def describe_rl(value: Any, recorder: Any, where: str) -> Any:
     """A spec by its shape, values and constraints; a collection by its entries; a box by its limits."""
     if isinstance(value, (type, torch.Tensor)):
         return NotImplemented
+    if isinstance(value, torch.nn.Module) and not hasattr(type(value), "keys"):
+        return NotImplemented  # environments: batches of them answer for names that they do not have themselves
     kind = recorder.class_name(type(value))
     if hasattr(value, "is_in") and hasattr(value, "rand"):
         return _spec(value, recorder, where, kind)

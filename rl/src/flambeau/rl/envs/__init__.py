@@ -6,10 +6,19 @@ from flambeau.core.exports import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from flambeau.rl.envs.batched_envs import ParallelEnv as ParallelEnv
+    from flambeau.rl.envs.batched_envs import SerialEnv as SerialEnv
     from flambeau.rl.envs.common import EnvBase as EnvBase
     from flambeau.rl.envs.common import EnvMetaData as EnvMetaData
     from flambeau.rl.envs.common import make_tensordict as make_tensordict
+    from flambeau.rl.envs.custom.classic_control import AcrobotEnv as AcrobotEnv
+    from flambeau.rl.envs.custom.classic_control import CartPoleEnv as CartPoleEnv
+    from flambeau.rl.envs.custom.classic_control import MountainCarContinuousEnv as MountainCarContinuousEnv
+    from flambeau.rl.envs.custom.classic_control import MountainCarEnv as MountainCarEnv
     from flambeau.rl.envs.custom.pendulum import PendulumEnv as PendulumEnv
+    from flambeau.rl.envs.env_creator import EnvCreator as EnvCreator
+    from flambeau.rl.envs.env_creator import env_creator as env_creator
+    from flambeau.rl.envs.env_creator import get_env_metadata as get_env_metadata
     from flambeau.rl.envs.gym_like import GymLikeEnv as GymLikeEnv
     from flambeau.rl.envs.gym_like import default_info_dict_reader as default_info_dict_reader
     from flambeau.rl.envs.libs.gym import GymEnv as GymEnv
@@ -31,8 +40,11 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "batched_envs": ("ParallelEnv", "SerialEnv"),
         "common": ("EnvBase", "EnvMetaData", "make_tensordict"),
+        "custom.classic_control": ("AcrobotEnv", "CartPoleEnv", "MountainCarContinuousEnv", "MountainCarEnv"),
         "custom.pendulum": ("PendulumEnv",),
+        "env_creator": ("EnvCreator", "env_creator", "get_env_metadata"),
         "gym_like": ("GymLikeEnv", "default_info_dict_reader"),
         "libs.gym": ("GymEnv", "GymWrapper", "gym_backend", "register_gym_spec_conversion", "set_gym_backend"),
         "utils": (

@@ -10,15 +10,8 @@ import torch
 from torch import Size, Tensor
 
 from flambeau.data.tensordict import TensorDict, TensorDictBase
-from flambeau.rl.data.tensor_specs import (
-    Bounded,
-    Categorical,
-    Composite,
-    MultiCategorical,
-    MultiOneHot,
-    OneHot,
-    Unbounded,
-)
+from flambeau.rl.data.tensor_specs import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot
+from flambeau.rl.envs._gym_driver import GymDriver, gym_driver
 
 _FIRST, _MOST = 64, 1024
 """Steps that memory is taken for at first, and at most at once: episodes are mostly shorter than `max_steps`."""
@@ -32,41 +25,20 @@ def gym_rollout(env: Any, max_steps: int, stops: bool) -> TensorDictBase | None:
         max_steps: at most so many.
         stops: stop at the end of an episode; else begin a new one.
     """
-    paths = _observation_paths(env.full_observation_spec)
-    reads = _action_reader(env.full_action_spec) if len(env.action_keys) == 1 else None
-    reward_spec = env.full_reward_spec.get("reward", None)
-    if paths is None or reads is None or reward_spec is None or len(env.reward_keys) > 1:
+    driver = gym_driver(env)
+    reads = None if driver is None else _action_reader(env.full_action_spec)
+    if driver is None or reads is None:
         return None
-    if reward_spec.shape != Size([1]) or set(env.done_keys) - {"done", "terminated", "truncated"}:
-        return None
-    space = getattr(env._env, "observation_space", None)
-    if list(paths) == [("observation",)] and space is not None and not hasattr(space, "spaces"):
-        single = "observation"
-    elif isinstance(getattr(space, "spaces", None), dict) and all(_leads_to_a_leaf(space, path) for path in paths):
-        single = None
-    else:
-        return None
-    if np.any(getattr(getattr(env._env, "action_space", None), "start", 0)):
-        return None
-    observation, _ = env._reset_output_transform(env._env.reset())
-    return _Rollout(env, paths, reads, reward_spec, single).run(observation, max_steps, stops)
-
-
-def _leads_to_a_leaf(space: Any, path: tuple[str, ...]) -> bool:
-    for part in path:
-        spaces = getattr(space, "spaces", None)
-        if not isinstance(spaces, dict) or part not in spaces:
-            return False
-        space = spaces[part]
-    return not hasattr(space, "spaces")
+    return _Rollout(driver, reads).run(driver.reset(), max_steps, stops)
 
 
 class _Rollout:
     """The arrays of one rollout, in chunks."""
 
-    def __init__(self, env: Any, paths: Any, reads: Any, reward_spec: Any, single: str | None) -> None:
-        self.env, self.paths, self.reads, self.single = env, paths, reads, single
-        self.reward_dtype = torch.empty(0, dtype=reward_spec.dtype).numpy().dtype
+    def __init__(self, driver: GymDriver, reads: Callable[[Tensor], Any]) -> None:
+        self.driver, self.reads = driver, reads
+        self.env, self.paths, self.reward_dtype = driver.env, driver.paths, driver.reward_dtype
+        self.single = "observation" if driver.single else None
 
     def run(self, observation: Any, max_steps: int, stops: bool) -> TensorDictBase:
         chunks = []
@@ -114,7 +86,7 @@ class _Rollout:
                     ended = True
                     break
                 if at < size - 1 or not stops:
-                    observation, _ = env._reset_output_transform(env._env.reset())
+                    observation = self.driver.reset()
         count = at + 1
         if ended and count < size and state is not None:
             # As many random numbers are used up as steps were taken.
@@ -173,17 +145,6 @@ def _nested(leaves: dict[tuple[str, ...], Tensor], size: Size) -> dict[str, Any]
         else:
             out.setdefault(path[0], TensorDict({}, size, names=["time"])).set(path[1:], value)
     return out
-
-
-def _observation_paths(spec: Composite) -> dict[tuple[str, ...], tuple[Any, Any]] | None:
-    """The leaves of an observation with their NumPy dtypes; None where one is no array."""
-    paths = {}
-    for key, each in spec.items(True, True):
-        if not isinstance(each, (Bounded, Unbounded)) or -1 in each.shape:
-            return None
-        path = (key,) if isinstance(key, str) else tuple(key)
-        paths[path] = (each, torch.empty(0, dtype=each.dtype).numpy().dtype)
-    return paths or None
 
 
 def _action_reader(spec: Composite) -> Callable[[Tensor], Any] | None:

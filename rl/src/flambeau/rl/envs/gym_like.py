@@ -333,15 +333,7 @@ class GymLikeEnv(_EnvWrapper):
         self, max_steps: int, break_when_any_done: bool, break_when_all_done: bool, set_state: bool | None
     ) -> TensorDictBase | None:
         """A rollout with random actions, written into arrays step by step, where nothing is redefined that it skips."""
-        plain = (
-            self._is_usual()
-            and not self.batch_size
-            and not self._info_dict_reader
-            and not self.run_type_checks
-            and self.wrapper_frame_skip == 1
-            and set_state is None
-        )
-        return gym_rollout(self, max_steps, break_when_any_done or break_when_all_done) if plain else None
+        return gym_rollout(self, max_steps, break_when_any_done or break_when_all_done) if set_state is None else None
 
     @classmethod
     def _is_usual(cls) -> bool:

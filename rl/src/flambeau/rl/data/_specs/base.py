@@ -209,7 +209,8 @@ class TensorSpec(ABC):
         return self.one(shape)
 
     def _leading(self, shape: Any) -> Size:
-        return Size([*self._batch(shape), *self.shape])
+        # A size that is not fixed is 1 where a value is made up.
+        return Size([*self._batch(shape), *(1 if size < 0 else size for size in self.shape)])
 
     def _batch(self, shape: Any) -> Size:
         if shape is None:

@@ -6,6 +6,16 @@ from flambeau.core.exports import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from flambeau.rl.envs.custom.classic_control import AcrobotEnv as AcrobotEnv
+    from flambeau.rl.envs.custom.classic_control import CartPoleEnv as CartPoleEnv
+    from flambeau.rl.envs.custom.classic_control import MountainCarContinuousEnv as MountainCarContinuousEnv
+    from flambeau.rl.envs.custom.classic_control import MountainCarEnv as MountainCarEnv
     from flambeau.rl.envs.custom.pendulum import PendulumEnv as PendulumEnv
 
-__getattr__, __dir__, __all__ = lazy_exports(__name__, {"pendulum": ("PendulumEnv",)})
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "classic_control": ("AcrobotEnv", "CartPoleEnv", "MountainCarContinuousEnv", "MountainCarEnv"),
+        "pendulum": ("PendulumEnv",),
+    },
+)
