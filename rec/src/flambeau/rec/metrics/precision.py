@@ -38,7 +38,7 @@ def compute_true_pos_sum(labels: Tensor, predictions: Tensor, weights: Tensor, t
         labels: (tasks, examples).
         predictions: (tasks, examples).
         weights: (tasks, examples).
-        threshold: predictions above it count as positive.
+        threshold: predictions from it on count as positive.
     """
     return example_sum(weights * ((predictions >= threshold) * labels))
 
@@ -50,7 +50,7 @@ def compute_false_pos_sum(labels: Tensor, predictions: Tensor, weights: Tensor, 
         labels: (tasks, examples).
         predictions: (tasks, examples).
         weights: (tasks, examples).
-        threshold: predictions above it count as positive.
+        threshold: predictions from it on count as positive.
     """
     return example_sum(weights * ((predictions >= threshold) * (1 - labels)))
 
@@ -64,7 +64,7 @@ def get_precision_states(
         labels: (tasks, examples), 0 or 1.
         predictions: (tasks, examples).
         weights: (tasks, examples); None is 1 for all.
-        threshold: predictions above it count as positive.
+        threshold: predictions from it on count as positive.
     """
     if weights is None:
         weights = torch.ones_like(predictions)

@@ -11,6 +11,7 @@ from torch import Tensor
 from flambeau.rec.metrics._computation import SummedComputation
 from flambeau.rec.metrics._ratios import example_sum
 from flambeau.rec.metrics.metrics_namespace import MetricName, MetricNameBase, MetricNamespace
+from flambeau.rec.metrics.precision import THRESHOLD, compute_true_pos_sum
 from flambeau.rec.metrics.rec_metric import RecMetric
 
 __all__ = [
@@ -23,25 +24,11 @@ __all__ = [
     "get_recall_states",
 ]
 
-THRESHOLD = "threshold"
-
 
 def compute_recall(num_true_positives: Tensor, num_false_negitives: Tensor) -> Tensor:
     """Positive examples that are found; 0 where there is none."""
     total = num_true_positives + num_false_negitives
     return torch.where(total == 0.0, 0.0, num_true_positives / total)
-
-
-def compute_true_pos_sum(labels: Tensor, predictions: Tensor, weights: Tensor, threshold: float = 0.5) -> Tensor:
-    """The weight of positive examples that are predicted positive.
-
-    Args:
-        labels: (tasks, examples).
-        predictions: (tasks, examples).
-        weights: (tasks, examples).
-        threshold: predictions above it count as positive.
-    """
-    return example_sum(weights * ((predictions >= threshold) * labels))
 
 
 def compute_false_neg_sum(labels: Tensor, predictions: Tensor, weights: Tensor, threshold: float = 0.5) -> Tensor:
@@ -51,7 +38,7 @@ def compute_false_neg_sum(labels: Tensor, predictions: Tensor, weights: Tensor, 
         labels: (tasks, examples).
         predictions: (tasks, examples).
         weights: (tasks, examples).
-        threshold: predictions above it count as positive.
+        threshold: predictions from it on count as positive.
     """
     return example_sum(weights * ((predictions < threshold) * labels))
 
@@ -65,7 +52,7 @@ def get_recall_states(
         labels: (tasks, examples), 0 or 1.
         predictions: (tasks, examples).
         weights: (tasks, examples); None is 1 for all.
-        threshold: predictions above it count as positive.
+        threshold: predictions from it on count as positive.
     """
     if weights is None:
         weights = torch.ones_like(predictions)
