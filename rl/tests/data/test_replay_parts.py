@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from flambeau.data.tensordict import TensorDict
 from flambeau.rl.data import (
     CompressedListStorage,
+    FlatStorageCheckpointer,
+    H5StorageCheckpointer,
     LazyTensorStorage,
     ListStorage,
     PrioritizedSampler,
@@ -198,3 +200,59 @@ def test_an_ensemble_is_written_through_its_buffers(tmp_path):
     assert buffers[1][:]["step"].tolist() == list(range(100, 108))
     assert together[1, 3]["step"] == 103
     assert together[:, :2]["step"].tolist() == [[0, 1], [100, 101]]
+
+
+def episodes(count, *, ends=(), start=0, columns=()):
+    """Rows whose next observation is the next row's observation, inside an episode."""
+    steps = torch.arange(start, start + count, dtype=torch.float32)
+    done = torch.zeros(count, 1, dtype=torch.bool)
+    done[list(ends)] = True
+    following = {"obs": steps[:, None] + 1, "reward": steps[:, None], "done": done, "terminated": done.clone()}
+    made = TensorDict({"obs": steps[:, None], "action": steps[:, None] * 2, "next": following}, [count])
+    return made.unsqueeze(1).expand(count, *columns).clone() if columns else made
+
+
+@pytest.mark.parametrize("checkpointer", [FlatStorageCheckpointer, H5StorageCheckpointer])
+@pytest.mark.parametrize("chunks", [(5,), (8,), (6, 6), (8, 3), (7, 7, 7)], ids=str)
+def test_flat_checkpoints_come_back_as_they_were(checkpointer, chunks, tmp_path):
+    def made():
+        storage = LazyTensorStorage(8)
+        storage.checkpointer = checkpointer()
+        return TensorDictReplayBuffer(storage=storage, batch_size=2)
+
+    buffer, twin, start = made(), made(), 0
+    for chunk in chunks:
+        buffer.extend(episodes(chunk, start=start, ends=[at for at in range(chunk) if (start + at) % 3 == 2]))
+        start += chunk
+    buffer.dumps(tmp_path / "saved")
+    twin.loads(tmp_path / "saved")
+    assert len(twin) == len(buffer)
+    for key in ("obs", "action", "index", ("next", "obs"), ("next", "reward"), ("next", "done")):
+        assert torch.equal(twin[:][key], buffer[:][key]), key
+    more = episodes(2, start=start).set("done", torch.zeros(2, 1).bool()).set("terminated", torch.zeros(2, 1).bool())
+    assert torch.equal(twin.extend(more), buffer.extend(episodes(2, start=start)))
+
+
+def test_flat_checkpoints_of_several_environments_come_back(tmp_path):
+    def made():
+        storage = LazyTensorStorage(18, ndim=2)
+        storage.checkpointer = FlatStorageCheckpointer()
+        return ReplayBuffer(storage=storage, dim_extend=0)
+
+    buffer, twin = made(), made()
+    for start in (0, 4):
+        buffer.extend(episodes(4, start=start, ends=[1], columns=(3,)))
+    buffer.dumps(tmp_path / "saved")
+    twin.loads(tmp_path / "saved")
+    for key in ("obs", "action", ("next", "obs"), ("next", "done")):
+        assert torch.equal(twin[:][key], buffer[:][key]), key
+
+
+def test_observations_are_written_once(tmp_path):
+    storage = LazyTensorStorage(100)
+    storage.checkpointer = FlatStorageCheckpointer()
+    buffer = ReplayBuffer(storage=storage)
+    buffer.extend(episodes(100, ends=(49, 99)))
+    buffer.dumps(tmp_path / "saved")
+    assert (tmp_path / "saved" / "storage" / "obs.memmap").stat().st_size == 4 * 102
+    assert not (tmp_path / "saved" / "storage" / "next").exists()

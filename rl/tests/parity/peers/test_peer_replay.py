@@ -202,6 +202,27 @@ STALE = {name: SAMPLED[name] for name in ("stale", "fresh")}
 TENSORDICTS = {name: DATA[name] for name in ("full", "wraps")}
 SUITE.add(*cross("drawing", kinds(SAMPLED, TENSORDICTS), DRAWS, names=LENT))
 SUITE.add(*cross("versions", kinds(STALE, TENSORDICTS), VERSIONS, names=LENT))
+ENDS = {
+    "some": [0, 0, 1, 0, 0, 0, 1, 0], "last": [0, 0, 1, 0, 0, 0, 1, 1], "none": [0] * 8, "all": [1] * 8, "first": [1, 0, 0],
+}  # fmt: skip
+SUITE.add(
+    *cross(
+        "ends",
+        {name: {"e": lambda library, each=each: torch.tensor(each)} for name, each in ENDS.items()},
+        [
+            f"find_start_stop_traj({which}, at_capacity={full}, cursor={cursor})"
+            for which in (
+                "end=e.bool()",
+                "end=e.bool()[:, None].expand(-1, 2)",
+                "trajectory=e.cumsum(0)",
+                "trajectory=e",
+            )
+            for full, cursors in ((False, (None,)), (True, (None, 0, 2, "range(1, 3)")))
+            for cursor in cursors
+        ],
+        names=LENT,
+    )
+)
 
 
 @pytest.mark.parametrize("cell", SUITE.cells, ids=str)

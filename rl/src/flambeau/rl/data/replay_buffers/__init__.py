@@ -7,6 +7,15 @@ from flambeau.core.exports import lazy_exports
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "checkpointers": (
+            "CompressedListStorageCheckpointer",
+            "FlatStorageCheckpointer",
+            "H5StorageCheckpointer",
+            "ListStorageCheckpointer",
+            "StorageCheckpointerBase",
+            "StorageEnsembleCheckpointer",
+            "TensorStorageCheckpointer",
+        ),
         "replay_buffers": (
             "PrioritizedReplayBuffer",
             "ReplayBuffer",
@@ -38,6 +47,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "StorageEnsemble",
             "TensorStorage",
         ),
+        "utils": ("Flat2TED", "TED2Flat", "find_start_stop_traj"),
         "writers": (
             "ImmutableDatasetWriter",
             "RoundRobinWriter",

@@ -15,9 +15,12 @@ from torch.utils._pytree import tree_map
 
 from flambeau.data.tensordict import TensorDict, is_tensor_collection
 from flambeau.rl.data.replay_buffers.storages import _mapped_files as mapped_files
+from flambeau.rl.data.replay_buffers.utils import Flat2TED, TED2Flat
 
 __all__ = [
     "CompressedListStorageCheckpointer",
+    "FlatStorageCheckpointer",
+    "H5StorageCheckpointer",
     "ListStorageCheckpointer",
     "StorageCheckpointerBase",
     "StorageEnsembleCheckpointer",
@@ -74,9 +77,7 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
         """
         folder = Path(path).absolute()
         folder.mkdir(parents=True, exist_ok=True)
-        if not storage._known():
-            raise RuntimeError("Cannot save a non-initialized storage: it has no items yet.")
-        content = storage._storage
+        content = self._to_write(storage)
         for hook in self._save_hooks:
             content = hook(content, path=folder)
         collection = not isinstance(content, Tensor) and is_tensor_collection(content)
@@ -93,13 +94,134 @@ class TensorStorageCheckpointer(StorageCheckpointerBase):
         folder = Path(path).absolute()
         described = json.loads((folder / _METADATA).read_text(encoding="utf-8"))
         _check_sizes(folder)
-        content = mapped_files.open_all(str(folder))
+        self._load(storage, mapped_files.open_all(str(folder)), int(described["len"]))
+
+    def _to_write(self, storage: Any) -> Any:
+        """What is written of a storage."""
+        if not storage._known():
+            raise RuntimeError("Cannot save a non-initialized storage: it has no items yet.")
+        return storage._storage
+
+    def _to_load(self, content: Any) -> Any:
+        """What a storage has, of what was written."""
+        return content
+
+    def _load(self, storage: Any, content: Any, taken: int) -> None:
         for hook in self._load_hooks:
             content = hook(content)
+        content = self._to_load(content)
         if not storage._known():
             content = TensorDict.clone(content) if is_tensor_collection(content) else _copied(content)
         storage._load_content(content)
-        storage._len = int(described["len"])
+        storage._len = taken
+
+
+class FlatStorageCheckpointer(TensorStorageCheckpointer):
+    """Writes episodes without their duplicated observations, which halves what images take; see `TED2Flat`.
+
+    Args:
+        done_keys: names of flags; by default "done", "truncated" and "terminated".
+        reward_keys: names of rewards; by default "reward".
+    """
+
+    def __init__(self, done_keys: Any = None, reward_keys: Any = None) -> None:
+        super().__init__()
+        names = {"done_keys": done_keys, "reward_keys": reward_keys}
+        given = {name: value for name, value in names.items() if value is not None}
+        self._flatten, self._restore = TED2Flat(**given), Flat2TED(**given)
+
+    def _to_write(self, storage: Any) -> Any:
+        content = super()._to_write(storage)
+        if isinstance(content, Tensor) or not is_tensor_collection(content):
+            raise RuntimeError(
+                f"{type(self).__name__} writes tensordicts; use a TensorStorageCheckpointer for other items."
+            )
+        rows = storage._max_size_along_dim0
+        self._flatten._dims = storage.ndim
+        self._flatten.is_full = bool(storage._is_full)
+        self._flatten.shift = _behind(storage, rows) if storage._is_full else storage._rows()
+        return self._flatten(content)
+
+    def _to_load(self, content: Any) -> Any:
+        return self._restore(content)
+
+
+class H5StorageCheckpointer(FlatStorageCheckpointer):
+    """Writes the same to one HDF5 file; needs h5py.
+
+    Args:
+        checkpoint_file: the file's name.
+        done_keys: see `FlatStorageCheckpointer`.
+        reward_keys: see `FlatStorageCheckpointer`.
+        h5_kwargs: arguments of `h5py.Group.create_dataset`, such as `{"compression": "gzip"}`.
+        kwargs: the same, one by one.
+    """
+
+    def __init__(
+        self,
+        *,
+        checkpoint_file: str = "checkpoint.h5",
+        done_keys: Any = None,
+        reward_keys: Any = None,
+        h5_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(done_keys, reward_keys)
+        self.checkpoint_file = checkpoint_file
+        self.h5_kwargs = {**(h5_kwargs or {}), **kwargs}
+
+    def dumps(self, storage: Any, path: Any) -> None:
+        """Write a storage to a file in a folder.
+
+        Raises:
+            RuntimeError: the storage has no items yet.
+            ModuleNotFoundError: h5py is not installed.
+        """
+        import h5py
+
+        folder = Path(path).absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        content = self._to_write(storage)
+        with h5py.File(folder / self.checkpoint_file, "w") as file:
+            file.attrs["len"] = storage._len
+            file.attrs["format"] = "flat"
+            for key, value in content.items(True, True):
+                name = "/".join(key) if isinstance(key, tuple) else key
+                plain = value.as_subclass(Tensor).cpu()
+                array = plain.view(torch.int16) if plain.dtype == torch.bfloat16 else plain
+                made = file.create_dataset(name, data=array.numpy(), **self.h5_kwargs)
+                made.attrs["dtype"] = str(plain.dtype).removeprefix("torch.")
+            for name in (self._flatten.shift_key, self._flatten.is_full_key, "_storage_shape"):
+                found = content.get(name)
+                file.attrs[name] = json.dumps(getattr(found, "data", found))
+
+    def loads(self, storage: Any, path: Any) -> None:
+        """Read a storage from a file that `dumps` wrote.
+
+        Raises:
+            RuntimeError: a file of another layout, or content that does not fit the storage.
+        """
+        import h5py
+
+        file_name = Path(path).absolute() / self.checkpoint_file
+        with h5py.File(file_name, "r") as file:
+            if file.attrs.get("format") != "flat":
+                raise RuntimeError(f"{file_name} has another layout than H5StorageCheckpointer writes.")
+            content = TensorDict({}, [])
+
+            def read(name: str, node: Any) -> None:
+                if isinstance(node, h5py.Dataset):
+                    dtype = getattr(torch, node.attrs["dtype"])
+                    found = torch.from_numpy(node[()])
+                    key = tuple(name.split("/"))
+                    content.set(key, found.view(dtype) if dtype == torch.bfloat16 else found.to(dtype))
+
+            file.visititems(read)
+            for name, value in file.attrs.items():
+                if name not in ("len", "format"):
+                    content.set_non_tensor(name, json.loads(value))
+            taken = int(file.attrs["len"])
+        self._load(storage, content, taken)
 
 
 class ListStorageCheckpointer(StorageCheckpointerBase):
@@ -152,6 +274,21 @@ class StorageEnsembleCheckpointer(StorageCheckpointerBase):
         """Read the storages from a folder that `dumps` wrote."""
         for at, each in enumerate(storage._storages):
             each.loads(Path(path).absolute() / str(at))
+
+
+def _behind(storage: Any, rows: int) -> int:
+    """The place behind the row of a full ring that was written last; the number of rows for the first."""
+    last = storage._last_cursor
+    if last is None:
+        return rows
+    if isinstance(last, range):
+        last = last[-1]
+    elif isinstance(last, slice):
+        last = range(*last.indices(rows))[-1]
+    elif isinstance(last, tuple):
+        last = last[0]
+    last = int(last.reshape(-1)[-1]) if isinstance(last, Tensor) else int(last)
+    return last + 1
 
 
 def _copied(content: Any) -> Any:

@@ -57,7 +57,7 @@ class SamplerEnsemble(Sampler):
         if value is None or isinstance(value, str):
             if value not in (None, "sampleable"):
                 raise ValueError(f"SamplerEnsemble: p is {value!r}, expected probabilities, 'sampleable' or None.")
-            self._p: Tensor | Literal["sampleable"] | None = value
+            self._p: Tensor | Literal["sampleable"] | None = None if value is None else "sampleable"
             return
         given = torch.as_tensor(value, dtype=torch.float32)
         if given.shape != (len(self._samplers),) or not bool((given >= 0).all()) or not float(given.sum()) > 0:
