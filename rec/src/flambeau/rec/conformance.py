@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from flambeau.core.testing import Sample
 from flambeau.rec.models.interaction_features import DENSE, SPARSE, Candidates, Interactions
+from flambeau.rec.ops import _samples
 from flambeau.rec.sparse.jagged_tensor import JaggedTensor, KeyedJaggedTensor, KeyedTensor
 
 _ROWS = 50
@@ -20,6 +23,7 @@ expected_failures = {
     "batch-sizes:rec/*": _WHOLE,
     "facts-complete:rec/criteo_kaggle": _NO_CHECKSUM,
     "to:rec/keyed_jagged": "the sizes of batches that differ by key stay on the host, which reads them",
+    **_samples.expected_failures,
     **{f"example-inputs:rec/{name}": _NO_TENSOR for name in ("bert4rec_movielens", "two_tower_movielens")},
 }
 
@@ -84,6 +88,15 @@ def tensor_samples(type_name: str) -> list[Any]:
         plain, weighted = (KeyedJaggedTensor(["a", "b"], values, one, lengths) for one in (None, weights))
         return [plain, weighted, uneven]
     return [KeyedTensor(["a", "b"], [1, 2], torch.rand(2, 3))]
+
+
+def op_samples() -> Iterator[Sample]:
+    """A sample of each operator, by its name."""
+    import flambeau.rec.distributed.comm_ops  # noqa: F401 registers collectives
+
+    yield from _samples.op_samples()
+    yield _samples.operator("all_gather_into_tensor", torch.ones(2, 3), 0, 1, "0", False)
+    yield _samples.operator("reduce_scatter_tensor", torch.ones(2, 3), "sum", 1, "0", False)
 
 
 def dataset_fixture(name: str, root: Path) -> dict[str, Any]:
