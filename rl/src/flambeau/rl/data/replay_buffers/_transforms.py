@@ -41,11 +41,13 @@ class BufferTransforms(nn.Module):
         return data
 
     def inv(self, data: Any) -> Any:
-        """Change data that is added."""
+        """Change data that is added; None where a transform keeps it back until more is there."""
         for each in reversed(self.transforms):
             inverse = getattr(each, "inv", None)
             if inverse is not None:
                 data = inverse(data)
+            if data is None:
+                break
         return data
 
     def __len__(self) -> int:

@@ -159,7 +159,10 @@ class EnvSteps(EnvSpecs):
         Args:
             next_tensordict: what `step` returned.
         """
-        excluded = self._cached("step_mdp", lambda: tree(self.reward_keys))
+        # Rewards that are part of the state stay: a next step reads them.
+        excluded = self._cached(
+            "step_mdp", lambda: tree(key for key in self.reward_keys if key not in set(self.state_keys))
+        )
         return moved_on(next_tensordict, excluded)
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
@@ -190,6 +193,11 @@ class EnvSteps(EnvSpecs):
         Args:
             tensordict: with ends at its root.
         """
+        groups = self._outer_ends()
+        if len(groups) == 1 and groups[0][0] == "done":
+            # Upstream: where there is one end, it decides alone, even if a mark beside it says otherwise.
+            done = tensordict.get("done")
+            return self.reset(tensordict.set(RESET, done.clone())) if done.any() else tensordict
         if not self._ended(tensordict):
             return tensordict
         self.any_done(tensordict)

@@ -62,6 +62,11 @@ class Compose(Transform):
             next_tensordict = each._step(tensordict, next_tensordict)
         return next_tensordict
 
+    def _stored(self, tensordict: Any) -> Any:
+        for each in self.transforms:
+            tensordict = each._stored(tensordict)
+        return tensordict
+
     def _inv_call(self, tensordict: Any) -> Any:
         for each in reversed(self.transforms):
             tensordict = each._inv_call(tensordict)
@@ -330,5 +335,5 @@ class Compose(Transform):
     def __repr__(self) -> str:
         if not len(self.transforms):
             return f"{type(self).__name__}()"
-        parts = ",\n".join(textwrap.indent(repr(each), "    ") for each in self.transforms)
+        parts = ",\n".join(textwrap.indent(repr(each), " " * 8) for each in self.transforms)
         return f"{type(self).__name__}(\n{parts})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Self
@@ -9,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from flambeau.data.tensordict import TensorDictBase
+from flambeau.data.tensordict import TensorDict, TensorDictBase
 from flambeau.rl._utils import auto_unwrap_transformed_env
 from flambeau.rl.data.tensor_specs import Composite
 from flambeau.rl.envs._ends import spread
@@ -71,10 +72,14 @@ class TransformedEnv(EnvBase):
         made = Compose() if transform is None else as_transform(transform)
         if auto_unwrap and type(base_env) is TransformedEnv and type(self) is TransformedEnv:
             inner = base_env.transform.clone()
-            parts = list(inner) if type(inner) is Compose else [inner]
+            added = [] if transform is None else [made]
+            if type(made) is Compose:
+                made.reset_parent()
+                added = list(made)
+            parts = [*(inner if type(inner) is Compose else [inner]), *added]
             for each in parts:
                 each.reset_parent()
-            made = Compose(*parts, *([] if transform is None else [made]))
+            made = Compose(*parts)
             base_env = base_env.base_env
         state = self.__dict__
         state["_key_cache"] = {}
@@ -84,16 +89,23 @@ class TransformedEnv(EnvBase):
         state["_allow_done_after_reset"] = base_env._allow_done_after_reset
         state["_auto_reset"] = False
         state["_first_observations"] = None
-        state["_base_env"] = base_env
-        self._transform = made
+        self._modules["base_env"] = base_env
+        self._transform = made.eval()
         made.set_container(self)
 
     # The parts
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "transform":
+            # A module would register it, without a look at the property.
+            type(self).transform.fset(self, value)  # type: ignore[attr-defined]
+        else:
+            super().__setattr__(name, value)
+
     @property
     def base_env(self) -> Any:
         """The environment without the transform."""
-        return self.__dict__["_base_env"]
+        return self._modules["base_env"]
 
     @property
     def transform(self) -> Any:
@@ -173,7 +185,7 @@ class TransformedEnv(EnvBase):
 
     def _known(self, name: str, change: Callable[[Any], Any]) -> Any:
         """What a transform makes of a fact of the environment, kept as long as the fact is the same."""
-        fact = getattr(self.__dict__["_base_env"], name)
+        fact = getattr(self._modules["base_env"], name)
         cache = self.__dict__["_key_cache"]
         kept = cache.get(name)
         if kept is None or kept[0] != fact:
@@ -191,7 +203,7 @@ class TransformedEnv(EnvBase):
 
     @property
     def _batch_locked(self) -> bool:  # type: ignore[override]
-        return bool(self.__dict__["_base_env"]._batch_locked)
+        return bool(self.base_env._batch_locked)
 
     @property
     def run_type_checks(self) -> bool:
@@ -215,7 +227,7 @@ class TransformedEnv(EnvBase):
         try:
             return super().__getattr__(name)
         except AttributeError:
-            base_env = self.__dict__.get("_base_env")
+            base_env = self.__dict__.get("_modules", {}).get("base_env")
             if base_env is None or (name.startswith("__") and name.endswith("__")):
                 raise
         try:
@@ -238,6 +250,13 @@ class TransformedEnv(EnvBase):
         if self.device is not None:
             transformed = transformed.to(self.device)
         return transformed.lock_(recurse=True) if self.__dict__["_spec_locked"] else transformed
+
+    def _set_full(self, name: str, value: Any, leaf: str | None, given_as: str) -> None:
+        groups = self.__dict__["_specs_by_group"]
+        specs = {group: groups[group] for group in ("input_spec", "output_spec")}
+        super()._set_full(name, value, leaf, given_as)
+        # What was set counts, until something changes the transform.
+        groups.update(specs)
 
     def empty_cache(self) -> None:
         """Forget the transformed specs, and the keys in them."""
@@ -282,7 +301,25 @@ class TransformedEnv(EnvBase):
                 following = _where(mask, following, self._skipped(inner))
         else:
             following = self._skipped(inner)
+        given = inner.get("next", None)
+        if given is not None:
+            following.update(given.exclude(*following.keys(True, True)))
         return self.transform._step(inner, following)  # type: ignore[no-any-return]
+
+    def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
+        """Take a step, and begin new episodes where it ended one.
+
+        Args:
+            tensordict: as in `step`.
+
+        Returns:
+            What `step` returned, as far as it is stored, and the root of the next step.
+        """
+        tensordict, following = super().step_and_maybe_reset(tensordict)
+        return self._stored(tensordict), following
+
+    def _stored(self, tensordict: Any) -> Any:
+        return self.transform._stored(tensordict)
 
     def _skipped(self, tensordict: Any) -> Any:
         """What follows where no step is taken: the same observations, no reward, the same ends."""
@@ -332,7 +369,24 @@ class TransformedEnv(EnvBase):
         if type(self.base_env).rand_action not in (EnvBase.rand_action, TransformedEnv.rand_action):
             drawn: TensorDictBase = self.base_env.rand_action(tensordict)
             return drawn
+        unsized = self._cached("unsized_actions", self._unsized_actions)
+        if unsized:
+            if tensordict is None:
+                tensordict = TensorDict({}, self.batch_size, device=self.device)
+            for key, spec in unsized.items():
+                tensordict.set(key, spec.rand())
+            return tensordict
         return super().rand_action(tensordict)
+
+    def _unsized_actions(self) -> dict[Any, Any]:
+        """The specs of actions with sizes that are not fixed as 1; nothing where all are fixed."""
+        found: dict[Any, Any] = {}
+        specs = dict(self.full_action_spec.items(True, True))
+        if any(-1 in spec.shape for spec in specs.values()):
+            for key, spec in specs.items():
+                found[key] = spec.clone()
+                found[key].shape = torch.Size([max(1, size) if size < 0 else size for size in spec.shape])
+        return found
 
     def fake_tensordict(self) -> TensorDictBase:
         """A tensordict of zeros with all that a step has, by the specs."""
@@ -345,7 +399,7 @@ class TransformedEnv(EnvBase):
         """Move what the environment takes and gives, and the tensors of environment and transform."""
         device = torch._C._nn._parse_to(*args, **kwargs)[0]
         if device is not None and device != self.device:
-            self.__dict__["_base_env"] = self.base_env.to(device)
+            self._modules["base_env"] = self.base_env.to(device)
             self.transform.to(device)
             self.empty_cache()
         elif device is None:
@@ -359,7 +413,6 @@ class TransformedEnv(EnvBase):
             mode: whether it is training.
         """
         self.transform.train(mode)
-        self.training = mode
         return self
 
     def eval(self) -> Self:
@@ -408,7 +461,8 @@ class TransformedEnv(EnvBase):
         self.transform.set_container(self)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(\n    env={self.base_env},\n    transform={self.transform})"
+        parts = textwrap.indent(f"env={self.base_env},\ntransform={self.transform})", "    ")
+        return f"{type(self).__name__}(\n{parts}"
 
 
 class AutoResetEnv(TransformedEnv):

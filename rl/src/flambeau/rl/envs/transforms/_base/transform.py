@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
@@ -52,6 +51,8 @@ class Transform(nn.Module):
 
     invertible = False
     enable_inv_on_reset = False
+    _over_time = False
+    """Whether many steps at once are transformed as each by itself is."""
 
     def __init__(
         self,
@@ -158,6 +159,10 @@ class Transform(nn.Module):
     def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
         """Transform what followed `tensordict`."""
         return self._call(next_tensordict)
+
+    def _stored(self, tensordict: Any) -> Any:
+        """Take out of a step what is not stored, once its next root is made."""
+        return tensordict
 
     def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
         """Transform what a reset of `tensordict` gave."""
@@ -349,6 +354,21 @@ class Transform(nn.Module):
             self.__dict__["_parent"] = parent
         return parent
 
+    def _transforms_before(self) -> list[Transform]:
+        """The transforms that come before this one, which is part of an environment."""
+        found: list[Transform] = []
+        each, owner = self, self._owner()
+        while isinstance(owner, Transform):
+            inner: Any = owner
+            before = []
+            for other in inner.transforms:
+                if other is each:
+                    break
+                before.append(other)
+            found = [*before, *found]
+            each, owner = owner, owner._owner()
+        return found
+
     @property
     def collector(self) -> Any:
         """The collector that uses the environment; None if there is none."""
@@ -356,7 +376,7 @@ class Transform(nn.Module):
 
     def clone(self) -> Self:
         """The same transform, with the same tensors, as part of nothing."""
-        twin = copy.copy(self)
+        twin = type(self).__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.__dict__["_container"] = None
         twin.__dict__["_parent"] = None
