@@ -131,7 +131,7 @@ class InMemoryBinaryCriteoIterDataPipe(IterableDataset[Batch]):
         labels_paths: of arrays of int32, (rows, 1).
         batch_size: examples of a batch on each rank.
         rank: of this process.
-        world_size: number of ranks.
+        world_size: how many ranks take part.
         drop_last: leave out the rows that fill no batch.
         shuffle_batches: shuffle the rows within each batch.
         shuffle_training_set: shuffle all rows, of "train".
