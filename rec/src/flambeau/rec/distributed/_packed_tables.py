@@ -63,7 +63,8 @@ class EmbeddingQuantizationUtils:
                     f"tables are in elements of {self._packed[kernel].kind} already; call `recreate_embedding_modules` "
                     "first."
                 )
-            tables = [quantize_embs(table, kind) for table in kernel.split_embedding_weights()]
+            # Of elements that a table has already it gives the table's own memory, which is let go of below.
+            tables = [quantize_embs(table.clone(), kind) for table in kernel.split_embedding_weights()]
             if use_cpu_turnaround_optimization:
                 tables = [(codes.cpu(), None if more is None else more.cpu()) for codes, more in tables]
             sizes = {}
