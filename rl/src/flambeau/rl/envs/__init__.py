@@ -26,6 +26,75 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.libs.gym import gym_backend as gym_backend
     from flambeau.rl.envs.libs.gym import register_gym_spec_conversion as register_gym_spec_conversion
     from flambeau.rl.envs.libs.gym import set_gym_backend as set_gym_backend
+    from flambeau.rl.envs.transforms import ActionDiscretizer as ActionDiscretizer
+    from flambeau.rl.envs.transforms import ActionMask as ActionMask
+    from flambeau.rl.envs.transforms import ActionScaling as ActionScaling
+    from flambeau.rl.envs.transforms import AutoResetEnv as AutoResetEnv
+    from flambeau.rl.envs.transforms import AutoResetTransform as AutoResetTransform
+    from flambeau.rl.envs.transforms import BatchSizeTransform as BatchSizeTransform
+    from flambeau.rl.envs.transforms import BinarizeReward as BinarizeReward
+    from flambeau.rl.envs.transforms import BurnInTransform as BurnInTransform
+    from flambeau.rl.envs.transforms import CatFrames as CatFrames
+    from flambeau.rl.envs.transforms import CatTensors as CatTensors
+    from flambeau.rl.envs.transforms import CenterCrop as CenterCrop
+    from flambeau.rl.envs.transforms import ClipTransform as ClipTransform
+    from flambeau.rl.envs.transforms import Compose as Compose
+    from flambeau.rl.envs.transforms import ConditionalPolicySwitch as ConditionalPolicySwitch
+    from flambeau.rl.envs.transforms import ConditionalSkip as ConditionalSkip
+    from flambeau.rl.envs.transforms import Crop as Crop
+    from flambeau.rl.envs.transforms import DeviceCastTransform as DeviceCastTransform
+    from flambeau.rl.envs.transforms import DiscreteActionProjection as DiscreteActionProjection
+    from flambeau.rl.envs.transforms import DoubleToFloat as DoubleToFloat
+    from flambeau.rl.envs.transforms import DTypeCastTransform as DTypeCastTransform
+    from flambeau.rl.envs.transforms import EndOfLifeTransform as EndOfLifeTransform
+    from flambeau.rl.envs.transforms import ExcludeTransform as ExcludeTransform
+    from flambeau.rl.envs.transforms import ExpandAs as ExpandAs
+    from flambeau.rl.envs.transforms import FiniteTensorDictCheck as FiniteTensorDictCheck
+    from flambeau.rl.envs.transforms import FlattenAction as FlattenAction
+    from flambeau.rl.envs.transforms import FlattenObservation as FlattenObservation
+    from flambeau.rl.envs.transforms import FrameSkipTransform as FrameSkipTransform
+    from flambeau.rl.envs.transforms import GrayScale as GrayScale
+    from flambeau.rl.envs.transforms import Hash as Hash
+    from flambeau.rl.envs.transforms import InitTracker as InitTracker
+    from flambeau.rl.envs.transforms import LineariseRewards as LineariseRewards
+    from flambeau.rl.envs.transforms import MeanActionSelector as MeanActionSelector
+    from flambeau.rl.envs.transforms import MultiAction as MultiAction
+    from flambeau.rl.envs.transforms import MultiStepTransform as MultiStepTransform
+    from flambeau.rl.envs.transforms import NoopResetEnv as NoopResetEnv
+    from flambeau.rl.envs.transforms import ObservationNorm as ObservationNorm
+    from flambeau.rl.envs.transforms import ObservationTransform as ObservationTransform
+    from flambeau.rl.envs.transforms import PermuteTransform as PermuteTransform
+    from flambeau.rl.envs.transforms import PinMemoryTransform as PinMemoryTransform
+    from flambeau.rl.envs.transforms import RandomCropTensorDict as RandomCropTensorDict
+    from flambeau.rl.envs.transforms import RandomTruncationTransform as RandomTruncationTransform
+    from flambeau.rl.envs.transforms import RemoveEmptySpecs as RemoveEmptySpecs
+    from flambeau.rl.envs.transforms import RenameTransform as RenameTransform
+    from flambeau.rl.envs.transforms import Resize as Resize
+    from flambeau.rl.envs.transforms import Reward2GoTransform as Reward2GoTransform
+    from flambeau.rl.envs.transforms import RewardClipping as RewardClipping
+    from flambeau.rl.envs.transforms import RewardScaling as RewardScaling
+    from flambeau.rl.envs.transforms import RewardSum as RewardSum
+    from flambeau.rl.envs.transforms import SelectTransform as SelectTransform
+    from flambeau.rl.envs.transforms import SignTransform as SignTransform
+    from flambeau.rl.envs.transforms import SqueezeTransform as SqueezeTransform
+    from flambeau.rl.envs.transforms import Stack as Stack
+    from flambeau.rl.envs.transforms import StepCounter as StepCounter
+    from flambeau.rl.envs.transforms import SuccessReward as SuccessReward
+    from flambeau.rl.envs.transforms import TargetReturn as TargetReturn
+    from flambeau.rl.envs.transforms import TensorDictPrimer as TensorDictPrimer
+    from flambeau.rl.envs.transforms import TerminateTransform as TerminateTransform
+    from flambeau.rl.envs.transforms import TimeMaxPool as TimeMaxPool
+    from flambeau.rl.envs.transforms import Timer as Timer
+    from flambeau.rl.envs.transforms import ToTensorImage as ToTensorImage
+    from flambeau.rl.envs.transforms import TrajCounter as TrajCounter
+    from flambeau.rl.envs.transforms import Transform as Transform
+    from flambeau.rl.envs.transforms import TransformedEnv as TransformedEnv
+    from flambeau.rl.envs.transforms import UnaryTransform as UnaryTransform
+    from flambeau.rl.envs.transforms import UnsqueezeTransform as UnsqueezeTransform
+    from flambeau.rl.envs.transforms import VecGymEnvTransform as VecGymEnvTransform
+    from flambeau.rl.envs.transforms import VecNorm as VecNorm
+    from flambeau.rl.envs.transforms import VecNormV2 as VecNormV2
+    from flambeau.rl.envs.transforms import gSDENoise as gSDENoise
     from flambeau.rl.envs.utils import ExplorationType as ExplorationType
     from flambeau.rl.envs.utils import MarlGroupMapType as MarlGroupMapType
     from flambeau.rl.envs.utils import check_env_specs as check_env_specs
@@ -47,6 +116,77 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "env_creator": ("EnvCreator", "env_creator", "get_env_metadata"),
         "gym_like": ("GymLikeEnv", "default_info_dict_reader"),
         "libs.gym": ("GymEnv", "GymWrapper", "gym_backend", "register_gym_spec_conversion", "set_gym_backend"),
+        "transforms": (
+            "ActionDiscretizer",
+            "ActionMask",
+            "ActionScaling",
+            "AutoResetEnv",
+            "AutoResetTransform",
+            "BatchSizeTransform",
+            "BinarizeReward",
+            "BurnInTransform",
+            "CatFrames",
+            "CatTensors",
+            "CenterCrop",
+            "ClipTransform",
+            "Compose",
+            "ConditionalPolicySwitch",
+            "ConditionalSkip",
+            "Crop",
+            "DTypeCastTransform",
+            "DeviceCastTransform",
+            "DiscreteActionProjection",
+            "DoubleToFloat",
+            "EndOfLifeTransform",
+            "ExcludeTransform",
+            "ExpandAs",
+            "FiniteTensorDictCheck",
+            "FlattenAction",
+            "FlattenObservation",
+            "FrameSkipTransform",
+            "GrayScale",
+            "Hash",
+            "InitTracker",
+            "LineariseRewards",
+            "MeanActionSelector",
+            "MultiAction",
+            "MultiStepTransform",
+            "NoopResetEnv",
+            "ObservationNorm",
+            "ObservationTransform",
+            "PermuteTransform",
+            "PinMemoryTransform",
+            "RandomCropTensorDict",
+            "RandomTruncationTransform",
+            "RemoveEmptySpecs",
+            "RenameTransform",
+            "Resize",
+            "Reward2GoTransform",
+            "RewardClipping",
+            "RewardScaling",
+            "RewardSum",
+            "SelectTransform",
+            "SignTransform",
+            "SqueezeTransform",
+            "Stack",
+            "StepCounter",
+            "SuccessReward",
+            "TargetReturn",
+            "TensorDictPrimer",
+            "TerminateTransform",
+            "TimeMaxPool",
+            "Timer",
+            "ToTensorImage",
+            "TrajCounter",
+            "Transform",
+            "TransformedEnv",
+            "UnaryTransform",
+            "UnsqueezeTransform",
+            "VecGymEnvTransform",
+            "VecNorm",
+            "VecNormV2",
+            "gSDENoise",
+        ),
         "utils": (
             "ExplorationType",
             "MarlGroupMapType",
@@ -60,5 +200,5 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "terminated_or_truncated",
         ),
     },
-    submodules=("custom", "libs"),
+    submodules=("custom", "libs", "transforms"),
 )

@@ -94,6 +94,8 @@ class ActionMask(Transform):
 class DiscreteActionProjection(Transform):
     """More discrete actions than an environment has; those that it has not become random ones.
 
+    Environments that take numbers of actions are given such, the others one-hot vectors, as they are outside.
+
     Args:
         num_actions_effective: of the environment.
         max_actions: as seen from outside, at least as many.
@@ -128,17 +130,25 @@ class DiscreteActionProjection(Transform):
         return functional.pad(action, (0, self.max_actions - self.num_actions_effective))
 
     def _inv_apply_transform(self, action: Tensor) -> Tensor:
-        if action.shape[-1:] != (self.max_actions,):
+        numbers = self._takes_numbers()
+        if not numbers and action.shape[-1:] != (self.max_actions,):
             raise RuntimeError(
                 f"DiscreteActionProjection needs one-hot actions with {self.max_actions} entries; got shape "
                 f"{tuple(action.shape)}."
             )
-        choice = action.long().argmax(-1)
+        choice = action if numbers else action.long().argmax(-1)
         lacking = choice >= self.num_actions_effective
         if lacking.any():
             drawn = torch.randint(self.num_actions_effective, (int(lacking.sum()),), device=choice.device)
             choice = choice.masked_scatter(lacking, drawn)
+        if numbers:
+            return choice
         return functional.one_hot(choice, self.num_actions_effective).to(action.dtype)
+
+    def _takes_numbers(self) -> bool:
+        """Whether the environment takes numbers of actions, rather than one-hot vectors."""
+        parent = self.parent
+        return parent is not None and isinstance(parent.full_action_spec[self.in_keys_inv[0]], Categorical)
 
     def transform_input_spec(self, input_spec: Any) -> Any:
         """As many actions as outside.
@@ -149,8 +159,11 @@ class DiscreteActionProjection(Transform):
         actions = input_spec["full_action_spec"]
         key = self.in_keys_inv[0]
         spec = actions[key]
-        batch = spec.shape[:-1] if isinstance(spec, OneHot) else spec.shape
-        actions[key] = OneHot(self.max_actions, (*batch, self.max_actions), device=spec.device, dtype=spec.dtype)
+        if isinstance(spec, Categorical):
+            actions[key] = Categorical(self.max_actions, spec.shape, device=spec.device, dtype=spec.dtype)
+        else:
+            shape = (*spec.shape[:-1], self.max_actions)
+            actions[key] = OneHot(self.max_actions, shape, device=spec.device, dtype=spec.dtype)
         input_spec["full_action_spec"] = actions
         return input_spec
 
