@@ -108,6 +108,19 @@ def test_the_floating_module_stays_as_it_is():
     torch.testing.assert_close(dict(floating.state_dict()), before)
 
 
+@pytest.mark.parametrize("made", [bags, rows])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_training_the_floating_module_on_leaves_the_quantized_one_as_it_was(made, dtype):
+    floating = told(made(), dtype)
+    packed = (quant.EmbeddingBagCollection if made is bags else quant.EmbeddingCollection).from_float(floating)
+    before = {name: value.clone() for name, value in packed.state_dict().items()}
+    with torch.no_grad():
+        for table in floating.parameters():
+            table.fill_(7.0)
+    for name, value in packed.state_dict().items():
+        assert torch.equal(value, before[name]), name
+
+
 def test_a_module_that_was_told_nothing_is_refused():
     with pytest.raises(OptionError, match="EmbeddingBagCollection has no qconfig"):
         quant.EmbeddingBagCollection.from_float(bags())

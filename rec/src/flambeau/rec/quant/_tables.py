@@ -104,7 +104,10 @@ def quantize_state_dict(
 def quantized_rows(rows: Tensor, kind: SparseType) -> tuple[Tensor, Tensor | None]:
     """(rows, bytes) of a floating table, and (rows, 4) of scales and biases, by which codes were rounded, or None."""
     if kind not in SCALED:
-        return quantize_embs(rows, kind, FLOAT8)
+        codes, parameters = quantize_embs(rows, kind, FLOAT8)
+        # A table that has those elements already is given as it is; training it on must not change the quantized one.
+        same = codes.untyped_storage().data_ptr() == rows.untyped_storage().data_ptr()
+        return codes.clone() if same else codes, parameters
     coded = quantize_nbit.from_float(rows.float(), kind.bit_rate())
     return coded[:, :-4].contiguous(), coded[:, -4:].contiguous()
 
