@@ -6,8 +6,8 @@ Frames per second by the clock on the wall, the best of several repetitions, in 
 begin anew by themselves. The bounds are those the library holds itself to: `ParallelEnv` is as fast as gymnasium's
 AsyncVectorEnv or faster, `SerialEnv` has three times torchrl's speed. Below, millions of steps a second of problems in
 tensor code, in batches of 4,096 with actions drawn before; the bound is ten for steps of all but Acrobot, which takes
-four evaluations of its equations for one step. The program exits with 1 when a bound is missed. Where `torchrl` is not installed it is left out. `--quick` runs everything a few times, to see that it
-runs.
+four evaluations of its equations for one step. The program exits with 1 when a bound is missed. Where `torchrl` is not
+installed it is left out. `--quick` runs everything a few times, to see that it runs.
 """
 
 from __future__ import annotations

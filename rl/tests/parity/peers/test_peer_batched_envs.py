@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy
 import pytest
 import torch
@@ -59,6 +61,20 @@ def wide(library: Any) -> Any:
     return env
 
 
+def exported(library: Any) -> Any:
+    """Registers an environment with gymnasium, and makes it there."""
+
+    def make(kind: Any, **options: Any) -> Any:
+        wanted = {name: options.pop(name) for name in ("transform",) if name in options}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with library.set_gym_backend("gymnasium"):
+                kind.register_gym("Exported-v0", **options)
+                return gymnasium.make("Exported-v0", disable_env_checker=True, **wanted)
+
+    return make
+
+
 COUNTING = {"counting": {"b": batch(counting)}}
 BATCHES = {**COUNTING, "agents": {"b": batch(agents)}, "cart-poles": {"b": cart_poles}}
 MAKERS = {
@@ -67,6 +83,7 @@ MAKERS = {
 }
 SUITE.add(*cross("batch", BATCHES, TABLE["batch"], names=LENT))
 SUITE.add(*cross("counting", COUNTING, TABLE["counting"], names=LENT))
+SUITE.add(*cross("exported", {"of": {"make": exported}}, TABLE["exported"], names=LENT))
 SUITE.add(*cross("made", {"of": MAKERS}, TABLE["made"], names=LENT))
 
 

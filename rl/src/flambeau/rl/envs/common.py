@@ -105,6 +105,89 @@ class EnvBase(EnvRollouts):
         self.full_done_spec = spec
         return self
 
+    @classmethod
+    def register_gym(
+        cls,
+        id: str,
+        *,
+        entry_point: Callable[..., Any] | None = None,
+        transform: Any = None,
+        info_keys: list[NestedKey] | None = None,
+        backend: Any = None,
+        to_numpy: bool = False,
+        reward_threshold: float | None = None,
+        nondeterministic: bool = False,
+        max_episode_steps: int | None = None,
+        order_enforce: bool = True,
+        autoreset: bool | None = None,
+        disable_env_checker: bool = False,
+        apply_api_compatibility: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        """Register the environment with gymnasium or gym, whose `make` then makes it.
+
+        Observations come as dictionaries by key. Spaces are those of the specs: `Box` of bounded and unbounded ones,
+        `Discrete` of one-hot vectors and categories, `MultiDiscrete` of several, `MultiBinary`, `Dict`.
+
+        Args:
+            id: the name; `gymnasium.make(id, to_numpy=..., info_keys=..., transform=...)` replaces what is given here.
+            entry_point: makes the environment; default: the class.
+            transform: of what the environment takes and gives.
+            info_keys: observations that come as information instead.
+            backend: "gymnasium" or "gym", or the module; default: as `set_gym_backend` says.
+            to_numpy: give arrays, and numbers and booleans for rewards and ends, as gymnasium's own environments do;
+                otherwise all are tensors.
+            reward_threshold: as in the library.
+            nondeterministic: as in the library.
+            max_episode_steps: as in the library.
+            order_enforce: as in the library.
+            autoreset: as in old versions of the library.
+            disable_env_checker: as in the library; tensors do not pass its checks, so that it is left out for them.
+            apply_api_compatibility: as in old versions of the library.
+            kwargs: arguments for the environment.
+
+        Example:
+            >>> import gymnasium
+            >>> from flambeau.rl.envs import CartPoleEnv
+            >>> CartPoleEnv.register_gym("TensorCartPole-v0", to_numpy=True, seed=0)
+            >>> env = gymnasium.make("TensorCartPole-v0")
+            >>> observation, info = env.reset()
+            >>> env.step(1)[1:4]
+            (1.0, False, False)
+        """
+        from flambeau.rl.envs._gym_export import registered
+        from flambeau.rl.envs.libs._gym_backend import gym_backend, set_gym_backend
+
+        registered(
+            cls if entry_point is None else entry_point,
+            id,
+            gym_backend() if backend is None else set_gym_backend(backend).backend,
+            {"transform": transform, "info_keys": info_keys, "to_numpy": to_numpy},
+            {
+                "reward_threshold": reward_threshold,
+                "nondeterministic": nondeterministic,
+                "max_episode_steps": max_episode_steps,
+                "order_enforce": order_enforce,
+                "autoreset": autoreset,
+                "disable_env_checker": disable_env_checker or not to_numpy,
+                "apply_api_compatibility": apply_api_compatibility,
+            },
+            kwargs,
+        )
+
+    @classmethod
+    def make_parallel(cls, create_env_fn: Any, *, num_envs: int = 1, **parallel_kwargs: Any) -> EnvBase:
+        """Several environments in processes of their own, see `ParallelEnv`.
+
+        Args:
+            create_env_fn: makes an environment, or a list of such functions.
+            num_envs: their number.
+            parallel_kwargs: further arguments of `ParallelEnv`.
+        """
+        from flambeau.rl.envs.batched_envs import ParallelEnv
+
+        return ParallelEnv(num_envs, create_env_fn, **parallel_kwargs)  # type: ignore[no-any-return]
+
     def auto_specs_(
         self,
         policy: Callable[[TensorDictBase], TensorDictBase],
