@@ -203,8 +203,12 @@ TENSORDICTS = {name: DATA[name] for name in ("full", "wraps")}
 SUITE.add(*cross("drawing", kinds(SAMPLED, TENSORDICTS), DRAWS, names=LENT))
 SUITE.add(*cross("versions", kinds(STALE, TENSORDICTS), VERSIONS, names=LENT))
 ENDS = {
-    "some": [0, 0, 1, 0, 0, 0, 1, 0], "last": [0, 0, 1, 0, 0, 0, 1, 1], "none": [0] * 8, "all": [1] * 8, "first": [1, 0, 0],
-}  # fmt: skip
+    "some": [0, 0, 1, 0, 0, 0, 1, 0],
+    "last": [0, 0, 1, 0, 0, 0, 1, 1],
+    "none": [0] * 8,
+    "all": [1] * 8,
+    "first": [1, 0, 0],
+}
 SUITE.add(
     *cross(
         "ends",
@@ -220,6 +224,42 @@ SUITE.add(
             for full, cursors in ((False, (None,)), (True, (None, 0, 2, "range(1, 3)")))
             for cursor in cursors
         ],
+        names=LENT,
+    )
+)
+PROCESSED = {"some": lambda library: rows(library, 8, [2, 5]), "none": lambda library: rows(library, 5)}
+SUITE.add(
+    *cross(
+        "processing",
+        {name: {"d": build} for name, build in PROCESSED.items()},
+        [
+            *(f"flat(MultiStep({gamma}, {steps})({d}))" for gamma in (0.9, 1.0) for steps in (1, 3, 20)
+              for d in ("d", "d.unsqueeze(0)", "d.expand(2, *d.shape)")),
+            "MultiStep(0.9, 3).state_dict()", "MultiStep(1.9, 3)", "MultiStep(0.9, 0)",
+            *(f"flat(DensifyReward({args})({d}))" for args in ("", "discount=0.5", "reward_key_out='r'", "time_dim=0")
+              for d in ("d", "d.unsqueeze(0)") if not ("=0" in args and "un" in d and "time" in args)),
+            "BinaryToDecimal(2, 'cpu', torch.int64)(torch.tensor([[1, 0, 1, 1], [0, 1, 0, 0]]))",
+            "BinaryToDecimal(4, 'cpu', torch.int32, True)(torch.tensor([[1.0, -2, 0.5, 0]]))",
+            "BinaryToDecimal(3, 'cpu', torch.int32)(torch.tensor([[1, 0, 1, 1]]))",
+            "SipHash(as_tensor=False)(d['obs'])", "SipHash()(d['obs']).shape", "RandomProjectionHash()(d['obs']).dtype",
+            "RandomProjectionHash(n_components=3).n_components",
+            "QueryModule(['obs'])(d)['_index']", "QueryModule(['obs', 'traj'], index_key='_index')(d)['_index']",
+            "q = QueryModule(['traj']); (q.in_keys, q.out_keys, q(d)['_index'], q(d, extend=False)['_index'])",
+        ],
+        names=LENT,
+    )
+)  # fmt: skip
+GOALS = (
+    "rb = HERReplayBuffer(lambda td: td['desired_goal'] - td['next', 'obs'], storage=LazyTensorStorage(8), "
+    "batch_size=12, achieved_goal_key='obs', {}); rb.extend(d.set('desired_goal', d['obs'] * 0 - 9)); flat(rb.sample())"
+)
+SUITE.add(
+    *cross(
+        "goals",
+        {name: {"d": DATA[name]} for name in ("short", "full", "wraps")},
+        [GOALS.format(f"strategy='{which}', her_ratio=1.0") for which in ("future", "final", "episode", "random")]
+        + [GOALS.format(f"her_ratio={ratio}") for ratio in (0.0, 0.3, 0.8, 1.5)]
+        + [GOALS.format("strategy='past'")],
         names=LENT,
     )
 )

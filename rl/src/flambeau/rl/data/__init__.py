@@ -27,6 +27,16 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "map": (
+            "BinaryToDecimal",
+            "HashToInt",
+            "QueryModule",
+            "RandomProjectionHash",
+            "SipHash",
+            "TensorDictMap",
+            "TensorMap",
+        ),
+        "postprocs": ("DensifyReward", "MultiStep"),
         "replay_buffers": (
             "CompressedListStorage",
             "CompressedListStorageCheckpointer",
@@ -34,6 +44,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "Flat2TED",
             "FlatStorageCheckpointer",
             "H5StorageCheckpointer",
+            "HERReplayBuffer",
+            "HindsightStrategy",
             "ImmutableDatasetWriter",
             "LazyMemmapStorage",
             "LazyStackStorage",

@@ -16,6 +16,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "StorageEnsembleCheckpointer",
             "TensorStorageCheckpointer",
         ),
+        "her": ("HERReplayBuffer", "HindsightStrategy"),
         "replay_buffers": (
             "PrioritizedReplayBuffer",
             "ReplayBuffer",

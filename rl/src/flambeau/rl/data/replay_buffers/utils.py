@@ -171,7 +171,7 @@ class TED2Flat:
         flat.set_non_tensor(self.shift_key, shift)
         flat.set_non_tensor("_storage_shape", list(data.shape[: self._dims]))
         place, stops = _places(ends)
-        following = ordered.get("next", None) if "next" in ordered.keys() else TensorDict({}, ordered.batch_size)
+        following = ordered.get("next", None) if "next" in ordered else TensorDict({}, ordered.batch_size)
         for key, value in ordered.items(True, True):
             names = key if isinstance(key, tuple) else (key,)
             if names[0] == "next":
