@@ -44,6 +44,9 @@ class Fickle(EnvBase):
     def _set_seed(self, seed):
         self.seed_given = seed
 
+    def generator(self):
+        return (number for number in range(3))
+
     def answer(self, number):
         return number + self.count
 
@@ -321,6 +324,8 @@ def test_a_method_that_raises_leaves_the_environments_as_they_are():
         env.reset(start=2)
         with pytest.raises(EnvWorkerError, match="TypeError"):
             env.answer("one")
+        with pytest.raises(EnvWorkerError, match="pickle"):
+            env.generator()
         assert env.answer(1) == [3]
 
 
@@ -331,7 +336,7 @@ def test_processes_end_when_the_main_process_is_killed():
         "print(*[process.pid for process in env._workers.processes], flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     workers = [int(number) for number in done.stdout.split()]
     assert len(workers) == 2
     until = time.monotonic() + 10
@@ -353,7 +358,7 @@ def test_processes_end_with_the_program():
         "from flambeau.rl.envs import CartPoleEnv, ParallelEnv\n"
         "env = ParallelEnv(2, CartPoleEnv, mp_start_method='fork')\nenv.reset()\nprint('done')\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
     assert (done.stdout, done.stderr, done.returncode) == ("done\n", "", 0)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import torch
 from torch import Size, nn
 
 from flambeau.data.tensordict import LazyStackedTensorDict, TensorDictBase
+from flambeau.rl.envs._batched.calls import called, load_state, looked_up, seeded, state_of
 from flambeau.rl.envs._batched.layout import Buffers, keys_of
 from flambeau.rl.envs._batched.makers import Maker
 from flambeau.rl.envs._batched.worker import Reply
@@ -513,7 +514,7 @@ class BatchedEnvBase(EnvBase):
         """
         self._run()
         for at in range(self.num_workers):
-            seed = self._call(at, _seeded, seed, static_seed)
+            seed = self._call(at, seeded, seed, static_seed)
         return seed
 
     def _set_seed(self, seed: int | None) -> None:
@@ -521,7 +522,7 @@ class BatchedEnvBase(EnvBase):
 
     def state_dict(self, *args: Any, **kwargs: Any) -> OrderedDict[str, Any]:  # type: ignore[override]
         """The states of all environments, by "worker0", "worker1", ..."""
-        return OrderedDict((f"worker{at}", state) for at, state in enumerate(self._each(_state_of)))
+        return OrderedDict((f"worker{at}", state) for at, state in enumerate(self._each(state_of)))
 
     def load_state_dict(self, state_dict: OrderedDict[str, Any], **kwargs: Any) -> None:  # type: ignore[override]
         """Give all environments their states.
@@ -533,7 +534,7 @@ class BatchedEnvBase(EnvBase):
         self._run()
         for at in range(self.num_workers):
             state = state_dict.get(f"worker{at}", state_dict) if "worker0" in state_dict else state_dict
-            self._call(at, _load_state, state, kwargs)
+            self._call(at, load_state, state, kwargs)
 
     # Attributes of the environments
 
@@ -546,7 +547,7 @@ class BatchedEnvBase(EnvBase):
                 raise
             if self.is_closed and known is not None and name not in known:  # do not start processes to hear this
                 raise
-        found = self._each(_looked_up, name)
+        found = self._each(looked_up, name)
         if any(kind is AttributeError for kind, _ in found):
             raise AttributeError(f"Neither {type(self).__name__} nor its environments have an attribute {name!r}.")
         if any(kind is callable for kind, _ in found):
@@ -583,7 +584,7 @@ class _Everyone:
 
     def __call__(self, *args: Any, **kwargs: Any) -> list[Any]:
         """What the method returns, of each."""
-        return self._env._each(_called, self._name, args, kwargs)
+        return self._env._each(called, self._name, args, kwargs)
 
 
 def _several(value: Any, count: int, name: str) -> tuple[list[Any], bool]:
@@ -593,27 +594,3 @@ def _several(value: Any, count: int, name: str) -> tuple[list[Any], bool]:
             raise RuntimeError(f"{name} has {len(value)} entries, for num_workers={count}; give one, or one for each.")
         return list(value), all(each is value[0] or (isinstance(each, dict) and each == value[0]) for each in value)
     return [value] * count, True
-
-
-def _seeded(env: EnvBase, seed: int | None, static_seed: bool) -> Any:
-    return env.set_seed(seed, static_seed)
-
-
-def _state_of(env: EnvBase) -> Any:
-    return env.state_dict()
-
-
-def _load_state(env: EnvBase, state: Any, kwargs: dict[str, Any]) -> None:
-    env.load_state_dict(state, **kwargs)
-
-
-def _looked_up(env: EnvBase, name: str) -> tuple[Any, Any]:
-    try:
-        value = getattr(env, name)
-    except AttributeError:
-        return AttributeError, None
-    return (callable, None) if callable(value) else (None, value)
-
-
-def _called(env: EnvBase, name: str, args: Iterable[Any], kwargs: dict[str, Any]) -> Any:
-    return getattr(env, name)(*args, **kwargs)

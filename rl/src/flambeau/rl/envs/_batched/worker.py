@@ -76,7 +76,7 @@ def serve(
     except BaseException as error:
         _send_error(line, error)
         return
-    _send(line, b"k")
+    line.send_bytes(b"k")
     try:
         with suppress(EOFError, ConnectionError):
             _answer_all(line, member, opened(handle).device, spins)
@@ -98,14 +98,14 @@ def _answer_all(line: Connection, member: Member, device: torch.device, spins: b
             return
         try:
             value = pickle.loads(message[1:]) if len(message) > 1 else None
-            answer = reply_of(member, tag, value)
+            answer = _message(*reply_of(member, tag, value))
             wait_for(device)
         except BaseException as error:
             _send_error(line, error)
             if not isinstance(error, Exception):
                 return
             continue
-        _send(line, *answer)
+        line.send_bytes(answer)
 
 
 def _step(member: Member, carried: Any) -> Reply:
@@ -146,8 +146,8 @@ def reply_of(member: Member, tag: bytes, value: Any) -> Reply:
     return _ANSWERS[tag](member, value)
 
 
-def _send(line: Connection, tag: bytes, value: Any = None) -> None:
-    line.send_bytes(tag if value is None and tag != b"v" else tag + dumps(value))
+def _message(tag: bytes, value: Any = None) -> bytes:
+    return tag if value is None and tag != b"v" else tag + dumps(value)
 
 
 def _send_error(line: Connection, error: BaseException) -> None:
@@ -158,7 +158,7 @@ def _send_error(line: Connection, error: BaseException) -> None:
     except Exception:  # whatever cannot make the journey stays here; its text goes
         cause = b""
     with suppress(EOFError, ConnectionError):
-        _send(line, b"x", (f"{type(error).__name__}: {error}", text, cause))
+        line.send_bytes(_message(b"x", (f"{type(error).__name__}: {error}", text, cause)))
 
 
 def _poller(lines: Iterable[Connection]) -> Callable[[float], list[int]]:
