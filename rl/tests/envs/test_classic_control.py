@@ -127,6 +127,7 @@ def test_seeds_decide_where_episodes_begin():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # inductor's own
 @every
 def test_compiled_steps_are_the_same(kind):
     env, compiled = kind([6], seed=0), kind([6], seed=0).compile(fullgraph=True)

@@ -37,8 +37,8 @@ def lazy_property(prop: property) -> property:
     Args:
         prop: the property.
     """
-    parts = (None if part is None else lazy(part) for part in (prop.fget, prop.fset, prop.fdel))
-    return property(*parts, doc=prop.__doc__)
+    read, write, delete = (None if part is None else lazy(part) for part in (prop.fget, prop.fset, prop.fdel))
+    return property(read, write, delete, prop.__doc__)
 
 
 class SerialEnv(BatchedEnvBase):
@@ -109,7 +109,8 @@ class ParallelEnv(BatchedEnvBase):
             num_envs: their number.
             parallel_kwargs: further arguments of the constructor.
         """
-        return cls(num_envs, create_env_fn, **parallel_kwargs)
+        env: EnvBase = cls(num_envs, create_env_fn, **parallel_kwargs)
+        return env
 
     def _is_shared(self) -> bool:
         return True
@@ -122,7 +123,8 @@ class ParallelEnv(BatchedEnvBase):
             return super()._metadata(function, kwargs)
         from flambeau.rl.envs._batched.scouts import metadata_from_process
 
-        return metadata_from_process(function, kwargs, self._method())
+        found: EnvMetaData = metadata_from_process(function, kwargs, self._method())
+        return found
 
     def _begin(self) -> None:
         self.__dict__["_workers"] = Workers(

@@ -168,7 +168,7 @@ class BatchedEnvBase(EnvBase):
             if len(metas) == 1:
                 spec = specs[0].expand((self.num_workers, *specs[0].shape))
             else:
-                spec = torch.stack([each.clone() for each in specs], 0)  # type: ignore[call-overload]
+                spec = torch.stack([each.clone() for each in specs], 0)
             if self.device is None:
                 spec = spec.clear_device_() if hasattr(spec, "clear_device_") else spec
             setattr(self, f"full_{name}_spec", spec)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from flambeau.data.tensordict import TensorDict
 from flambeau.rl.envs._batched.layout import Keys, Place, view
-from flambeau.rl.envs._gym_rollout import GymDriver, gym_driver
+from flambeau.rl.envs._gym_driver import GymDriver, gym_driver
 from flambeau.rl.envs._keys import NestedKey, as_key, as_tuple
 
 Carried = dict[NestedKey, Any]

@@ -387,5 +387,5 @@ def _end_all(lines: list[Connection], processes: list[Any], seconds: float, owne
 
 def default_method() -> str:
     """How processes start where nobody said so: as was set for multiprocessing, else by spawn, which is always safe."""
-    chosen = mp.get_start_method(allow_none=True)
-    return "spawn" if chosen is None else str(chosen)
+    chosen: str | None = mp.get_start_method(allow_none=True)
+    return chosen or "spawn"

@@ -16,7 +16,7 @@ from flambeau.rl.envs.common import EnvBase
 
 __all__ = ["AcrobotEnv", "CartPoleEnv", "MountainCarContinuousEnv", "MountainCarEnv"]
 
-Columns = tuple[Tensor, ...]
+Columns = Any  # a tuple of tensors, one a feature; their number is the problem's
 
 
 class _ClassicControl(EnvBase):
@@ -32,6 +32,10 @@ class _ClassicControl(EnvBase):
         categorical_action_encoding: discrete actions are numbers, not one-hot vectors.
     """
 
+    dtype: torch.dtype
+    max_steps: int | None
+    rng: Generator
+    _moves: Any
     _limit: int
     _actions: int | None
     _low: tuple[float, ...]
@@ -101,8 +105,8 @@ class _ClassicControl(EnvBase):
     def _box(self, low: tuple[float, ...], high: tuple[float, ...]) -> Any:
         if any(math.isinf(limit) for limit in high):
             return Unbounded((len(high),), dtype=self.dtype, device=self.device)
-        limits = (torch.tensor(limit, dtype=self.dtype, device=self.device) for limit in (low, high))
-        return Bounded(*limits, (len(high),), dtype=self.dtype, device=self.device)
+        least, most = (torch.tensor(limit, dtype=self.dtype, device=self.device) for limit in (low, high))
+        return Bounded(least, most, (len(high),), dtype=self.dtype, device=self.device)
 
     def _made_action_spec(self) -> Any:
         if self._actions is None:
@@ -201,7 +205,7 @@ class _ClassicControl(EnvBase):
         entries["terminated"] = terminated
         if truncated is not None:
             entries["truncated"] = truncated
-        return following  # type: ignore[no-any-return]
+        return following
 
 
 def _joined(columns: Columns) -> Tensor:
@@ -312,7 +316,7 @@ class MountainCarEnv(_ClassicControl):
 
     @staticmethod
     def _move(state: Columns, action: Tensor) -> tuple[Columns, Tensor, Tensor]:
-        position, velocity = _climb(*state, (action.to(state[0].dtype) - 1.0) * 0.001)
+        position, velocity = _climb(state[0], state[1], (action.to(state[0].dtype) - 1.0) * 0.001)
         terminated = (position >= 0.5) & (velocity >= 0)
         return (position, velocity), torch.full_like(position, -1.0, dtype=torch.float32), terminated
 
@@ -355,13 +359,14 @@ class MountainCarContinuousEnv(_ClassicControl):
     @staticmethod
     def _move(state: Columns, action: Tensor) -> tuple[Columns, Tensor, Tensor]:
         action = action.to(state[0].dtype)
-        position, velocity = _climb(*state, action.clamp(-1.0, 1.0) * 0.0015)
+        position, velocity = _climb(state[0], state[1], action.clamp(-1.0, 1.0) * 0.0015)
         terminated = (position >= 0.45) & (velocity >= 0)
         return (position, velocity), terminated * 100.0 - action.square() * 0.1, terminated
 
 
-def _accelerations(one: Tensor, two: Tensor, spin_one: Tensor, spin_two: Tensor, torque: Tensor) -> Columns:
+def _accelerations(state: Columns, torque: Tensor) -> Columns:
     """Derivatives of angles and angular velocities of two links of mass 1 kg, length 1 m, and moment 1 kg m^2."""
+    one, two, spin_one, spin_two = state
     gravity = 9.8
     cosine, sine = two.cos(), two.sin()
     first = 3.5 + cosine
@@ -433,10 +438,10 @@ class AcrobotEnv(_ClassicControl):
         def after(slopes: Columns, share: float) -> Columns:
             return tuple(value + share * slope for value, slope in zip(state, slopes, strict=True))
 
-        first = _accelerations(*state, torque)
-        second = _accelerations(*after(first, step / 2), torque)
-        third = _accelerations(*after(second, step / 2), torque)
-        fourth = _accelerations(*after(third, step), torque)
+        first = _accelerations(state, torque)
+        second = _accelerations(after(first, step / 2), torque)
+        third = _accelerations(after(second, step / 2), torque)
+        fourth = _accelerations(after(third, step), torque)
         moved = [
             value + step / 6.0 * (a + 2 * b + 2 * c + d)
             for value, a, b, c, d in zip(state, first, second, third, fourth, strict=True)
