@@ -26,7 +26,7 @@ class _ValueEstimatorRegistryEntry(NamedTuple):
 
 
 _REGISTERED: dict[Any, _ValueEstimatorRegistryEntry] = {}
-_DEFAULTS: dict[str, Any] = {"gamma": 0.99, "differentiable": True}
+_DEFAULTS: dict[str, Any] = {"gamma": 0.99}
 _BUILTIN = {
     ValueEstimators.TD0: ("TD0Estimator", {}),
     ValueEstimators.TD1: ("TD1Estimator", {}),
@@ -103,7 +103,7 @@ def get_value_estimator_entry(value_type: Any) -> _ValueEstimatorRegistryEntry:
     from flambeau.rl.objectives.value import advantages
 
     name, options = _BUILTIN[member]
-    return _ValueEstimatorRegistryEntry(getattr(advantages, name), {**_DEFAULTS, **options})
+    return _ValueEstimatorRegistryEntry(getattr(advantages, name), {**_DEFAULTS, **options, "differentiable": True})
 
 
 def default_value_kwargs(value_type: Any) -> dict[str, Any]:
@@ -114,11 +114,11 @@ def default_value_kwargs(value_type: Any) -> dict[str, Any]:
 
     Example:
         >>> default_value_kwargs(ValueEstimators.TDLambda)
-        {'gamma': 0.99, 'differentiable': True, 'lmbda': 0.95}
+        {'gamma': 0.99, 'lmbda': 0.95, 'differentiable': True}
     """
     member = _coerce_value_type(value_type)
     if member in _BUILTIN and member not in _REGISTERED:
-        return {**_DEFAULTS, **_BUILTIN[member][1]}
+        return {**_DEFAULTS, **_BUILTIN[member][1], "differentiable": True}
     return dict(get_value_estimator_entry(member).default_kwargs)
 
 

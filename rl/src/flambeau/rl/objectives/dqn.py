@@ -10,8 +10,8 @@ from torch import Tensor
 
 from flambeau.data.tensordict import TensorDict, TensorDictBase
 from flambeau.data.tensordict.nn import dispatch
-from flambeau.rl.modules.tensordict_module.actors import DistributionalQValueActor, QValueActor
-from flambeau.rl.modules.tensordict_module.common import ensure_tensordict_compatible
+from flambeau.rl.modules.tensordict_module.actors import QValueActor
+from flambeau.rl.modules.tensordict_module.common import is_tensordict_compatible
 from flambeau.rl.objectives._keys import after, each_once
 from flambeau.rl.objectives._spaces import action_space_of
 from flambeau.rl.objectives.common import LossModule
@@ -82,7 +82,11 @@ class DQNLoss(LossModule):
             raise ValueError("double_dqn=True needs target parameters of their own; leave delay_value=True.")
         if gamma is not None:
             raise TypeError(f"gamma belongs to the value estimator: call make_value_estimator(gamma={gamma}) instead.")
-        network = ensure_tensordict_compatible(value_network, wrapper_type=QValueActor, action_space=action_space)
+        network = (
+            value_network
+            if is_tensordict_compatible(value_network)
+            else QValueActor(value_network, action_space=action_space)
+        )
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
         self.value_network_in_keys = network.in_keys
         self.loss_function = "l2" if loss_function is None else loss_function
@@ -101,6 +105,12 @@ class DQNLoss(LossModule):
     def _estimated_network(self) -> Any:
         return self.value_network
 
+    def _estimator_keys(self) -> dict[str, Any]:
+        value, written = self.tensor_keys.value, self.value_network.out_keys
+        if value not in written:
+            raise KeyError(f"The network writes {written}, which lacks the value {value!r}; call set_keys(value=...).")
+        return super()._estimator_keys()
+
     @dispatch  # type: ignore[untyped-decorator]
     def forward(self, tensordict: Any) -> Any:
         """The loss of a batch.
@@ -115,7 +125,7 @@ class DQNLoss(LossModule):
         inputs = tensordict.select(*network.in_keys, strict=False)
         with self.value_network_params.to_module(network):
             values = network(inputs).get(keys.action_value)
-        chosen = self._of(values, tensordict.get(keys.action))
+        chosen = self._of(values, _action(tensordict, keys.action))
         target = self._target(tensordict).squeeze(-1)
         tensordict.set(keys.priority, (chosen - target).square().detach().unsqueeze(-1), inplace=True)
         loss = distance_loss(chosen, target, loss_function=self.loss_function)
@@ -185,7 +195,7 @@ class DistributionalDQNLoss(LossModule):
         super().__init__()
         self._set_deprecated_ctor_keys(priority=priority_key)
         self.register_buffer("gamma", torch.tensor(float(gamma)))
-        network = ensure_tensordict_compatible(value_network, wrapper_type=DistributionalQValueActor)
+        network = value_network
         self.convert_to_functional(network, "value_network", create_target_params=delay_value)
         self.delay_value = delay_value
         self.reduction = "mean" if reduction is None else reduction
@@ -227,7 +237,7 @@ class DistributionalDQNLoss(LossModule):
             raise ValueError(f"The batch has size {tuple(tensordict.shape)}, expected one dimension; flatten it.")
         with self.value_network_params.to_module(network):
             values = network(tensordict.select(*network.in_keys, strict=False)).get(keys.action_value)
-        log_probs = self._of(values, tensordict.get(keys.action))
+        log_probs = self._of(values, _action(tensordict, keys.action))
         target = self._projected(tensordict, values.detach())
         loss = -(target * log_probs).sum(-1)
         tensordict.set(keys.priority, loss.detach().unsqueeze(-1), inplace=True)
@@ -259,3 +269,11 @@ class DistributionalDQNLoss(LossModule):
         place = (moved - low) / ((high - low) / (atoms - 1))
         nearness = 1 - (place.unsqueeze(1) - torch.arange(atoms, device=place.device).view(1, -1, 1)).abs()
         return (nearness.clamp_min(0) * probs.unsqueeze(1)).sum(-1)
+
+
+def _action(tensordict: TensorDictBase, key: Any) -> Tensor:
+    found = tensordict.get(key, None)
+    if found is None:
+        present = sorted(map(str, tensordict.keys(include_nested=True, leaves_only=True)))
+        raise KeyError(f"The action {key!r} is missing, which set_keys(action=...) renames. There are {present}.")
+    return found  # type: ignore[no-any-return]
