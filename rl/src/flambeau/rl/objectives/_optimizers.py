@@ -56,7 +56,9 @@ class KLAdaptiveLR:
         if not (math.isfinite(factor) and factor > 1):
             raise ValueError(f"factor is {factor}, expected a finite number > 1.")
         if not 0 < min_lr <= max_lr < math.inf:
-            raise ValueError(f"min_lr is {min_lr} and max_lr {max_lr}, expected 0 < min_lr <= max_lr < inf.")
+            raise ValueError(
+                f"min_lr is {min_lr} and max_lr {max_lr}; both are positive and finite, and min_lr is not the larger one."
+            )
         self.optimizer, self.target_kl, self.factor = optimizer, target_kl, factor
         self.min_lr, self.max_lr = min_lr, max_lr
         self.last_kl: float | None = None

@@ -268,7 +268,7 @@ class DistributionalDQNLoss(LossModule):
         # Where each value lies between atoms, counted in atoms: its probability goes to both neighbours, by nearness.
         place = (moved - low) / ((high - low) / (atoms - 1))
         nearness = 1 - (place.unsqueeze(1) - torch.arange(atoms, device=place.device).view(1, -1, 1)).abs()
-        return (nearness.clamp_min(0) * probs.unsqueeze(1)).sum(-1)
+        return (nearness.clamp_min(0) * probs.unsqueeze(1)).sum(-1)  # type: ignore[no-any-return]
 
 
 def _action(tensordict: TensorDictBase, key: Any) -> Tensor:
