@@ -57,7 +57,7 @@ class KLAdaptiveLR:
             raise ValueError(f"factor is {factor}, expected a finite number > 1.")
         if not 0 < min_lr <= max_lr < math.inf:
             raise ValueError(
-                f"min_lr is {min_lr} and max_lr {max_lr}; both are positive and finite, and min_lr is not the larger one."
+                f"min_lr is {min_lr} and max_lr {max_lr}; both must be finite, min_lr > 0 and not the larger one."
             )
         self.optimizer, self.target_kl, self.factor = optimizer, target_kl, factor
         self.min_lr, self.max_lr = min_lr, max_lr
