@@ -44,6 +44,8 @@ class DTypeCastTransform(Transform):
     ) -> None:
         self.dtype_in = dtype_in
         self.dtype_out = dtype_out
+        if in_keys is not None and in_keys_inv is None:
+            in_keys_inv = []
         super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
 
     # Keys
@@ -106,8 +108,6 @@ class DTypeCastTransform(Transform):
         keys = self.__dict__.get("_in_keys_inv")
         if keys is not None:
             return keys
-        if self.__dict__.get("_in_keys") is not None and self.parent is not None:
-            return []
         return self._found(("full_action_spec", "full_state_spec"), "inv")
 
     @in_keys_inv.setter
@@ -145,8 +145,7 @@ class DTypeCastTransform(Transform):
 
     def _inv_call(self, tensordict: Any) -> Any:
         if self.in_keys_inv is not None:
-            with tolerating_missing(self):
-                return super()._inv_call(tensordict)
+            return super()._inv_call(tensordict)
         return self._cast_all(tensordict, self.dtype_out, self.dtype_in)
 
     @staticmethod
@@ -302,7 +301,8 @@ class DeviceCastTransform(Transform):
 
     def _call(self, next_tensordict: Any) -> Any:
         if self._keyed:
-            return super()._call(next_tensordict)
+            with tolerating_missing(self):
+                return super()._call(next_tensordict)
         return next_tensordict.to(self.device, non_blocking=True)
 
     @dispatch(source="in_keys", dest="out_keys")

@@ -265,8 +265,12 @@ class PolicyAgeFilter(Transform):
         self.policy_version_key = policy_version_key
         self.strict = strict
 
+    def _inv_call(self, tensordict: Any) -> Any:
+        young = self.forward(tensordict)
+        return young if young.batch_size.numel() else None
+
     def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
-        """The rows that are young enough.
+        """The rows that are young enough; only these are added to a buffer, and drawn from it.
 
         Args:
             tensordict: (rows, ...); a row of several steps is as old as its oldest.

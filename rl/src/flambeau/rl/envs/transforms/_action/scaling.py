@@ -154,8 +154,10 @@ class ActionScaling(Transform):
         """
         if not self.initialized:
             self._learn()
+        self._check_size(action)
         out = (action - self.loc) / self.scale
-        return (out if self.standard_normal else out / 2 + 0.5).to(action.dtype)
+        out = out if self.standard_normal else out / 2 + 0.5
+        return out.to(action.dtype) if action.is_floating_point() else out
 
     def denormalize(self, action: Tensor) -> Tensor:
         """From normalised actions to the environment's.
@@ -165,9 +167,17 @@ class ActionScaling(Transform):
         """
         if not self.initialized:
             self._learn()
-        if not self.standard_normal:
-            action = (action - 0.5) * 2
-        return (action * self.scale + self.loc).to(action.dtype)
+        self._check_size(action)
+        centred = action if self.standard_normal else (action - 0.5) * 2
+        out = centred * self.scale + self.loc
+        return out.to(action.dtype) if action.is_floating_point() else out
+
+    def _check_size(self, action: Tensor) -> None:
+        size = self.loc.shape[-1:]
+        if size and size != (1,) and action.shape[-1:] != size:
+            raise ValueError(
+                f"loc and scale are of actions of size {size[0]}; got actions of shape {tuple(action.shape)}."
+            )
 
     def _apply_transform(self, obs: Tensor) -> Tensor:
         return self.normalize(obs)

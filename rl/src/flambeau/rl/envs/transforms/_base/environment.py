@@ -291,7 +291,7 @@ class TransformedEnv(EnvBase):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         # A copy in any case: transforms may write into it, but the caller's stays as it is.
-        inner = self.transform.inv(tensordict)
+        inner = self.transform._inv_call(tensordict.copy())
         mask = inner.pop(STEP, None)
         if mask is None:
             following = self.base_env._followed(inner)

@@ -177,6 +177,8 @@ class Transform(nn.Module):
 
     def _inv_call(self, tensordict: Any) -> Any:
         """Transform what an environment takes, or what is stored."""
+        if not self.in_keys_inv:
+            return tensordict
         for in_key, out_key in self._pairs_inv():
             value = tensordict.get(out_key, None)
             if value is not None:

@@ -350,9 +350,6 @@ class InitTracker(Transform):
             )
         return observation_spec
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(init_key={self.init_key!r})"
-
 
 class TrajCounter(Transform):
     """The number of the trajectory that a step belongs to: they are counted from 0 in the order in which they begin.

@@ -151,9 +151,9 @@ class RandomTruncationTransform(Transform):
         """Refused: there are no episodes to cut.
 
         Raises:
-            RuntimeError: always.
+            NotImplementedError: always.
         """
-        raise RuntimeError("RandomTruncationTransform works in environments only, whose episodes it cuts.")
+        raise NotImplementedError("RandomTruncationTransform works in environments only, whose episodes it cuts.")
 
     def transform_output_spec(self, output_spec: Composite) -> Composite:
         """The marks are ends.

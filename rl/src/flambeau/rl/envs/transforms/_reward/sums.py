@@ -352,9 +352,8 @@ class Reward2GoTransform(Transform):
     ) -> None:
         in_keys = [("next", "reward")] if in_keys is None else in_keys
         out_keys = list(in_keys) if out_keys is None else out_keys
-        # Rewards are read at `in_keys` on their way in, and written at `out_keys`.
-        super().__init__(in_keys, in_keys, out_keys, in_keys)
-        self.out_keys = out_keys
+        # Rewards are read at the one and written at the other, both on their way in.
+        super().__init__(in_keys, [], in_keys, out_keys)
         self.done_key = done_key
         self.gamma: Tensor
         self.register_buffer("gamma", torch.as_tensor(1.0 if gamma is None else gamma))
@@ -364,7 +363,7 @@ class Reward2GoTransform(Transform):
 
         done = self._done_of(tensordict)
         found = False
-        for in_key, out_key in self._pairs():
+        for in_key, out_key in self._pairs_inv():
             reward = tensordict.get(in_key, None)
             if reward is None:
                 continue
@@ -381,11 +380,10 @@ class Reward2GoTransform(Transform):
 
     def _done_of(self, tensordict: Any) -> Tensor:
         done = tensordict.get(("next", self.done_key), None)
-        ends = [done, tensordict.get(("next", "truncated"), None)]
-        found = [each for each in ends if each is not None]
-        if not found:
+        truncated = tensordict.get(("next", "truncated"), None)
+        if done is None:
             raise KeyError(f"Reward2GoTransform reads the ends at {('next', self.done_key)!r}, which are not there.")
-        out: Tensor = found[0] if len(found) == 1 else found[0] | found[1]
+        out: Tensor = done if truncated is None else done | truncated
         return out
 
     def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
