@@ -8,8 +8,12 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "common": ("LossModule", "add_random_module"),
+        "crossq": ("CrossQLoss",),
         "ddpg": ("DDPGLoss",),
         "dqn": ("DQNLoss", "DistributionalDQNLoss"),
+        "iql": ("DiscreteIQLLoss", "IQLLoss"),
+        "redq": ("REDQLoss",),
+        "sac": ("DiscreteSACLoss", "SACLoss"),
         "td3": ("TD3Loss",),
         "td3_bc": ("TD3BCLoss",),
         "utils": (
@@ -27,5 +31,18 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "next_state_value",
         ),
     },
-    submodules=("common", "ddpg", "dqn", "td3", "td3_bc", "utils", "value"),
+    submodules=(
+        "common",
+        "crossq",
+        "ddpg",
+        "deprecated",
+        "dqn",
+        "iql",
+        "redq",
+        "sac",
+        "td3",
+        "td3_bc",
+        "utils",
+        "value",
+    ),
 )

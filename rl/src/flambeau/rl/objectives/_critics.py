@@ -120,6 +120,9 @@ class CriticLoss(LossModule):
         """What networks read of the states after the steps; what a step does not change need not be there twice."""
         wanted = each_once([network.in_keys for network in networks])
         following: TensorDictBase = tensordict.get("next").select(*wanted, strict=False)
+        if not any(following.get(name, None) is not None for name in wanted):
+            present = sorted(map(str, tensordict.keys(True, True)))
+            raise KeyError(f"Nothing is known of the states after the steps: none of {wanted} is in 'next', of {present}.")
         for name in wanted:
             if following.get(name, None) is None and tensordict.get(name, None) is not None:
                 following.set(name, tensordict.get(name))
@@ -138,6 +141,10 @@ class CriticLoss(LossModule):
     def _results(self, found: dict[str, Any], tensordict: TensorDictBase) -> TensorDict:
         """The results as a tensordict."""
         return TensorDict(found, [])
+
+
+# What is one number, however many steps there are.
+_SINGLE = ("alpha", "entropy")
 
 
 class ScalarOutputs(CriticLoss):
@@ -159,7 +166,7 @@ class ScalarOutputs(CriticLoss):
             return TensorDict(found, [])
         results = {}
         for name, value in found.items():
-            if value.shape[: tensordict.ndim] == tensordict.shape:
+            if name not in _SINGLE:
                 results[name] = value
             elif self.scalar_output_mode == "non_tensor":
                 results[name] = NonTensorData(value)
