@@ -1,0 +1,27 @@
+"""Collectors: policies that act in environments, and what happened in batches."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from flambeau.rl.collectors._base import BaseCollector as BaseCollector
+    from flambeau.rl.collectors._single import Collector as Collector
+    from flambeau.rl.collectors.collectors import DataCollectorBase as DataCollectorBase
+    from flambeau.rl.collectors.collectors import SyncDataCollector as SyncDataCollector
+    from flambeau.rl.collectors.weight_update import VanillaWeightUpdater as VanillaWeightUpdater
+    from flambeau.rl.collectors.weight_update import WeightUpdaterBase as WeightUpdaterBase
+    from flambeau.rl.modules.tensordict_module.exploration import RandomPolicy as RandomPolicy
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "_base": ("BaseCollector",),
+        "_single": ("Collector",),
+        "collectors": ("DataCollectorBase", "SyncDataCollector"),
+        "weight_update": ("VanillaWeightUpdater", "WeightUpdaterBase"),
+        "flambeau.rl.modules.tensordict_module.exploration": ("RandomPolicy",),
+    },
+    submodules=("utils",),
+)

@@ -1,0 +1,102 @@
+"""Whole trajectories, put together from the pieces that batches hold of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from flambeau.rl.collectors._recording import IDS
+from flambeau.rl.collectors.utils import _padded
+
+
+def checked_format(traj_format: str | None, trajs_per_batch: int | None, has_replay_buffer: bool) -> str:
+    """How batches of trajectories are laid out.
+
+    Args:
+        traj_format: what the user said.
+        trajs_per_batch: number of trajectories of a batch.
+        has_replay_buffer: they go there.
+
+    Raises:
+        ValueError: it is no such layout, or batches are not of trajectories.
+    """
+    if traj_format not in (None, "padded", "cat"):
+        raise ValueError(f"traj_format must be 'padded' or 'cat'; got {traj_format!r}.")
+    if trajs_per_batch is None:
+        if traj_format is not None:
+            raise ValueError("traj_format is for batches of whole trajectories; give trajs_per_batch= as well.")
+        return "padded"
+    if trajs_per_batch < 1:
+        raise ValueError(f"trajs_per_batch must be 1 or more; got {trajs_per_batch}.")
+    if traj_format is None and not has_replay_buffer:
+        warnings.warn(
+            "trajs_per_batch without traj_format gives padded trajectories, and with torchrl 0.16 will give them one "
+            "behind the other; say traj_format='padded' or traj_format='cat'.",
+            FutureWarning,
+            stacklevel=4,
+        )
+    return traj_format or "padded"
+
+
+class Assembly:
+    """Trajectories in the order in which they ended.
+
+    Args:
+        count: number of trajectories of a batch.
+        layout: "padded" or "cat".
+        truncates: a batch ends what runs in it.
+    """
+
+    def __init__(self, count: int, layout: str, truncates: bool = False) -> None:
+        self.count, self.layout, self.truncates = count, layout, truncates
+        self.postproc: Callable[[Any], Any] | None = None
+        self._pieces: dict[int, list[Any]] = {}
+        self._whole: deque[Any] = deque()
+
+    def add(self, batch: Any) -> None:
+        """Take the pieces of a batch, (*environments, time)."""
+        ids = batch.get(IDS)
+        done = batch.get(("next", "done")).reshape(*ids.shape, -1).any(-1)
+        time = ids.shape[-1]
+        rows, ids, done = batch.reshape(-1, time), ids.reshape(-1, time), done.reshape(-1, time)
+        starts = torch.ones_like(done)
+        starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
+        ended = []
+        live: set[int] = set()
+        for row in range(len(ids)):
+            first = starts[row].nonzero().flatten().tolist()
+            for begin, end in zip(first, [*first[1:], time], strict=True):
+                number = int(ids[row, begin])
+                if number < 0:
+                    continue
+                piece = rows[row, begin:end].clone()
+                piece.names = None
+                self._pieces.setdefault(number, []).append(piece)
+                if done[row, end - 1]:
+                    ended.append((end, row, number))
+                elif end == time or int(ids[row, end]) < 0:
+                    live.add(number)
+        for _, _, number in sorted(ended):
+            pieces = self._pieces.pop(number)
+            self._whole.append(pieces[0] if len(pieces) == 1 else torch.cat(pieces))
+        # A reset ended the others before they were done.
+        self._pieces = {number: pieces for number, pieces in self._pieces.items() if number in live}
+
+    def trajectories(self, count: int) -> Iterator[Any]:
+        """Those that are whole, `count` at a time, one behind the other."""
+        while len(self._whole) >= count:
+            parts = [self._whole.popleft() for _ in range(count)]
+            yield parts[0] if count == 1 else torch.cat(parts)
+
+    def batches(self) -> Iterator[Any]:
+        """Batches of those that are whole."""
+        while len(self._whole) >= self.count:
+            parts = [self._whole.popleft() for _ in range(self.count)]
+            batch = torch.cat(parts)
+            if self.layout == "padded":
+                batch = _padded(batch, [len(part) for part in parts], ("collector", "mask"))
+            yield batch if self.postproc is None else self.postproc(batch)

@@ -1,0 +1,132 @@
+"""Weight updaters: how new weights come to the policies of collectors."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from flambeau.data.tensordict import TensorDictBase
+from flambeau.rl.collectors._weights import load_weights, weights_of
+
+__all__ = ["VanillaWeightUpdater", "WeightUpdaterBase"]
+
+
+class WeightUpdaterBase(ABC):
+    """Brings new weights to the policies of a collector.
+
+    A subclass defines where weights come from, how each worker gets them, and which workers there are.
+    """
+
+    def __init__(self) -> None:
+        self._collector: Any = None
+        self._hooks: list[Callable[[], None]] = []
+
+    @classmethod
+    def from_policy(cls, policy: Any) -> WeightUpdaterBase | None:
+        """An updater for a policy; None where a class makes none by itself.
+
+        Args:
+            policy: a module of tensordicts.
+        """
+        return None
+
+    @property
+    def collector(self) -> Any:
+        """The collector that it serves; None before `register_collector`."""
+        return self._collector
+
+    @property
+    def post_hooks(self) -> list[Callable[[], None]]:
+        """What is called after each update."""
+        return self._hooks
+
+    def register_collector(self, collector: Any) -> None:
+        """Serve a collector.
+
+        Raises:
+            RuntimeError: it serves another one.
+        """
+        if self._collector is not None and self._collector is not collector:
+            raise RuntimeError("This weight updater serves another collector already; make one for each.")
+        self._collector = collector
+
+    def register_post_hook(self, hook: Callable[[], None]) -> None:
+        """Call a function after each update."""
+        self._hooks.append(hook)
+
+    def init(self, *args: Any, **kwargs: Any) -> None:
+        """Get ready, with what `collector.init_updater` is given."""
+
+    @abstractmethod
+    def _get_server_weights(self) -> TensorDictBase:
+        """New weights, where none were given."""
+
+    @abstractmethod
+    def _sync_weights_with_worker(self, *, worker_id: Any, server_weights: Any) -> Any:
+        """Give weights to a worker; None for one that is in this process."""
+
+    @abstractmethod
+    def all_worker_ids(self) -> list[int] | list[torch.device] | None:
+        """All workers; None for one that is in this process."""
+
+    def push_weights(self, policy_or_weights: Any = None, worker_ids: Any = None) -> None:
+        """Give new weights to workers.
+
+        Args:
+            policy_or_weights: a module, a tensordict of weights, or a state_dict; default: those that the updater
+                finds by itself.
+            worker_ids: one or several of `all_worker_ids`; default: all.
+        """
+        weights = self._get_server_weights() if policy_or_weights is None else weights_of(policy_or_weights)
+        if worker_ids is None:
+            worker_ids = self.all_worker_ids()
+        elif not isinstance(worker_ids, (list, tuple)):
+            worker_ids = [worker_ids]
+        for worker in [None] if worker_ids is None else worker_ids:
+            self._sync_weights_with_worker(worker_id=worker, server_weights=weights)
+        for hook in self._hooks:
+            hook()
+
+    def __call__(self, policy_or_weights: Any = None, worker_ids: Any = None) -> None:
+        """Give new weights to workers, see `push_weights`."""
+        self.push_weights(policy_or_weights, worker_ids)
+
+
+class VanillaWeightUpdater(WeightUpdaterBase):
+    """Writes weights into others in this process.
+
+    Args:
+        weight_getter: returns new weights where none are given.
+        policy_weights: what is written into: a tensordict of weights, or the module that has them.
+
+    Raises:
+        RuntimeError: from an update without weights, and without `weight_getter`.
+    """
+
+    def __init__(self, *, weight_getter: Callable[[], TensorDictBase] | None = None, policy_weights: Any) -> None:
+        super().__init__()
+        self.weight_getter, self.policy_weights = weight_getter, policy_weights
+
+    @classmethod
+    def from_policy(cls, policy: Any) -> Self:
+        """An updater of a module's weights."""
+        return cls(policy_weights=policy)
+
+    def _get_server_weights(self) -> TensorDictBase:
+        if self.weight_getter is None:
+            raise RuntimeError("Give weights to the update, or weight_getter= to the updater.")
+        return self.weight_getter()
+
+    def _sync_weights_with_worker(self, *, worker_id: Any = None, server_weights: Any) -> None:
+        if isinstance(self.policy_weights, nn.Module):
+            load_weights(self.policy_weights, server_weights)
+        else:
+            self.policy_weights.data.update_(server_weights)
+
+    def all_worker_ids(self) -> None:
+        """None: there is one, in this process."""
+        return
