@@ -150,12 +150,18 @@ def merged_reset(fresh: Any, old: Any, reset_keys: list[NestedKey]) -> Any:
         `old` with new values where it was reset, zeros where `fresh` has none; without the masks.
     """
     masks = {as_tuple(key)[:-1]: old.get(key, None) for key in reset_keys}
-    if all(mask is None for mask in masks.values()):
+    if all(mask is None for mask in masks.values()) or _is_whole(masks):
         return old.exclude(*reset_keys).update(fresh)
     out = old.exclude(*reset_keys)
     done_at = {place: mask for place, mask in masks.items() if mask is not None}
     _merge(out, fresh, done_at, (), None)
     return out
+
+
+def _is_whole(masks: dict[tuple[str, ...], Tensor | None]) -> bool:
+    """Whether everything was reset: the outermost mask says so, and no other one says otherwise."""
+    root = masks.get(())
+    return root is not None and all(mask is None or bool(mask.all()) for mask in masks.values())
 
 
 def _merge(

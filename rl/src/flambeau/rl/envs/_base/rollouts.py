@@ -143,7 +143,7 @@ class EnvRollouts(EnvSteps):
                 tensordict = self.step(tensordict)
             if over is not None:
                 tensordict = torch.where(over, steps[-1], tensordict)
-            kept = tensordict.copy()
+            kept = self._stored(tensordict.copy())
             if storing_device is not None and kept.device != storing_device:
                 kept = kept.to(storing_device)
             steps.append(kept)
@@ -169,6 +169,10 @@ class EnvRollouts(EnvSteps):
             if callback is not None:
                 callback(self, tensordict)
         return steps
+
+    def _stored(self, tensordict: Any) -> Any:
+        """What is stored of a step; may change the tensordict."""
+        return tensordict
 
     def _over(self, tensordict: Any) -> Any:
         """Which entries of the batch have ended; None where none has, or there is no batch."""

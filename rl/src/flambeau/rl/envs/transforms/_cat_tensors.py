@@ -102,14 +102,14 @@ class CatTensors(Transform):
             observation_spec: a composite.
 
         Raises:
-            KeyError: it lacks one of the values.
+            ValueError: it lacks one of the values.
         """
         if not self._found:
             self._find_keys()
         keys = self.in_keys
         known = list(observation_spec.keys(True, True)) if isinstance(observation_spec, Composite) else []
         if lacking := [key for key in keys if key not in known]:
-            raise KeyError(f"CatTensors: of its keys {keys} the observations lack {lacking}; they are {known}.")
+            raise ValueError(f"CatTensors: of its keys {keys} the observations lack {lacking}; they are {known}.")
         specs = [observation_spec[key] for key in keys]
         if self.unsqueeze_if_oor:
             specs = [self._with_dim(spec) for spec in specs]

@@ -30,8 +30,8 @@ class ClipTransform(Transform):
         high: the greatest value; default: none.
 
     Raises:
-        TypeError: neither `low` nor `high`.
-        ValueError: `low` is greater than `high`, or one is no single number.
+        TypeError: neither `low` nor `high`, or one is no single number.
+        ValueError: `low` is greater than `high`.
 
     Example:
         >>> ClipTransform(in_keys=["x"], low=0.0)(torch.tensor([-1.0, 2.0]))
@@ -105,5 +105,5 @@ def _bound(name: str, value: float | Tensor | None) -> Tensor | None:
         return None
     bound = value if isinstance(value, Tensor) else torch.tensor(value)
     if bound.numel() != 1:
-        raise ValueError(f"ClipTransform: {name} has {bound.numel()} values, expected one number.")
+        raise TypeError(f"ClipTransform: {name} has {bound.numel()} values, expected one number.")
     return bound if bound.is_floating_point() else bound.float()

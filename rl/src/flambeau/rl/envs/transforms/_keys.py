@@ -248,7 +248,6 @@ class SelectTransform(Transform):
                     path = as_tuple(key)
                     if not any(path[: len(each)] == each for each in chosen):
                         del group[key]
-                _drop_empty(group)
                 output_spec[name] = group
         return output_spec
 

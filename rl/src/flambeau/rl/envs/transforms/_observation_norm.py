@@ -99,14 +99,18 @@ class ObservationNorm(ObservationTransform):
             if not isinstance(reduce_dim, int):
                 raise ValueError("init_stats needs `cat_dim`, one of the dimensions in `reduce_dim`.")
             cat_dim = reduce_dim
-        if cat_dim not in dims:
-            raise ValueError(f"init_stats: cat_dim is {cat_dim}, expected one of the dimensions in reduce_dim, {dims}.")
         if self.initialized:
             raise RuntimeError(f"ObservationNorm has loc {self.loc} and scale {self.scale} already.")
         if len(self.in_keys) > 1 and key is None:
             raise RuntimeError(f"init_stats needs `key`, one of {self.in_keys}.")
         key = self.in_keys[0] if key is None else key
-        loc, scale = _statistics(self._seen(key, num_iter, cat_dim), dims, keep_dims)
+        values = self._seen(key, num_iter, cat_dim)
+        reduced = {dim % values.ndim for dim in dims}
+        kept = {dim % values.ndim for dim in keep_dims or ()}
+        for name, each in (("cat_dim", {cat_dim % values.ndim}), ("keep_dims", kept)):
+            if not each <= reduced:
+                raise ValueError(f"init_stats: {name} is none of the dimensions in reduce_dim, {dims}.")
+        loc, scale = _statistics(values, reduced, kept)
         if not self._standard:
             scale = 1 / scale.clamp_min(self.eps)
             loc = -loc * scale
@@ -197,12 +201,11 @@ def _number(value: float | Tensor) -> Tensor:
     return value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.get_default_dtype())
 
 
-def _statistics(values: Tensor, dims: tuple[int, ...], keep_dims: Sequence[int] | None) -> tuple[Tensor, Tensor]:
+def _statistics(values: Tensor, reduced: set[int], kept: set[int]) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation over some dimensions, of which those that are not kept vanish."""
-    kept = {dim % values.ndim for dim in keep_dims or ()}
-    gone = sorted(({dim % values.ndim for dim in dims}) - kept, reverse=True)
+    dims = tuple(reduced)
     loc, scale = values.mean(dims, keepdim=True), values.std(dims, keepdim=True)
-    for dim in gone:
+    for dim in sorted(reduced - kept, reverse=True):
         loc, scale = loc.squeeze(dim), scale.squeeze(dim)
     return loc, scale
 

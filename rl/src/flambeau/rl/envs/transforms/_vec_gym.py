@@ -66,10 +66,13 @@ class VecGymEnvTransform(Transform):
             return next_tensordict.exclude(self.final_name)
         done = next_tensordict.get(self.parent._outer_ends()[0][0])
         if bool(done.any()):
-            self._firsts = {}
+            # Without last observations there are no first ones either: the reset gives them.
+            mixed = self.final_name in next_tensordict.keys()  # noqa: SIM118  # no dictionary
+            self._firsts = {} if mixed else None
             for key in self.obs_keys:
                 value = next_tensordict.get(key)
-                self._firsts[key] = value
+                if self._firsts is not None:
+                    self._firsts[key] = value
                 last = next_tensordict.get(self._final(key), None)
                 if last is None:
                     last = torch.full_like(value, self._unknown(value.dtype))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing.context
-from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, Self
@@ -15,7 +14,7 @@ from flambeau.data.tensordict import TensorDict
 from flambeau.rl.data.replay_buffers._process_lock import ProcessLock
 from flambeau.rl.envs._keys import NestedKey, as_tuple, with_last
 from flambeau.rl.envs.transforms._base.specs import _apply_to_composite
-from flambeau.rl.envs.transforms._base.transform import Transform, tolerating_missing
+from flambeau.rl.envs.transforms._base.transform import Transform
 from flambeau.rl.envs.transforms._observation.spec_mapping import unbounded
 from flambeau.rl.envs.transforms._observation_norm import denormalized, normalizing
 from flambeau.rl.envs.transforms.vecnorm import VecNormV2
@@ -48,6 +47,7 @@ class VecNorm(Transform):
     Raises:
         ValueError: keys or shapes differ in number, or `decay` or `eps` is out of its range.
         KeyError: `shared_td` lacks one of the sums.
+        RuntimeError: `shared_td` is not in shared memory.
     """
 
     SEP = "-<.>-"
@@ -82,6 +82,11 @@ class VecNorm(Transform):
         self.frozen = False
         self._td: Any = shared_td
         if shared_td is not None:
+            if not (shared_td.is_shared() or shared_td.is_memmap()):
+                raise RuntimeError(
+                    "VecNorm: shared_td is in memory of this process alone; share it by `share_memory_()` or "
+                    "`memmap_()`, or let VecNorm.build_td_for_shared_vecnorm make it."
+                )
             for key in self.in_keys:
                 for part in _PARTS:
                     if shared_td.get(_at(key, part), None) is None:
@@ -96,27 +101,21 @@ class VecNorm(Transform):
         with nullcontext() if self.lock is None or self.frozen else self.lock:
             for in_key, out_key in self._pairs():
                 value = next_tensordict.get(in_key, None)
-                if value is None:
-                    if not self._missing_tolerance:
-                        raise self._missing(in_key, next_tensordict)
-                    continue
-                next_tensordict.set(out_key, self._normalized(in_key, value, next_tensordict.ndim))
+                # Resets give no rewards, and batches have some of the values below "next".
+                if value is not None:
+                    next_tensordict.set(out_key, self._normalized(in_key, value, next_tensordict.ndim))
         return next_tensordict
 
     def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
         """Normalize any data, whose values count unless the transform is frozen.
 
         Args:
-            tensordict: changed in place.
-
-        Raises:
-            KeyError: it lacks one of the values.
+            tensordict: changed in place; those of the keys that it lacks are left out.
         """
         return self._call(tensordict)
 
     def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
-        with tolerating_missing(self):
-            return self._call(tensordict_reset)
+        return self._call(tensordict_reset)
 
     def _normalized(self, key: NestedKey, value: Tensor, batch: int) -> Tensor:
         sums = self._sums(key, value, batch)
@@ -157,7 +156,7 @@ class VecNorm(Transform):
     def _statistics(self, total: Tensor, squares: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation."""
         loc = total / count
-        return loc, torch.addcmul(squares / count, loc, loc, value=-1).clamp_min(self.eps).sqrt()
+        return loc, (squares / count - loc.square()).clamp_min(self.eps).sqrt()
 
     # Statistics
 
@@ -211,16 +210,14 @@ class VecNorm(Transform):
         return self
 
     def frozen_copy(self) -> Self:
-        """A copy with the sums as they are, which stay so.
+        """A transform by the same sums, for evaluation: it follows them while they are updated, and adds nothing.
 
         Raises:
             RuntimeError: there are none yet.
         """
         if self._td is None:
             raise RuntimeError("VecNorm has seen no data; there is nothing to freeze.")
-        twin: Any = self.clone()
-        twin._replace(self._td.clone())
-        return twin.freeze()  # type: ignore[no-any-return]
+        return self.clone().freeze()
 
     def denorm(self, tensordict: Any) -> Any:
         """Values as they were, from normalized ones.
@@ -291,7 +288,7 @@ class VecNorm(Transform):
         """The sums by name; None where there are none yet."""
         if self._td is None:
             return None
-        return OrderedDict((key, value.clone()) for key, value in self._td.flatten_keys(self.SEP).items())
+        return dict(self._td.flatten_keys(self.SEP).items())
 
     def set_extra_state(self, state: Any) -> None:
         """Go on from sums by name.

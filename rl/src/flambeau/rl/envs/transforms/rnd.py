@@ -80,7 +80,7 @@ class RNDTransform(Transform):
         normalize_obs: subtract the running mean of observations, and divide by their deviation.
         normalize_reward: divide rewards by their running deviation.
         obs_clip: the greatest absolute value of normalized observations.
-        reward_clip: the greatest reward.
+        reward_clip: the greatest normalized reward.
 
     Raises:
         ValueError: there is not one key of each.
@@ -143,7 +143,8 @@ class RNDTransform(Transform):
             if self.training:
                 self.reward_rms.update(reward)
             reward = reward / (self.reward_rms.var + 1e-8).sqrt()
-        return next_tensordict.set(self.out_keys[0], reward.clamp(-self.reward_clip, self.reward_clip))
+            reward = reward.clamp(-self.reward_clip, self.reward_clip)
+        return next_tensordict.set(self.out_keys[0], reward)
 
     def _normalized(self, observation: Tensor, batch: int) -> Tensor:
         if self.obs_rms is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing.context
-from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, Self
@@ -133,7 +132,8 @@ class VecNormV2(Transform):
             for in_key, out_key in self._pairs():
                 value = next_tensordict.get(in_key, None)
                 if value is None:
-                    if not self._missing_tolerance:
+                    # Resets give no rewards; anything else is missed at once.
+                    if not self._missing_tolerance or not self._is_reward(in_key):
                         raise self._missing(in_key, next_tensordict)
                     continue
                 if self.stateful:
@@ -142,6 +142,10 @@ class VecNormV2(Transform):
                     normalized = self._with_its_estimates(in_key, value, tensordict, next_tensordict)
                 next_tensordict.set(out_key, normalized)
         return next_tensordict
+
+    def _is_reward(self, key: NestedKey) -> bool:
+        parent = self.parent
+        return parent is None or key in parent.reward_keys
 
     def _held(self) -> Any:
         return nullcontext() if self.lock is None or self.frozen else self.lock
@@ -188,7 +192,7 @@ class VecNormV2(Transform):
 
     def _corrected(self, loc: Tensor, var: Tensor, count: Tensor | int) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation, without the zeros that averages begin with."""
-        variance = torch.addcmul(var, loc, loc, value=-1)
+        variance = var - loc.square()
         if self.decay < 1:
             # In double precision: 1 - d^t cancels most digits while t is small.
             if isinstance(count, Tensor) and count.ndim:
@@ -211,8 +215,13 @@ class VecNormV2(Transform):
             count = count + 1
             weight = 1 - self.decay if self.decay < 1 else 1 / count.to(value.dtype)
             loc, var = torch.lerp(loc, value, weight), torch.lerp(var, value.square(), weight)
-        for each, part in zip(keys, (loc, var, count), strict=True):
-            after.set(each, part)
+        for name, part in zip(_PARTS, (loc, var, count), strict=True):
+            place = f"{self.prefix}_{name}"
+            parts = after.get(place, None)
+            if parts is None:
+                # Batch sizes below it are those of the values.
+                parts = after.select(*self._values, strict=False).empty(recurse=True)
+            after.set(place, parts.set(key, part))
         mean, scale = self._corrected(loc, var, count)
         return (value - mean) / scale
 
@@ -271,10 +280,12 @@ class VecNormV2(Transform):
         """A copy with the estimates as they are, which stay so.
 
         Raises:
-            RuntimeError: estimates are part of the data.
+            RuntimeError: estimates are part of the data, or there are none.
         """
         if not self.stateful:
             raise RuntimeError("VecNormV2 with stateful=False keeps no estimates that a copy could have.")
+        if self._loc is None:
+            raise RuntimeError("VecNormV2 has seen no data; there is nothing to freeze.")
         return self.clone().freeze()
 
     def clone(self) -> Self:
@@ -346,14 +357,14 @@ class VecNormV2(Transform):
 
     # State
 
-    def get_extra_state(self) -> OrderedDict[str, Any]:
+    def get_extra_state(self) -> dict[str, Any]:  # type: ignore[override]
         """The estimates by name."""
         if not self.stateful or self._loc is None:
-            return OrderedDict()
+            return {}
         parts = TensorDict({part: getattr(self, f"_{part}") for part in _PARTS}, [])
-        return OrderedDict(parts.flatten_keys(self.SEP).items())
+        return dict(parts.flatten_keys(self.SEP).items())
 
-    def set_extra_state(self, state: OrderedDict[str, Any]) -> None:
+    def set_extra_state(self, state: dict[str, Any]) -> None:  # type: ignore[override]
         """Go on from estimates by name.
 
         Args:

@@ -103,14 +103,17 @@ class ActionDiscretizer(Transform):
 
     def _tabulate(self, spec: Any) -> None:
         """Keep the numbers of intervals, and their values where all dimensions have as many."""
-        numbers = self._numbers(spec)
-        self.register_buffer("nvec", numbers.clone())
         if isinstance(self.num_intervals, Tensor):
+            self.register_buffer("nvec", self.num_intervals)
             return
         low, high = spec[(0,) * (len(spec.shape) - 1)].low, spec[(0,) * (len(spec.shape) - 1)].high
-        at = torch.arange(self.num_intervals, dtype=low.dtype, device=low.device) + self._offset()
-        width = (high - low) / self.num_intervals
-        self.register_buffer("intervals", low.unsqueeze(-1) + width.unsqueeze(-1) * at)
+        at = self._places_of(torch.arange(self.num_intervals, device=low.device), self.num_intervals, low.dtype)
+        self.register_buffer("intervals", low.unsqueeze(-1) + (high - low).unsqueeze(-1) * at)
+        self.register_buffer("nvec", self._numbers(spec).clone())
+
+    def _places_of(self, choice: Tensor, number: Any, dtype: torch.dtype) -> Tensor:
+        """Where between the bounds the values of intervals are, from 0 to 1."""
+        return choice.to(dtype) / number + self._offset() / number
 
     def _choices(self, spec: Any) -> TensorSpec:
         numbers = self._numbers(spec)
@@ -153,13 +156,10 @@ class ActionDiscretizer(Transform):
         if not self.categorical:
             choice = _places(choice, numbers)
         low, high = spec.low, spec.high
-        step = (high - low) / numbers.to(low.dtype)
-        at = choice.to(low.dtype)
+        at = self._places_of(choice, numbers, low.dtype)
         if self.sampling == self.SamplingStrategy.RANDOM:
-            at = at + torch.rand(at.shape, dtype=low.dtype, device=low.device)
-        else:
-            at = at + self._offset()
-        tensordict.set(self.action_key, (low + at * step).to(spec.dtype))
+            at = at + torch.rand(at.shape, dtype=low.dtype, device=low.device) / numbers
+        tensordict.set(self.action_key, (low + at * (high - low)).to(spec.dtype))
         if self.out_action_key != self.action_key:
             tensordict.del_(self.out_action_key)
         return tensordict

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.rl.data.tensor_specs import Composite
+from flambeau.rl.envs._keys import NestedKey, as_key, as_tuple
 
 
 def _apply_to_composite(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -45,3 +46,20 @@ def _apply_to_composite_inv(function: Callable[[Any, Any], Any]) -> Callable[[An
         return out
 
     return wrapped
+
+
+def set_like(spec: Composite, key: NestedKey, leaf: Any, like: Composite) -> None:
+    """Put a spec into a composite; composites that it lies in have the batch size of those in another one.
+
+    Args:
+        spec: changed in place.
+        key: of the new spec.
+        leaf: the new spec.
+        like: has composites at the places that the key leads through.
+    """
+    parts = as_tuple(key)
+    for end in range(1, len(parts)):
+        place = as_key(parts[:end])
+        if place not in spec.keys(True) and place in like.keys(True):
+            spec[place] = Composite(shape=like[place].shape, device=spec.device)
+    spec[key] = leaf

@@ -10,6 +10,7 @@ import torch
 from flambeau.rl.data.tensor_specs import Bounded, Categorical, Composite, TensorSpec
 from flambeau.rl.envs._ends import spread
 from flambeau.rl.envs._keys import NestedKey, as_tuple, with_last
+from flambeau.rl.envs.transforms._base.specs import set_like
 from flambeau.rl.envs.transforms._base.transform import Transform
 from flambeau.rl.envs.transforms._reset_keys import outer_reset_keys
 
@@ -202,7 +203,7 @@ class StepCounter(Transform):
         done = self.full_done_spec
         for count_key, _, done_key, _ in self._places():
             like = done[done_key]
-            spec[count_key] = Bounded(0, _MOST, like.shape, device=like.device, dtype=torch.int64)
+            set_like(spec, count_key, Bounded(0, _MOST, like.shape, device=like.device, dtype=torch.int64), done)
         return spec
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:  # type: ignore[override]

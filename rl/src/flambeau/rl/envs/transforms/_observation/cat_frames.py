@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.rl.data.replay_buffers.samplers.slice import SliceSampler
 from flambeau.rl.envs._ends import spread
 from flambeau.rl.envs._keys import NestedKey, as_key, as_tuple
 from flambeau.rl.envs.transforms._base.specs import _apply_to_composite
-from flambeau.rl.envs.transforms._base.transform import ObservationTransform, tolerating_missing
+from flambeau.rl.envs.transforms._base.transform import ObservationTransform, Transform, tolerating_missing
+from flambeau.rl.envs.transforms._observation.frame_batches import batches_of_windows
 from flambeau.rl.envs.transforms._observation.spec_mapping import mapped
 from flambeau.rl.envs.transforms.functional import frames_at, joined
 
@@ -39,10 +41,10 @@ class CatFrames(ObservationTransform):
         reset_key: of the masks of what was reset; default: that of the environment, which must have one.
         done_key: of ends of episodes, below "next"; default: "done".
         future: take the next N frames, the present one first, of data with a dimension of time.
-        mask_key: with `future`, where to write which frames are real, (*batch, time, N).
+        mask_key: where to write which frames are padded, (*batch, time, N), of data with a dimension of time.
 
     Raises:
-        ValueError: `dim` is not negative, the padding is of another kind, or there is a `mask_key` without `future`.
+        ValueError: `dim` is not negative, or the padding is of another kind.
 
     References:
         Mnih et al. 2013, "Playing Atari with Deep Reinforcement Learning", arXiv:1312.5602, section 4.1.
@@ -63,8 +65,6 @@ class CatFrames(ObservationTransform):
             raise ValueError(f"CatFrames: dim is {dim}; it is counted from the end, and must be negative.")
         if padding not in ("same", "constant"):
             raise ValueError(f"CatFrames: padding is {padding!r}, expected 'same' or 'constant'.")
-        if mask_key is not None and not future:
-            raise ValueError("CatFrames: mask_key tells which frames to come are real, and needs future=True.")
         self.N, self.dim = N, dim
         self.padding, self.padding_value = padding, padding_value
         self.as_inverse, self.future, self.mask_key = as_inverse, future, mask_key
@@ -103,11 +103,7 @@ class CatFrames(ObservationTransform):
             return self._online(tensordict_reset, mask, True)
 
     def _online(self, tensordict: Any, mask: Tensor | None, begins: bool) -> Any:
-        if self.as_inverse or self.future:
-            raise RuntimeError(
-                "CatFrames with as_inverse=True or future=True is for replay buffers; an environment shows one frame "
-                "at a time, the next one later."
-            )
+        self._check_online()
         for in_key, out_key in self._pairs():
             frame = tensordict.get(in_key, None)
             if frame is None:
@@ -116,6 +112,13 @@ class CatFrames(ObservationTransform):
                 continue
             tensordict.set(out_key, self._pushed(f"_cat_buffers_{in_key}", frame, mask, begins))
         return tensordict
+
+    def _check_online(self) -> None:
+        if self.as_inverse or self.future or self.mask_key is not None:
+            raise RuntimeError(
+                "CatFrames with as_inverse=True, future=True or a mask_key is for replay buffers; an environment shows "
+                "one frame at a time, the next one later."
+            )
 
     def _pushed(self, name: str, frame: Tensor, mask: Tensor | None, begins: bool) -> Tensor:
         """All frames after one more; kept apart from what is returned, which others may change."""
@@ -147,6 +150,8 @@ class CatFrames(ObservationTransform):
         Args:
             observation_spec: a composite.
         """
+        if self.future:
+            self._check_online()
         return mapped(observation_spec, lambda value: torch.cat([value] * self.N, self.dim))
 
     # Of data with a dimension of time
@@ -179,7 +184,8 @@ class CatFrames(ObservationTransform):
         for in_key, out_key in self._pairs():
             parts = as_tuple(in_key)
             value = tensordict.get(in_key)
-            before = tensordict.get(as_key(parts[1:]), None) if parts[0] == "next" and len(parts) > 1 else None
+            root = as_key(parts[1:]) if parts[0] == "next" and len(parts) > 1 else None
+            before = tensordict.get(root) if root in self.in_keys else None
             if before is None or self.future:
                 frames = self._frames(value, time, index, real)
             else:
@@ -190,8 +196,30 @@ class CatFrames(ObservationTransform):
         for key, value in found.items():
             tensordict.set(key, value)
         if self.mask_key is not None:
-            tensordict.set(self.mask_key, real)
+            tensordict.set(self.mask_key, ~real)
         return tensordict
+
+    def make_rb_transform_and_sampler(self, batch_size: int, **sampler_kwargs: Any) -> tuple[Transform, SliceSampler]:
+        """What a replay buffer of single frames needs to give batches of N frames, as the environment shows them.
+
+        Args:
+            batch_size: of the buffer: how many observations of N frames are drawn.
+            sampler_kwargs: of `SliceSampler`; by default it draws from trajectories of N steps at least, by their ends.
+
+        Returns:
+            The transform of the buffer, and its sampler.
+
+        Example:
+            >>> from flambeau.rl.data import LazyTensorStorage, TensorDictReplayBuffer
+            >>> frames = CatFrames(N=4, dim=-3, in_keys=["pixels"])
+            >>> transform, sampler = frames.make_rb_transform_and_sampler(batch_size=32)
+            >>> buffer = TensorDictReplayBuffer(
+            ...     storage=LazyTensorStorage(100), sampler=sampler, transform=transform, batch_size=32
+            ... )
+        """
+        if batch_size < 1:
+            raise ValueError(f"CatFrames: batch_size is {batch_size}, expected at least 1.")
+        return batches_of_windows(self, **sampler_kwargs)
 
     def _ends(self, tensordict: Any) -> Tensor:
         key = ("next", *as_tuple(self.done_key))

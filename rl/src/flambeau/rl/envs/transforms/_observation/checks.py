@@ -46,18 +46,11 @@ class FiniteTensorDictCheck(Transform):
 
 
 class PinMemoryTransform(Transform):
-    """Values in page-locked memory, from where they are copied to a GPU faster, and without waiting.
-
-    Raises:
-        RuntimeError: there is no GPU.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        if not torch.cuda.is_available():
-            raise RuntimeError("PinMemoryTransform locks memory for a GPU, and no GPU is available.")
+    """Values in page-locked memory, from where they are copied to a GPU faster, and without waiting."""
 
     def _call(self, next_tensordict: Any) -> Any:
+        if not torch.cuda.is_available():
+            raise RuntimeError("PinMemoryTransform locks memory for a GPU, and no GPU is available.")
         return next_tensordict.pin_memory()
 
     def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
@@ -68,5 +61,8 @@ class PinMemoryTransform(Transform):
 
         Args:
             tensordict: any.
+
+        Raises:
+            RuntimeError: there is no GPU.
         """
         return self._call(tensordict)

@@ -19,7 +19,7 @@ _DELTA = "delta"
 class NextObservationDelta(Transform):
     """Stores what changed from an observation to the next, at a lower precision, in place of the next one.
 
-    In an environment steps get differences at ("next", "delta", key), and what rollouts and collectors store has no
+    What rollouts and collectors store of an environment has differences at ("next", "delta", key), and nothing at
     ("next", key). On batches of a replay buffer it makes ("next", key) again, as the sum of both.
 
     Args:
@@ -80,22 +80,19 @@ class NextObservationDelta(Transform):
     def _inv_call(self, tensordict: Any) -> Any:
         return tensordict
 
-    def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
+    def _stored(self, tensordict: Any) -> Any:
+        following = tensordict.get("next")
         for key in self.in_keys:
-            old, new = tensordict.get(key, None), next_tensordict.get(key, None)
+            old, new = tensordict.get(key, None), following.get(key, None)
             if old is not None and new is not None:
-                next_tensordict.set(_delta(key), self._difference(old, new))
-        return next_tensordict
+                following = following.exclude(key)
+                following.set(_delta(key), self._difference(old, new))
+        return tensordict.set("next", following)
 
     def _difference(self, old: Tensor, new: Tensor) -> Tensor:
         if new.is_floating_point():
             return (new - old).to(self.delta_dtype)
         return new.to(self.delta_dtype) - old.to(self.delta_dtype)
-
-    def _stored(self, tensordict: Any) -> Any:
-        following = tensordict.get("next")
-        gone = [key for key in self.in_keys if following.get(_delta(key), None) is not None]
-        return tensordict.set("next", following.exclude(*gone)) if gone else tensordict
 
     def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
         """Make next observations of differences.
@@ -123,11 +120,6 @@ class NextObservationDelta(Transform):
         Args:
             fake_tensordict: the zeros without the transform.
         """
-        following = fake_tensordict.get("next")
-        for key in self.in_keys:
-            value = following.get(key, None)
-            if value is not None:
-                following.set(_delta(key), torch.zeros_like(value, dtype=self.delta_dtype))
         return self._stored(fake_tensordict)
 
     def __repr__(self) -> str:

@@ -26,9 +26,9 @@ def _behind_batch(transform: Transform, dim: int) -> int:
     return dim
 
 
-def _checked(name: str, dim: int, positive: bool) -> int:
+def _checked(name: str, dim: int, positive: bool, error: type[Exception] = ValueError) -> int:
     if dim >= 0 and not positive:
-        raise ValueError(
+        raise error(
             f"{name} is {dim}. Dimensions are counted from the end, so that they are the same for every batch; say "
             "allow_positive_dim=True to count from the first dimension behind the batch of the environment."
         )
@@ -91,6 +91,9 @@ class UnsqueezeTransform(Transform):
         out_keys: where to write them; default: `in_keys`.
         in_keys_inv: of actions and state that the environment reads.
         out_keys_inv: where they are read from; default: `in_keys_inv`.
+
+    Raises:
+        RuntimeError: `dim` is not negative, which is not allowed.
     """
 
     invertible = True
@@ -110,7 +113,7 @@ class UnsqueezeTransform(Transform):
         if dim is None:
             raise TypeError(f"{type(self).__name__} needs `dim`.")
         self.allow_positive_dim = allow_positive_dim
-        self._dim = _checked("dim", dim, allow_positive_dim)
+        self._dim = _checked("dim", dim, allow_positive_dim, RuntimeError)
 
     @property
     def dim(self) -> int:
@@ -188,13 +191,14 @@ class SqueezeTransform(UnsqueezeTransform):
         out_keys: where to write them; default: `in_keys`.
         in_keys_inv: of actions and state that the environment reads.
         out_keys_inv: where they are read from; default: `in_keys_inv`.
-        kwargs: `allow_positive_dim`, see `UnsqueezeTransform`.
+        kwargs: `allow_positive_dim`, see `UnsqueezeTransform`; `squeeze_dim`, a former name of `dim`.
     """
 
     def __init__(
         self, dim: int | None = None, *args: Any, in_keys: Keys = None, out_keys: Keys = None,
         in_keys_inv: Keys = None, out_keys_inv: Keys = None, **kwargs: Any,
     ) -> None:  # fmt: skip
+        dim = kwargs.pop("squeeze_dim", dim)
         super().__init__(
             dim, *args, in_keys=in_keys, out_keys=out_keys, in_keys_inv=in_keys_inv, out_keys_inv=out_keys_inv, **kwargs
         )

@@ -80,17 +80,17 @@ class TimeMaxPool(Transform):
                 continue
             kept = self._kept("_maxpool_buffer_" + "_".join(as_tuple(in_key)), value)
             if begins:
-                empty = torch.zeros_like(value)
-                kept.copy_(empty if mask is None else torch.where(spread(mask, value), empty, kept))
-            if self.buffer_size > 1:
+                # An episode begins with its first observation T times.
+                kept.copy_(value if mask is None else torch.where(spread(mask, value), value, kept))
+            else:
                 kept[1:] = kept[:-1].clone()
-            kept[0] = value
+                kept[0] = value
             tensordict.set(out_key, kept.amax(0))
         return tensordict
 
     def _kept(self, name: str, value: Tensor) -> Tensor:
         if name not in self._buffers:
-            self.register_buffer(name, value.new_zeros((self.buffer_size, *value.shape)))
+            self.register_buffer(name, value.expand(self.buffer_size, *value.shape).clone())
         return self._buffers[name]  # type: ignore[return-value]
 
     def forward(self, tensordict: Any) -> Any:  # type: ignore[override]

@@ -11,6 +11,7 @@ from torch import Tensor
 from flambeau.rl.data.tensor_specs import Composite, TensorSpec, Unbounded
 from flambeau.rl.envs._ends import spread
 from flambeau.rl.envs._keys import NestedKey, as_tuple, with_last
+from flambeau.rl.envs.transforms._base.specs import set_like
 from flambeau.rl.envs.transforms._base.transform import Transform, key_list
 from flambeau.rl.envs.transforms._reset_keys import mask_key_of, outer_reset_keys
 
@@ -146,7 +147,7 @@ class RewardSum(Transform):
     def _with_sums(self, spec: Any, rewards: Any) -> Any:
         for in_key, out_key in self._pairs():
             reward = rewards[in_key]
-            spec[out_key] = Unbounded(reward.shape, dtype=reward.dtype, device=reward.device)
+            set_like(spec, out_key, Unbounded(reward.shape, dtype=reward.dtype, device=reward.device), rewards)
         return spec
 
     def transform_input_spec(self, input_spec: TensorSpec) -> TensorSpec:
@@ -298,8 +299,9 @@ class TargetReturn(Transform):
 
     def _with_targets(self, spec: Any) -> Any:
         for in_key, out_key in self._pairs():
-            reward = self.parent.full_reward_spec[in_key]
-            spec[out_key] = Unbounded(reward.shape, dtype=reward.dtype, device=reward.device)
+            rewards = self.parent.full_reward_spec
+            reward = rewards[in_key]
+            set_like(spec, out_key, Unbounded(reward.shape, dtype=reward.dtype, device=reward.device), rewards)
         return spec
 
     def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
