@@ -164,7 +164,7 @@ def test_pretraining_gives_logits_of_every_valid_frame_once():
 def test_pretraining_takes_labels_beyond_the_last_frame_but_not_too_few():
     model = pretraining()
     model(torch.randn(1, 400), torch.randint(6, (1, 41)))
-    with pytest.raises(ValueError, match="38 labels for 39 frames"):
+    with pytest.raises(ValueError, match="38 columns for 39 frames"):
         model(torch.randn(1, 400), torch.randint(6, (1, 38)))
 
 
