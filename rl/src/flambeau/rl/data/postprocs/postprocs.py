@@ -72,7 +72,8 @@ class MultiStep(nn.Module):
                 continue
             index = target.reshape(*target.shape, *[1] * (value.ndim - target.ndim)).expand(value.shape)
             following.set(key, value.gather(time, index))
-        following.set("original_reward", reward)
+        # Upstream: the reward moves to another name, so that the new one stands last.
+        following.rename_key_("reward", "original_reward")
         following.set("reward", self._summed(reward, steps, time))
         found.set("next", following)
         found.set("steps_to_next_obs", steps)
