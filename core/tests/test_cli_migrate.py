@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import flambeau
 from flambeau.core.cli import main
 from flambeau.core.cli.migrate import notebooks
+from flambeau.core.cli.migrate import rewrite as rewriting
 from flambeau.core.cli.migrate.rewrite import rewrite
 from flambeau.core.cli.migrate.table import MODULES, moved
 
@@ -420,6 +421,14 @@ def test_the_diff_is_what_patch_understands(project: Path, capsys: pytest.Captur
     )
 
 
+@pytest.fixture
+def lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upstream library whose package here is none that an environment could have installed."""
+    for table in (MODULES, rewriting._SIMPLE):
+        monkeypatch.setitem(table, "torchx", "flambeau.lost")
+
+
+@pytest.mark.usefixtures("lost")
 def test_json_has_changes_notes_and_what_is_absent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.py"
     path.write_text("import torchx\nfrom torchx.data import nothing\npatch('torchx.x')\n")
@@ -428,19 +437,20 @@ def test_json_has_changes_notes_and_what_is_absent(tmp_path: Path, capsys: pytes
 
     report: dict[str, Any] = json.loads(capsys.readouterr().out)
     (file,) = report["files"]
-    assert (report["written"], report["distributions"]) == (False, ["flambeau-launch"])
-    assert file["changes"][0] == {"line": 1, "before": "import torchx", "after": "import flambeau.launch"}
+    assert (report["written"], report["distributions"]) == (False, ["flambeau-lost"])
+    assert file["changes"][0] == {"line": 1, "before": "import torchx", "after": "import flambeau.lost"}
     assert [note["text"] for note in file["notes"]] == ["'torchx.x'"]
     assert {(item["line"], item["name"]) for item in file["absent"]} == {
-        (1, "flambeau.launch"),
-        (2, "flambeau.launch.data.nothing"),
+        (1, "flambeau.lost"),
+        (2, "flambeau.lost.data.nothing"),
     }
 
 
+@pytest.mark.usefixtures("lost")
 def test_names_that_do_not_exist_here_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    package = tmp_path / "site" / "flambeau" / "launch"
+    package = tmp_path / "site" / "flambeau" / "lost"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("import enum\nhere = 1\nclass W(enum.Enum):\n    A = 1\n")
     (package / "vocab.py").write_text("class Vocab:\n    pass\n")
@@ -454,16 +464,16 @@ def test_names_that_do_not_exist_here_are_reported(
     try:
         assert main(["migrate", str(source), "--json"]) == 0
     finally:
-        for name in [name for name in sys.modules if name.startswith("flambeau.launch")]:
+        for name in [name for name in sys.modules if name.startswith("flambeau.lost")]:
             del sys.modules[name]
 
     (file,) = json.loads(capsys.readouterr().out)["files"]
     assert [item["name"] for item in file["absent"]] == [
-        "flambeau.launch.vocab.GloVe",
-        "flambeau.launch.data.utils",
-        "flambeau.launch.W.B",
+        "flambeau.lost.vocab.GloVe",
+        "flambeau.lost.data.utils",
+        "flambeau.lost.W.B",
     ]
-    assert file["absent"][0]["reason"] == "flambeau.launch.vocab.GloVe does not exist in the installed flambeau-launch"
+    assert file["absent"][0]["reason"] == "flambeau.lost.vocab.GloVe does not exist in the installed flambeau-lost"
 
 
 def test_a_file_that_does_not_parse_is_reported_and_the_others_are_done(
