@@ -91,9 +91,11 @@ torch.ops.fbgemm.asynchronous_complete_cumsum(torch.tensor([1, 2]))
 """,
     ),
     "rl": Peers(
-        ("torchrl==0.14.1", "tensordict==0.14.3"),
-        ("cloudpickle", "gymnasium", "orjson", "pyvers"),
-        """
+        # torchrl's transforms of images are torchvision's.
+        ("torchrl==0.14.1", "tensordict==0.14.3", TORCHVISION),
+        ("cloudpickle", "gymnasium", "orjson", "pillow", "pyvers"),
+        TORCHVISION_CHECK
+        + """
 import torch, torchrl
 from torchrl.data import LazyTensorStorage, ReplayBuffer
 from torchrl.envs import GymEnv
