@@ -14,6 +14,7 @@ from flambeau.rl.envs._keys import NestedKey, as_tuple, with_last
 from flambeau.rl.envs.transforms._base.specs import set_like
 from flambeau.rl.envs.transforms._base.transform import Transform, key_list
 from flambeau.rl.envs.transforms._reset_keys import mask_key_of, outer_reset_keys
+from flambeau.rl.ops.recursion import discounted_sum
 
 __all__ = ["Reward2GoTransform", "RewardSum", "TargetReturn"]
 
@@ -361,8 +362,6 @@ class Reward2GoTransform(Transform):
         self.register_buffer("gamma", torch.as_tensor(1.0 if gamma is None else gamma))
 
     def _inv_call(self, tensordict: Any) -> Any:
-        from flambeau.rl.objectives.value.functional import reward2go
-
         done = self._done_of(tensordict)
         found = False
         for in_key, out_key in self._pairs_inv():
@@ -372,7 +371,7 @@ class Reward2GoTransform(Transform):
             found = True
             if not done.shape[-2:].numel() or done.shape != reward.shape:
                 done = done.expand(reward.shape)
-            tensordict.set(out_key, reward2go(reward, done, float(self.gamma), time_dim=-2))
+            tensordict.set(out_key, discounted_sum(reward, float(self.gamma) * ~done, -2))
         if not found:
             raise KeyError(
                 f"Reward2GoTransform found none of {self.in_keys}; the tensordict's keys are "
