@@ -301,6 +301,8 @@ class DeviceCastTransform(Transform):
 
     def _call(self, next_tensordict: Any) -> Any:
         if self._keyed:
+            # Its entries may be on several devices now.
+            next_tensordict.clear_device_()
             with tolerating_missing(self):
                 return super()._call(next_tensordict)
         return next_tensordict.to(self.device, non_blocking=True)

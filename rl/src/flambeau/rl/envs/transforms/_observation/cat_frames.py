@@ -45,6 +45,7 @@ class CatFrames(ObservationTransform):
 
     Raises:
         ValueError: `dim` is not negative, or the padding is of another kind.
+        TypeError: the padding value is no number.
 
     References:
         Mnih et al. 2013, "Playing Atari with Deep Reinforcement Learning", arXiv:1312.5602, section 4.1.
@@ -65,6 +66,8 @@ class CatFrames(ObservationTransform):
             raise ValueError(f"CatFrames: dim is {dim}; it is counted from the end, and must be negative.")
         if padding not in ("same", "constant"):
             raise ValueError(f"CatFrames: padding is {padding!r}, expected 'same' or 'constant'.")
+        if not isinstance(padding_value, int | float | Tensor):
+            raise TypeError(f"CatFrames: padding_value is {padding_value!r}, expected a number.")
         self.N, self.dim = N, dim
         self.padding, self.padding_value = padding, padding_value
         self.as_inverse, self.future, self.mask_key = as_inverse, future, mask_key
