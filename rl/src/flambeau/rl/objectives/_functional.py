@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -40,7 +40,7 @@ def parameters_of(module: Any, expand_dim: int | None, shared: Iterable[Tensor] 
     Args:
         module: a module; a list of `expand_dim` of them is stacked as it is.
         expand_dim: how many. Parameters are drawn anew, uniformly in the range of the network's; buffers are copied.
-        shared: parameters that are trained elsewhere: all networks use those, without gradients.
+        shared: parameters that are trained elsewhere: the network, or all of several, uses those without gradients.
 
     Returns:
         The parameters, and of each that is shared the key and the original.
@@ -58,27 +58,26 @@ def parameters_of(module: Any, expand_dim: int | None, shared: Iterable[Tensor] 
             _check_shapes(each)
         return TensorDict.from_modules(*module, as_module=True), []
     params = TensorDict.from_module(module, as_module=True)
-    if not expand_dim:
-        return params, []
-    _check_shapes(module)
     known = {id(parameter) for parameter in shared or ()}
-    links: list[Any] = []
-    made = TensorDict({}, [expand_dim])
+    links = [(key, leaf) for key, leaf in params.items(True, True) if id(leaf) in known]
+    if not expand_dim and not links:
+        return params, []
+    if expand_dim:
+        _check_shapes(module)
+    size = [expand_dim] if expand_dim else []
+    made = TensorDict({}, size)
     for key, leaf in params.items(True, True):
-        if id(leaf) in known:
-            links.append((key, leaf))
-        made.set(key, _several(leaf, expand_dim, id(leaf) in known))
+        shown = constant_view(leaf, size) if id(leaf) in known else _several(leaf, expand_dim) if expand_dim else leaf
+        made.set(key, shown)
     return TensorDictParams(made, no_convert="skip", lock=True), links
 
 
-def expanded_view(parameter: Tensor, count: int) -> Any:
-    """A buffer that reads a parameter's memory `count` times."""
-    return nn.Buffer(parameter.detach().expand(count, *parameter.shape))
+def constant_view(parameter: Tensor, batch_size: Sequence[int]) -> Any:
+    """A buffer that reads a parameter's memory, once for each of a number of networks."""
+    return nn.Buffer(parameter.detach().expand(*batch_size, *parameter.shape))
 
 
-def _several(leaf: Tensor, count: int, is_shared: bool) -> Any:
-    if is_shared:
-        return expanded_view(leaf, count)
+def _several(leaf: Tensor, count: int) -> Any:
     if not isinstance(leaf, nn.Parameter):
         return nn.Buffer(leaf.detach().expand(count, *leaf.shape).clone())
     drawn = torch.empty(count, *leaf.shape, dtype=leaf.dtype, device=leaf.device)

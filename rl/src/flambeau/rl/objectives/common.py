@@ -17,7 +17,7 @@ from flambeau.data.tensordict.nn import InteractionType, TensorDictModuleBase, s
 from flambeau.rl._utils import rl_warnings
 from flambeau.rl.modules.models.utils import _reset_parameters_recursive
 from flambeau.rl.objectives import utils
-from flambeau.rl.objectives._functional import RANDOM_MODULES, expanded_view, parameters_of, targets_of
+from flambeau.rl.objectives._functional import RANDOM_MODULES, constant_view, parameters_of, targets_of
 from flambeau.rl.objectives._functional import add_random_module as add_random_module
 from flambeau.rl.objectives._reductions import AUTO_LOSS_MASK_KEYS, _expand_loss_mask, _reduce
 
@@ -151,6 +151,15 @@ class LossModule(TensorDictModuleBase):  # type: ignore[misc]
             setattr(self, _PREFIX + name, targets_of(params))
         self._has_update_associated[module_name] = not create_target_params
 
+    def _fixed(self, name: str) -> Any:
+        """Parameters of a network, without gradients to them."""
+        params = getattr(self, name + _SUFFIX)
+        if torch.compiler.is_compiling():
+            return params.data
+        if name not in self._cache:
+            self._cache[name] = params.data
+        return self._cache[name]
+
     def _networks(self) -> Iterator[nn.Module]:
         """The networks of this loss, with or without parameters of their own."""
         for name in self._has_update_associated:
@@ -180,7 +189,7 @@ class LossModule(TensorDictModuleBase):  # type: ignore[misc]
             now = params.get(key)
             if (now.dtype, now.device) == (parameter.dtype, parameter.device):  # else only one of them moved
                 with params.unlock_():
-                    params.set(key, expanded_view(parameter, params.batch_size[0]))
+                    params.set(key, constant_view(parameter, params.batch_size))
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
         super()._apply(fn, recurse)

@@ -146,6 +146,9 @@ class ValueEstimatorBase(CallsValueNetwork):
                 raise KeyError(f"{name} is not an accepted tensordict key for advantages; those are {sorted(known)}.")
             if not (isinstance(key, str) or (isinstance(key, tuple) and all(isinstance(one, str) for one in key))):
                 raise ValueError(f"The key {name} must be a string or a tuple of strings, got {key!r}.")
+            written = getattr(self.value_network, "out_keys", None)
+            if name == "value" and written is not None and key not in written:
+                raise KeyError(f"The value key {key!r} is none of those that the value network writes: {written}.")
         self._tensor_keys = self.default_keys(**{**asdict(self._tensor_keys), **kwargs})
         self._written()
 

@@ -54,12 +54,17 @@ class VTrace(ValueEstimatorBase):
         same parameters, so it learns with the loss module's.
         """
         if "actor_network" not in hyperparams:
-            actor = loss_module.actor_network
-            if getattr(loss_module, "functional", True):
-                actor = deepcopy(actor)
-                loss_module.actor_network_params.to_module(actor)
-            hyperparams["actor_network"] = actor
+            hyperparams["actor_network"] = cls.actor_of(loss_module)
         return super().for_loss(loss_module, **hyperparams)
+
+    @staticmethod
+    def actor_of(loss_module: Any) -> Any:
+        """A loss module's actor, with its parameters."""
+        actor = loss_module.actor_network
+        if getattr(loss_module, "functional", True):
+            actor = deepcopy(actor)
+            loss_module.actor_network_params.to_module(actor)
+        return actor
 
     @property
     def in_keys(self) -> list[Any]:
