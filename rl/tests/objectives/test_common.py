@@ -136,6 +136,20 @@ def test_several_networks_share_what_another_trains_even_after_they_moved_or_loa
     assert loss.critic_params["module", "1", "weight"].shape == (3, 2, 3)
 
 
+def test_one_network_uses_what_another_trains_without_training_it():
+    body, head = nn.Linear(4, 3), nn.Linear(3, 2)
+    loss = Loss(network(body))
+    loss.convert_to_functional(network(body, head), "critic", compare_against=list(body.parameters()))
+    names = [name for name, _ in loss.named_parameters()]
+    assert "critic_params.module.1.weight" in names and "critic_params.module.0.weight" not in names
+    with loss.critic_params.to_module(loss.critic):
+        loss.critic(TensorDict(o=torch.ones(2, 4)))["x"].sum().backward()
+    assert body.weight.grad is None and head.weight.grad is not None
+    with torch.no_grad():
+        body.bias.fill_(9)
+    assert loss.critic_params["module", "0", "bias"].eq(9).all()
+
+
 def test_several_networks_of_one_kind_start_apart_from_each_other():
     weights = Loss(network(), expand_dim=2).net_params["module", "weight"]
     assert not torch.equal(weights[0], weights[1]) and weights.requires_grad

@@ -113,14 +113,16 @@ def trained(loss, data):
     """Everything that a step of training sees: what the loss returns, gradients, and what it left in its inputs."""
     with fixed_draws():
         out = loss(data)
-    # torchrl leaves in the batch what the actor's distribution was made of, for some losses: see the cells `left`.
-    data.exclude("loc", "scale", "logits", inplace=True)
+    # torchrl leaves in the batch what the actor's distribution was made of, and what it said of the action: see `left`.
+    data.exclude("loc", "scale", "logits", "_log_prob", inplace=True)
     total = sum(out[key].sum() for key in sorted(out.keys()) if str(key).startswith("loss"))
     total.backward()
     learned = {name: one.grad for name, one in sorted(loss.named_parameters()) if one.grad is not None}
     return {
         "out": {str(key): out[key].detach() for key in sorted(out.keys(), key=str)},
-        "differentiable": sorted(str(key) for key, one in out.items() if str(key).startswith("loss") and one.requires_grad),
+        "differentiable": sorted(
+            str(key) for key, one in out.items() if str(key).startswith("loss") and one.requires_grad
+        ),
         "batch size": tuple(out.batch_size),
         "state": sorted(loss.state_dict()),
         "gradients": learned,
@@ -142,7 +144,8 @@ LOSSES = {
     ),
     "CrossQLoss": (lambda n, **o: n.losses.CrossQLoss(gauss_actor(n), q(n), **o), None),
     "REDQLoss": (
-        lambda n, **o: n.losses.REDQLoss(gauss_actor(n), q(n), **{"num_qvalue_nets": 3, "sub_sample_len": 3, **o}), None,
+        lambda n, **o: n.losses.REDQLoss(gauss_actor(n), q(n), **{"num_qvalue_nets": 3, "sub_sample_len": 3, **o}),
+        None,
     ),
     "REDQLoss_deprecated": (
         lambda n, **o: n.deprecated().REDQLoss_deprecated(
@@ -161,7 +164,8 @@ LOSSES = {
         ), "one-hot",
     ),
     "CQLLoss": (
-        lambda n, **o: n.losses.CQLLoss(gauss_actor(n), q(n), **{"action_spec": bounded(n), "num_random": 4, **o}), None,
+        lambda n, **o: n.losses.CQLLoss(gauss_actor(n), q(n), **{"action_spec": bounded(n), "num_random": 4, **o}),
+        None,
     ),
     "DiscreteCQLLoss": (lambda n, **o: n.losses.DiscreteCQLLoss(qv(n), **{"action_space": "one-hot", **o}), "one-hot"),
     "TQCLoss": (

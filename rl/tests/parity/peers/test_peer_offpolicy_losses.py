@@ -91,14 +91,18 @@ ENTROPY = {
 }  # fmt: skip
 OWN = {
     "TD3Loss": {
-        "quiet": {"policy_noise": 0.0}, "noise": {"policy_noise": 0.9, "noise_clip": 0.1}, "narrow": {"bounds": (-0.1, 0.2)},
+        "quiet": {"policy_noise": 0.0}, "noise": {"policy_noise": 0.9, "noise_clip": 0.1},
+        "narrow": {"bounds": (-0.1, 0.2)},
         "spec": {"bounds": None, "action_spec": bounded}, "both": {"action_spec": bounded}, "neither": {"bounds": None},
         "tensors": {"bounds": (-torch.ones(ACT), torch.ones(ACT))}, "short": {"bounds": (1,)},
     },
-    "TD3BCLoss": {"alpha": {"alpha": 0.5}, "quiet": {"policy_noise": 0.0}, "spec": {"bounds": None, "action_spec": bounded},
-                  "neither": {"bounds": None}, "both": {"action_spec": bounded}},
+    "TD3BCLoss": {
+        "alpha": {"alpha": 0.5}, "quiet": {"policy_noise": 0.0}, "spec": {"bounds": None, "action_spec": bounded},
+        "neither": {"bounds": None}, "both": {"action_spec": bounded},
+    },
     "DiscreteSACLoss": {
-        "weight": {"target_entropy_weight": 0.5}, "no-space": {"action_space": None}, "no-number": {"num_actions": None},
+        "weight": {"target_entropy_weight": 0.5}, "no-space": {"action_space": None},
+        "no-number": {"num_actions": None},
         "spec": {"action_space": lambda n: n.data.OneHot(ACT), "num_actions": None},
         "other-space": {"action_space": "wonderful"},
     },
@@ -109,7 +113,8 @@ OWN = {
                         "categorical": {"action_space": "categorical"}, "no-space": {"action_space": None}},
     "CQLLoss": {
         "lagrange": {"with_lagrange": True}, "thresh": {"with_lagrange": True, "lagrange_thresh": 1.0},
-        "max": {"max_q_backup": True}, "stochastic": {"deterministic_backup": False}, "temperature": {"temperature": 0.5},
+        "max": {"max_q_backup": True}, "stochastic": {"deterministic_backup": False},
+        "temperature": {"temperature": 0.5},
         "weight": {"min_q_weight": 3.0}, "ten": {"num_random": 10}, "no-spec": {"action_spec": None},
         "max-stochastic": {"max_q_backup": True, "deterministic_backup": False},
     },
@@ -132,6 +137,8 @@ CHANGES = {
     "no-scores": lambda n, loss, data: data.exclude("action_log_prob", inplace=True),
     "next-action": lambda n, loss, data: data.set(("next", "action"), data["action"].clone()),
     "locked": lambda n, loss, data: data.lock_(),
+    "masked": lambda n, loss, data: data.set(("collector", "mask"), tensor("mask", data.shape) > -0.4),
+    "masked-wide": lambda n, loss, data: data.set("shifted_valid", tensor("mask", (*data.shape, 1)) > -0.4),
     "no-grad": lambda n, loss, data: loss.requires_grad_(False),
     **{f"without-{'-'.join(key)}": lambda n, loss, data, key=key: data.exclude(key, inplace=True)
        for key in (("observation",), ("action",), ("next", "observation"), ("next", "reward"), ("next", "done"))},
@@ -139,6 +146,9 @@ CHANGES = {
 for _name in LOSSES:
     for _case, _change in CHANGES.items():
         cell("data", _name, _case, stepping(_name, {}, change=_change))
+    for _case in ("masked", "masked-wide"):
+        cell("data", _name, f"{_case}-none", stepping(_name, {"reduction": "none"}, change=CHANGES[_case]))
+        cell("data", _name, f"{_case}-rows", stepping(_name, {"reduction": "sum"}, (2, 3), change=CHANGES[_case]))
     for _case, _shape in {"rows": (2, 3), "one": (1,), "three": (2, 1, 3), "two": (2,), "none": ()}.items():
         cell("shapes", _name, _case, stepping(_name, {}, _shape))
         cell("shapes", _name, f"{_case}-none", stepping(_name, {"reduction": "none"}, _shape))
@@ -158,6 +168,7 @@ for _name in LOSSES:
     for _case, _options in ESTIMATORS.items():
         cell("estimators", _name, _case, stepping(
             _name, {}, (2, 6), lambda n, loss, data, o=_options: loss.make_value_estimator(**o(n))))  # fmt: skip
+
 
 # --- keys ----------------------------------------------------------------------------------------------
 def renamed(n, name, **keys):
@@ -180,6 +191,7 @@ for _name in LOSSES:
     for _case, _keys in KEYS.items():
         cell("keys", _name, _case, lambda n, name=_name, keys=_keys: renamed(n, name, **keys))
 
+
 # --- what a loss shows of itself -------------------------------------------------------------------------
 def learned(loss):
     return {
@@ -191,7 +203,9 @@ def learned(loss):
 
 def dispatched(n, loss, data):
     """The same by arguments of names."""
-    given = {"_".join(key) if isinstance(key, tuple) else key: data[key] for key in loss.in_keys if key in data.keys(True)}
+    given = {
+        "_".join(key) if isinstance(key, tuple) else key: data[key] for key in loss.in_keys if key in data.keys(True)
+    }
     with fixed_draws():
         found = loss(**given)
     return [one.detach() for one in (found if isinstance(found, tuple) else (found,))]
@@ -342,9 +356,7 @@ def shared(name):
             def forward(self, hidden, action):
                 return self.l(torch.cat([hidden, action], -1))
 
-        critic = n.nn.TensorDictSequential(
-            common, n.modules.ValueOperator(fill_(Both()), in_keys=["hidden", "action"])
-        )
+        critic = n.nn.TensorDictSequential(common, n.modules.ValueOperator(fill_(Both()), in_keys=["hidden", "action"]))
         options = {"bounds": (-1, 1)} if name == "TD3Loss" else {}
         options |= {} if name in ("CQLLoss", "REDQLoss") else {"separate_losses": True}
         options |= {"action_spec": bounded(n)} if name == "CQLLoss" else {}
@@ -373,7 +385,10 @@ def categorical(name):
             )
         else:
             loss = n.losses.DiscreteIQLLoss(
-                cat_actor(n, one_hot=False), values_of_actions(n, "state_action_value"), v(n), action_space="categorical"
+                cat_actor(n, one_hot=False),
+                values_of_actions(n, "state_action_value"),
+                v(n),
+                action_space="categorical",
             )
         return trained(refilled(loss), batch(n, (6,), "categorical"))
 

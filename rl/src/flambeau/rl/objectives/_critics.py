@@ -112,9 +112,13 @@ class CriticLoss(LossModule):
         target: Tensor = self.value_estimator.value_estimate(data)
         return target.squeeze(-1)
 
+    def _distances(self, predicted: Tensor, target: Tensor) -> Tensor:
+        """Each critic's distance from one target, (critics, *batch)."""
+        return distance_loss(predicted, target.expand_as(predicted), loss_function=self.loss_function)  # type: ignore[no-any-return]
+
     def _distance(self, predicted: Tensor, target: Tensor) -> Tensor:
-        """The sum of all critics' distances from one target."""
-        return distance_loss(predicted, target.expand_as(predicted), loss_function=self.loss_function).sum(0)  # type: ignore[no-any-return]
+        """The sum of all critics' distances from one target, `batch`."""
+        return self._distances(predicted, target).sum(0)
 
     def _following(self, tensordict: TensorDictBase, *networks: Any) -> TensorDictBase:
         """What networks read of the states after the steps; what a step does not change need not be there twice."""
@@ -122,7 +126,9 @@ class CriticLoss(LossModule):
         following: TensorDictBase = tensordict.get("next").select(*wanted, strict=False)
         if not any(following.get(name, None) is not None for name in wanted):
             present = sorted(map(str, tensordict.keys(True, True)))
-            raise KeyError(f"Nothing is known of the states after the steps: none of {wanted} is in 'next', of {present}.")
+            raise KeyError(
+                f"Nothing is known of the states after the steps: none of {wanted} is in 'next', of {present}."
+            )
         for name in wanted:
             if following.get(name, None) is None and tensordict.get(name, None) is not None:
                 following.set(name, tensordict.get(name))
@@ -138,9 +144,19 @@ class CriticLoss(LossModule):
         """The loss of each step, by its priority's weight, reduced."""
         return self._reduce_loss(loss, tensordict, weights=self._maybe_get_priority_weight(tensordict))
 
+    def _reduce_each(self, losses: Tensor, tensordict: TensorDictBase) -> Tensor:
+        """Losses (networks, *batch) reduced over all, networks too."""
+        reduced = self._reduce_loss(losses.movedim(0, -1), tensordict)  # masks are of the batch
+        return reduced.movedim(-1, 0) if self.reduction == "none" else reduced
+
     def _results(self, found: dict[str, Any], tensordict: TensorDictBase) -> TensorDict:
         """The results as a tensordict."""
-        return TensorDict(found, [])
+        return TensorDict(self._selected(found), [])
+
+    def _selected(self, found: dict[str, Any]) -> dict[str, Any]:
+        """What `select_out_keys` left of the results."""
+        chosen = self.__dict__.get("_selection")
+        return found if chosen is None else {name: value for name, value in found.items() if name in chosen}
 
 
 # What is one number, however many steps there are.
@@ -163,20 +179,20 @@ class ScalarOutputs(CriticLoss):
 
     def _results(self, found: dict[str, Any], tensordict: TensorDictBase) -> TensorDict:
         if self.reduction != "none":
-            return TensorDict(found, [])
+            return super()._results(found, tensordict)
         results = {}
-        for name, value in found.items():
+        for name, value in self._selected(found).items():
             if name not in _SINGLE:
                 results[name] = value
             elif self.scalar_output_mode == "non_tensor":
                 results[name] = NonTensorData(value)
-        return TensorDict(results, tensordict.shape)
+        return TensorDict(results, self._shape_of_results(tensordict))
+
+    def _shape_of_results(self, tensordict: TensorDictBase) -> Any:
+        """What all results begin with where nothing is reduced."""
+        return tensordict.shape
 
 
-def action_spec_of(spec: Any, key: Any, actor: Any = None) -> Any:
-    """The spec of the action: itself, or that of a composite; of the actor where none is given."""
-    if spec is None and actor is not None:
-        spec = getattr(actor, "spec", None)
-    if spec is not None and hasattr(spec, "keys"):
-        return spec[key]
-    return spec
+def action_spec_of(spec: Any, key: Any) -> Any:
+    """The spec of the action: itself, or that of a composite."""
+    return spec[key] if hasattr(spec, "keys") else spec

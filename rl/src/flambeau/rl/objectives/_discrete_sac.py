@@ -11,7 +11,8 @@ from torch import Tensor
 
 from flambeau.data.tensordict import TensorDictBase
 from flambeau.data.tensordict.nn import dispatch
-from flambeau.rl.objectives._spaces import action_space_of
+from flambeau.rl.objectives._keys import action_of
+from flambeau.rl.objectives._spaces import action_space_of_actor
 from flambeau.rl.objectives._temperature import TemperedLoss
 
 __all__ = ["DiscreteSACLoss", "chosen_value"]
@@ -44,7 +45,8 @@ class DiscreteSACLoss(TemperedLoss):
     Args:
         actor_network: has `get_dist`, whose distribution has `probs` (*batch, actions).
         qvalue_network: writes the values of all actions, "action_value", (*batch, actions).
-        action_space: "one-hot" or "categorical", or the spec of the action.
+        action_space: "one-hot" or "categorical", or the spec of the action; by default as the actor's spec says, or
+            one-hot where it has none.
         num_actions: how many actions there are; of the spec unless given.
         num_qvalue_nets: how many critics there are.
         loss_function: of the critics: "l1", "l2" or "smooth_l1".
@@ -107,7 +109,7 @@ class DiscreteSACLoss(TemperedLoss):
         self.convert_to_functional(actor_network, "actor_network")
         shared = actor_network.parameters() if separate_losses else None
         self._convert_critics(qvalue_network, num_qvalue_nets, delay_qvalue, shared)
-        self.action_space = action_space_of(action_space, qvalue_network, type(self).__name__)
+        self.action_space = action_space_of_actor(action_space, actor_network, type(self).__name__)
         if target_entropy == "auto":
             count = getattr(getattr(action_space, "space", None), "n", None) if num_actions is None else num_actions
             if count is None:
@@ -152,7 +154,7 @@ class DiscreteSACLoss(TemperedLoss):
             data = self._following(tensordict, self.actor_network, self.qvalue_network)
             target = self._target_of(tensordict, self._where_it_goes_on(self._soft_value, data, tensordict))
         values = self._critic_values(tensordict, self.qvalue_network_params, keys.action_value)
-        predicted = chosen_value(values, tensordict.get(keys.action), self.action_space)
+        predicted = chosen_value(values, action_of(tensordict, keys.action), self.action_space)
         error = (predicted - target).detach().abs()
         return self._weighted(self._distance(predicted, target), tensordict), {"td_error": error.max(0).values}
 

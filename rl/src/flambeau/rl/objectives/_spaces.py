@@ -29,6 +29,13 @@ def action_space_of(given: Any, network: Any, name: str) -> str:
     return kind
 
 
+def action_space_of_actor(given: Any, actor: Any, name: str) -> str:
+    """The name of a kind of actions: as given, of a spec, of the actor's spec, or one-hot where nothing says."""
+    if given is None:
+        given = kind_of(getattr(actor, "spec", None)) or "one_hot"
+    return action_space_of(given, actor, name)
+
+
 def _said_by(module: Any) -> Any:
     return getattr(module, "action_space", None)
 

@@ -19,6 +19,9 @@ from flambeau.rl.objectives._reductions import _sum_td_features
 
 __all__ = ["TemperedLoss", "compute_rsample_log_prob"]
 
+# Where there is a least temperature but no largest; it is part of a loss's state.
+_LARGEST_ALPHA = 1e9
+
 
 def compute_rsample_log_prob(action_dist: Any) -> tuple[Any, Tensor]:
     """Draw an action that gradients pass through, and its log-probability.
@@ -47,6 +50,8 @@ class TemperedLoss(ScalarOutputs):
         """Register the temperature, its limits, and the entropy to meet: a number, or "auto"."""
         device = self._default_device
         self.register_buffer("alpha_init", torch.tensor(alpha_init, device=device))
+        if min_alpha and not max_alpha:
+            max_alpha = _LARGEST_ALPHA
         for name, limit in (("min_log_alpha", min_alpha), ("max_log_alpha", max_alpha)):
             if limit:
                 self.register_buffer(name, torch.tensor(limit, device=device).log())
@@ -64,14 +69,16 @@ class TemperedLoss(ScalarOutputs):
         elif target != "auto":
             raise ValueError(f"target_entropy is {target!r}, expected a number or 'auto'.")
         else:
-            spec = action_spec_of(action_spec, self._tensor_keys.action, self.actor_network)
-            if spec is not None:
-                self._set_entropy_of(spec)
+            self._set_entropy_of_spec()
 
-    def _set_entropy_of(self, spec: Any) -> None:
-        shape = spec.shape
-        target = -float(math.prod(shape))
-        self.register_buffer(self._target_name, torch.tensor(target, device=self._default_device))
+    def _set_entropy_of_spec(self) -> None:
+        """Register minus the number of the action's elements, where a spec is known under the action's key."""
+        spec, key = self._action_spec, self._tensor_keys.action
+        if spec is None:
+            spec = getattr(self.actor_network, "spec", None)
+        if spec is not None and (not hasattr(spec, "keys") or key in spec.keys(True)):
+            target = -float(math.prod(action_spec_of(spec, key).shape))
+            self.register_buffer(self._target_name, torch.tensor(target, device=self.log_alpha.device))
 
     def _entropy_to_meet(self) -> Tensor:
         """The entropy that the temperature is to keep, without dimensions.
@@ -79,11 +86,13 @@ class TemperedLoss(ScalarOutputs):
         Raises:
             RuntimeError: it is "auto", and nothing says how many actions there are.
         """
+        if self._buffers.get(self._target_name) is None:
+            self._set_entropy_of_spec()  # the action's key may be another one by now
         found = self._buffers.get(self._target_name)
         if found is None:
             raise RuntimeError(
                 "target_entropy='auto' needs to know the shape of actions: give the loss an action_spec, or the actor "
-                "a spec; or say target_entropy as a number."
+                f"a spec, with the action's key {self._tensor_keys.action!r}; or say target_entropy as a number."
             )
         return found
 

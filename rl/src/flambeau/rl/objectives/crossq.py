@@ -60,7 +60,6 @@ class CrossQLoss(TemperedLoss):
 
     default_keys = _AcceptedKeys
     out_keys: Any = ["loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy"]
-    use_prioritized_weights = False
     _value_key = "state_action_value"
 
     def __init__(

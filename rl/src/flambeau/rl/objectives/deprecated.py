@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict import TensorDictBase
+from flambeau.data.tensordict import TensorDict, TensorDictBase
 from flambeau.data.tensordict.nn import composite_lp_aggregate, dispatch
 from flambeau.rl.objectives.redq import RandomizedEnsemble
 
@@ -16,10 +16,10 @@ __all__ = ["DoubleREDQLoss_deprecated", "REDQLoss_deprecated"]
 
 
 class REDQLoss_deprecated(RandomizedEnsemble):  # upstream's name
-    """`REDQLoss` as it was before: the temperature is trained by what the actor does now, in logarithms.
+    """`REDQLoss` as it was before: the temperature is trained by what the actor does before the steps alone.
 
     It takes the arguments of `REDQLoss`, but for `scalar_output_mode`, and returns "loss_actor", "loss_qvalue",
-    "loss_alpha", "alpha" and "entropy" alone.
+    "loss_alpha", "alpha" and "entropy" alone. The priority is the largest absolute error.
     """
 
     @dataclass
@@ -51,15 +51,19 @@ class REDQLoss_deprecated(RandomizedEnsemble):  # upstream's name
         loss_actor, log_prob = self._actor_loss(tensordict)
         loss_qvalue, error = self._qvalue_loss(tensordict)
         self._rank(tensordict, error)
-        losses = {"loss_actor": loss_actor, "loss_qvalue": loss_qvalue, "loss_alpha": self._loss_alpha(log_prob)}
-        found = {name: self._reduce_loss(loss, tensordict) for name, loss in losses.items()}
-        found |= {"alpha": self._alpha(), "entropy": -log_prob.detach().mean()}
-        return self._results(found, tensordict)
+        found = {
+            "loss_actor": self._reduce_each(loss_actor, tensordict),
+            "loss_qvalue": self._reduce_each(loss_qvalue, tensordict),
+            "loss_alpha": self._reduce_loss(self._loss_of_temperature(log_prob), tensordict),
+            "alpha": self._alpha(),
+            "entropy": -log_prob.detach().mean(),
+        }
+        return TensorDict(self._selected(found), [])
 
     def _actor_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, Tensor]:
         data = tensordict.select(*self.actor_network.in_keys, *self.qvalue_network.in_keys, strict=False)
         log_prob = self._acted(data, self.actor_network_params)
-        value = self._critic_values(data, self._fixed("qvalue_network")).mean(0).squeeze(-1)
+        value = self._critic_values(data, self._fixed("qvalue_network")).squeeze(-1)
         return self._alpha() * log_prob - value, log_prob.detach()
 
     def _qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, Tensor]:
@@ -69,10 +73,7 @@ class REDQLoss_deprecated(RandomizedEnsemble):  # upstream's name
             value = self._critic_values(data, self._some_targets()).min(0).values
             target = self._target_of(tensordict, value - self._alpha() * log_prob.unsqueeze(-1))
         predicted = self._critic_values(tensordict, self.qvalue_network_params).squeeze(-1)
-        return self._distance(predicted, target), (predicted - target).detach().pow(2).max(0).values
-
-    def _loss_alpha(self, log_prob: Tensor) -> Tensor:
-        return -self.log_alpha * (log_prob.detach() + self._entropy_to_meet())
+        return self._distances(predicted, target), (predicted - target).detach().abs().max(0).values
 
 
 class DoubleREDQLoss_deprecated(REDQLoss_deprecated):  # upstream's name

@@ -12,7 +12,7 @@ from flambeau.data.tensordict import TensorDict, TensorDictBase
 from flambeau.data.tensordict.nn import dispatch
 from flambeau.rl.modules.tensordict_module.actors import QValueActor
 from flambeau.rl.modules.tensordict_module.common import is_tensordict_compatible
-from flambeau.rl.objectives._keys import after, each_once
+from flambeau.rl.objectives._keys import action_of, after, each_once
 from flambeau.rl.objectives._spaces import action_space_of
 from flambeau.rl.objectives.common import LossModule
 from flambeau.rl.objectives.utils import ValueEstimators, distance_loss
@@ -125,7 +125,7 @@ class DQNLoss(LossModule):
         inputs = tensordict.select(*network.in_keys, strict=False)
         with self.value_network_params.to_module(network):
             values = network(inputs).get(keys.action_value)
-        chosen = self._of(values, _action(tensordict, keys.action))
+        chosen = self._of(values, action_of(tensordict, keys.action))
         target = self._target(tensordict).squeeze(-1)
         tensordict.set(keys.priority, (chosen - target).square().detach().unsqueeze(-1), inplace=True)
         loss = distance_loss(chosen, target, loss_function=self.loss_function)
@@ -237,7 +237,7 @@ class DistributionalDQNLoss(LossModule):
             raise ValueError(f"The batch has size {tuple(tensordict.shape)}, expected one dimension; flatten it.")
         with self.value_network_params.to_module(network):
             values = network(tensordict.select(*network.in_keys, strict=False)).get(keys.action_value)
-        log_probs = self._of(values, _action(tensordict, keys.action))
+        log_probs = self._of(values, action_of(tensordict, keys.action))
         target = self._projected(tensordict, values.detach())
         loss = -(target * log_probs).sum(-1)
         tensordict.set(keys.priority, loss.detach().unsqueeze(-1), inplace=True)
@@ -269,11 +269,3 @@ class DistributionalDQNLoss(LossModule):
         place = (moved - low) / ((high - low) / (atoms - 1))
         nearness = 1 - (place.unsqueeze(1) - torch.arange(atoms, device=place.device).view(1, -1, 1)).abs()
         return (nearness.clamp_min(0) * probs.unsqueeze(1)).sum(-1)  # type: ignore[no-any-return]
-
-
-def _action(tensordict: TensorDictBase, key: Any) -> Tensor:
-    found = tensordict.get(key, None)
-    if found is None:
-        present = sorted(map(str, tensordict.keys(include_nested=True, leaves_only=True)))
-        raise KeyError(f"The action {key!r} is missing, which set_keys(action=...) renames. There are {present}.")
-    return found  # type: ignore[no-any-return]

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.data.tensordict.nn import dispatch
+from flambeau.data.tensordict.nn import CompositeDistribution, dispatch
 from flambeau.rl.objectives._critics import ScalarOutputs
 from flambeau.rl.objectives._discrete_sac import chosen_value
+from flambeau.rl.objectives._keys import action_of
 from flambeau.rl.objectives._reductions import _sum_td_features
-from flambeau.rl.objectives._spaces import action_space_of
+from flambeau.rl.objectives._spaces import action_space_of_actor
 
 __all__ = ["DiscreteIQLLoss", "IQLLoss"]
 
@@ -65,7 +66,6 @@ class IQLLoss(ScalarOutputs):
 
     default_keys = _AcceptedKeys
     out_keys: Any = ["loss_actor", "loss_qvalue", "loss_value", "entropy"]
-    use_prioritized_weights = False
 
     def __init__(
         self, actor_network: Any, qvalue_network: Any, value_network: Any, *, num_qvalue_nets: int = 2,
@@ -92,11 +92,6 @@ class IQLLoss(ScalarOutputs):
         return self.value_network
 
     @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-        return self._default_device
-
-    @property
     def in_keys(self) -> list[Any]:
         """What is read."""
         return self._read_of(self.actor_network, self.qvalue_network, self.value_network)
@@ -107,7 +102,7 @@ class IQLLoss(ScalarOutputs):
         loss_actor, of_actor = self.actor_loss(tensordict)
         loss_qvalue, of_critics = self.qvalue_loss(tensordict)
         loss_value, _ = self.value_loss(tensordict)
-        self._rank(tensordict, of_critics["td_error"])
+        self._rank(tensordict, of_critics["td_error"].max(0).values)
         found = {"loss_actor": loss_actor, "loss_qvalue": loss_qvalue, "loss_value": loss_value}
         found["entropy"] = -of_actor["log_prob"].detach().mean()
         return self._results(found, tensordict)
@@ -137,7 +132,7 @@ class IQLLoss(ScalarOutputs):
             target = self.value_estimator.value_estimate(tensordict, target_params=params).squeeze(-1)
         predicted = self._taken(tensordict, self.qvalue_network_params)
         loss = self._reduce_loss(self._distance(predicted, target), tensordict)
-        return loss, {"td_error": (predicted - target).detach().pow(2).max(0).values}
+        return loss, {"td_error": (predicted - target).detach().pow(2)}
 
     @staticmethod
     def loss_value_diff(diff: Tensor, expectile: float = 0.8) -> Tensor:
@@ -146,10 +141,10 @@ class IQLLoss(ScalarOutputs):
 
     def _score(self, dist: Any, tensordict: TensorDictBase) -> Tensor:
         """The log-probability of what was done, `batch`."""
-        if isinstance(tensordict.get(self._tensor_keys.action, None), Tensor):
-            return dist.log_prob(tensordict.get(self._tensor_keys.action))  # type: ignore[no-any-return]
-        found = dist.log_prob(tensordict)
-        return found if isinstance(found, Tensor) else _sum_td_features(found)
+        if isinstance(dist, CompositeDistribution):
+            found = dist.log_prob(tensordict)
+            return found if isinstance(found, Tensor) else _sum_td_features(found)
+        return dist.log_prob(action_of(tensordict, self._tensor_keys.action))  # type: ignore[no-any-return]
 
     def _state_value(self, tensordict: TensorDictBase, params: Any) -> Tensor:
         data = tensordict.select(*self.value_network.in_keys, strict=False)
@@ -172,7 +167,8 @@ class DiscreteIQLLoss(IQLLoss):
         actor_network: has `get_dist`, such as `ProbabilisticActor`.
         qvalue_network: writes the values of all actions, "state_action_value", (*batch, actions).
         value_network: writes "state_value", `(*batch, 1)`.
-        action_space: "one-hot" or "categorical", or the spec of the action.
+        action_space: "one-hot" or "categorical", or the spec of the action; by default as the actor's spec says, or
+            one-hot where it has none.
         num_qvalue_nets, loss_function, temperature, expectile, gamma, priority_key, separate_losses, reduction,
             scalar_output_mode: see `IQLLoss`.
     """
@@ -189,13 +185,8 @@ class DiscreteIQLLoss(IQLLoss):
             priority_key=priority_key, separate_losses=separate_losses, reduction=reduction,
             scalar_output_mode=scalar_output_mode,
         )  # fmt: skip
-        self.action_space = action_space_of(action_space, qvalue_network, type(self).__name__)
-
-    def _score(self, dist: Any, tensordict: TensorDictBase) -> Tensor:
-        action = tensordict.get(self._tensor_keys.action)
-        found: Tensor = dist.log_prob(action)
-        return found
+        self.action_space = action_space_of_actor(action_space, actor_network, type(self).__name__)
 
     def _taken(self, tensordict: TensorDictBase, params: Any) -> Tensor:
         values = self._critic_values(tensordict, params)
-        return chosen_value(values, tensordict.get(self._tensor_keys.action), self.action_space)
+        return chosen_value(values, action_of(tensordict, self._tensor_keys.action), self.action_space)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict import TensorDictBase
 from flambeau.data.tensordict.nn import composite_lp_aggregate, dispatch
 from flambeau.rl.objectives._keys import each_once
 from flambeau.rl.objectives._temperature import TemperedLoss
@@ -19,7 +20,6 @@ class RandomizedEnsemble(TemperedLoss):
     """The part of REDQ that its older form shares: many critics, a random few for each target."""
 
     delay_actor = False
-    use_prioritized_weights = False
     _target_name = "target_entropy_buffer"
     target_entropy = property(TemperedLoss._entropy_to_meet)
 
@@ -29,11 +29,10 @@ class RandomizedEnsemble(TemperedLoss):
         action_spec: Any = None, fixed_alpha: bool = False, target_entropy: str | float = "auto",
         delay_qvalue: bool = True, gSDE: bool = False, gamma: float | None = None,
         priority_key: str | None = None, separate_losses: bool = False, reduction: str | None = None,
-        deactivate_vmap: bool = False, scalar_output_mode: str | None = None,
+        deactivate_vmap: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
         self._set_reduction(reduction)
-        self._set_scalar_output_mode(scalar_output_mode)
         self._set_deprecated_ctor_keys(priority=priority_key)
         self.loss_function, self.deactivate_vmap = loss_function, deactivate_vmap
         self.num_qvalue_nets, self.delay_qvalue, self.gSDE = num_qvalue_nets, delay_qvalue, gSDE
@@ -53,6 +52,9 @@ class RandomizedEnsemble(TemperedLoss):
         """Parameters of a few critics, drawn without repetition."""
         chosen = torch.randperm(self.num_qvalue_nets, device=self.log_alpha.device)[: self.sub_sample_len].sort().values
         return self.target_qvalue_network_params.data[chosen]
+
+    def _shape_of_results(self, tensordict: TensorDictBase) -> Any:
+        return []  # critics come before the batch
 
     def _loss_of_temperature(self, log_prob: Tensor) -> Tensor:
         alpha = self.log_alpha.clamp(self.min_log_alpha, self.max_log_alpha).exp()
@@ -85,7 +87,8 @@ class REDQLoss(RandomizedEnsemble):
         scalar_output_mode: see `SACLoss`.
 
     Returns of `forward`:
-        "loss_actor", "loss_qvalue", "loss_alpha"; without gradients "alpha", "entropy", and of each step
+        "loss_actor" and "loss_qvalue", with `reduction="none"` (critics, *batch), and "loss_alpha", (2, *batch) of the
+        states before and after the steps; without gradients "alpha", "entropy", and of each step
         "state_action_value_actor" (critics, *batch), "action_log_prob_actor", "next.state_value" and "target_value".
         The input gets "td_error".
 
@@ -114,6 +117,23 @@ class REDQLoss(RandomizedEnsemble):
         "loss_actor", "loss_qvalue", "loss_alpha", "alpha", "entropy", "state_action_value_actor",
         "action_log_prob_actor", "next.state_value", "target_value",
     ]  # fmt: skip
+
+    def __init__(
+        self, actor_network: Any, qvalue_network: Any, *, num_qvalue_nets: int = 10, sub_sample_len: int = 2,
+        loss_function: str = "smooth_l1", alpha_init: float = 1.0, min_alpha: float = 0.1, max_alpha: float = 10.0,
+        action_spec: Any = None, fixed_alpha: bool = False, target_entropy: str | float = "auto",
+        delay_qvalue: bool = True, gSDE: bool = False, gamma: float | None = None,
+        priority_key: str | None = None, separate_losses: bool = False, reduction: str | None = None,
+        deactivate_vmap: bool = False, scalar_output_mode: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            actor_network, qvalue_network, num_qvalue_nets=num_qvalue_nets, sub_sample_len=sub_sample_len,
+            loss_function=loss_function, alpha_init=alpha_init, min_alpha=min_alpha, max_alpha=max_alpha,
+            action_spec=action_spec, fixed_alpha=fixed_alpha, target_entropy=target_entropy, delay_qvalue=delay_qvalue,
+            gSDE=gSDE, gamma=gamma, priority_key=priority_key, separate_losses=separate_losses, reduction=reduction,
+            deactivate_vmap=deactivate_vmap,
+        )  # fmt: skip
+        self._set_scalar_output_mode(scalar_output_mode)
 
     @property
     def in_keys(self) -> list[Any]:
@@ -144,9 +164,9 @@ class REDQLoss(RandomizedEnsemble):
         error = (predicted - target).detach().pow(2)
         self._rank(tensordict, error.max(0).values)
         found = {
-            "loss_actor": self._reduce_loss(-(value - alpha * log_prob).mean(0), tensordict),
-            "loss_qvalue": self._reduce_loss(self._distance(predicted, target) / self.num_qvalue_nets, tensordict),
-            "loss_alpha": self._reduce_loss(self._loss_of_temperature(log_probs).mean(0), tensordict),
+            "loss_actor": self._reduce_each(alpha * log_prob - value, tensordict),
+            "loss_qvalue": self._reduce_each(self._distances(predicted, target), tensordict),
+            "loss_alpha": self._reduce_each(self._loss_of_temperature(log_probs), tensordict),
             "alpha": alpha,
             "entropy": -log_probs.detach().mean(),
             "state_action_value_actor": value.detach(),
