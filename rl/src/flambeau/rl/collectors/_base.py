@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from torch.utils.data import IterableDataset
 
 from flambeau.data.tensordict import TensorDictBase
+from flambeau.rl.collectors._profiling import ProfileConfig
 
-__all__ = ["BaseCollector"]
+__all__ = ["BaseCollector", "ProfileConfig"]
 
 Hook = Callable[..., None]
 
@@ -34,6 +36,7 @@ class BaseCollector(IterableDataset[Any]):
     _weight_updater: Any = None
     _frames = 0
     _iter = -1
+    _profile_config: ProfileConfig | None = None
 
     def __init__(self, *, pre_collect_hook: Hook | None = None, post_collect_hook: Hook | None = None) -> None:
         self._iterator: Iterator[Any] | None = None
@@ -60,8 +63,7 @@ class BaseCollector(IterableDataset[Any]):
         """The next batch; None where there is none."""
         if self._iterator is None:
             self._iterator = iter(self)
-        batch = next(self._iterator, None)
-        return batch
+        return next(self._iterator, None)
 
     def __len__(self) -> int:
         if self.total_frames == float("inf"):
@@ -103,6 +105,66 @@ class BaseCollector(IterableDataset[Any]):
         """Shut it down."""
         if not self.closed:
             self.shutdown()
+
+    # Profiles
+
+    @property
+    def profile_config(self) -> ProfileConfig | None:
+        """What is profiled; None for nothing."""
+        return self._profile_config
+
+    def enable_profile(
+        self,
+        *,
+        workers: list[int] | None = None,
+        num_rollouts: int = 3,
+        warmup_rollouts: int = 1,
+        save_path: str | Path | None = None,
+        activities: list[str] | None = None,
+        record_shapes: bool = True,
+        profile_memory: bool = False,
+        with_stack: bool = True,
+        with_flops: bool = False,
+        on_trace_ready: Callable[..., None] | None = None,
+    ) -> None:
+        """Profile the next batches, see `ProfileConfig`.
+
+        Args:
+            workers: numbers of the workers that are profiled; default: the first.
+            num_rollouts: batches in all.
+            warmup_rollouts: batches that are not recorded.
+            save_path: file of the trace.
+            activities: "cpu", "cuda", "xpu", "mtia"; default: the first two.
+            record_shapes: record shapes of arguments.
+            profile_memory: record allocations.
+            with_stack: record where in the source operators were called.
+            with_flops: estimate floating point operations.
+            on_trace_ready: called with the profiler at the end, instead of writing a file.
+
+        Raises:
+            ValueError: there are fewer batches than those that are not recorded, or an activity is unknown.
+        """
+        self._set_profile(
+            ProfileConfig(
+                workers=[0] if workers is None else list(workers),
+                num_rollouts=num_rollouts,
+                warmup_rollouts=warmup_rollouts,
+                save_path=save_path,
+                activities=["cpu", "cuda"] if activities is None else list(activities),
+                record_shapes=record_shapes,
+                profile_memory=profile_memory,
+                with_stack=with_stack,
+                with_flops=with_flops,
+                on_trace_ready=on_trace_ready,
+            )
+        )
+
+    def disable_profile(self) -> None:
+        """End the profile."""
+        self._set_profile(None)
+
+    def _set_profile(self, config: ProfileConfig | None) -> None:
+        self._profile_config = config
 
     # Facts
 
@@ -169,7 +231,8 @@ class BaseCollector(IterableDataset[Any]):
 
         Args:
             attr_path: the path.
-            args: for the method, as `kwargs`.
+            args: for the method.
+            kwargs: for the method.
         """
         found = self.get_distant_attr(attr_path)
         return found(*args, **kwargs) if callable(found) else found
@@ -194,7 +257,7 @@ class BaseCollector(IterableDataset[Any]):
         args = list_of_args or [()] * count
         kwargs = list_of_kwargs or [{}] * count
         if len(args) != len(kwargs):
-            raise ValueError(f"list_of_args has {len(args)} entries, list_of_kwargs {len(kwargs)}; give as many of both.")
+            raise ValueError(f"list_of_args has {len(args)} entries, list_of_kwargs {len(kwargs)}; give as many.")
         return [self.cascade_execute(method_name, *each, **named) for each, named in zip(args, kwargs, strict=True)]
 
     # Weights

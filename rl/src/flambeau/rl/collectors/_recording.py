@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict import LazyStackedTensorDict, TensorDictBase, is_tensor_collection
+from flambeau.data.tensordict import LazyStackedTensorDict, TensorDict, TensorDictBase
 from flambeau.rl.envs._keys import NestedKey, as_tuple
 
 IDS = ("collector", "traj_ids")
@@ -33,28 +33,35 @@ class Recording:
         self.order = _order(template)
         self.out: Any = None
 
-    def batch(self, steps: list[Any], ids: list[Tensor] | None, same: bool) -> Any:
-        """The batch.
+    def stacked(self, steps: list[Any]) -> Any:
+        """Steps as one tensordict.
 
         Args:
             steps: tensordicts with "next"; fewer than the length where a rollout was ended early.
-            ids: numbers of trajectories, a step; None for none.
+        """
+        if self.dense:
+            return _stacked(steps, self.dim)
+        return LazyStackedTensorDict.maybe_dense_stack(steps, self.dim)
+
+    def batch(self, steps: Any, ids: Tensor | None, same: bool) -> Any:
+        """The batch.
+
+        Args:
+            steps: what `stacked` returned, or another tensordict of steps.
+            ids: numbers of trajectories; None for none.
             same: write into the batch that was given last.
         """
         dim = self.dim
-        if self.dense:
-            batch = _stacked(steps, dim, self.order)
-        else:
-            batch = LazyStackedTensorDict.maybe_dense_stack(steps, dim)
-        for key in [key for key in batch.keys() if key.startswith("_")]:
+        batch = _in_order(steps, self.order) if self.dense else steps
+        count = batch.batch_size[dim]
+        for key in [key for key in list(batch.keys()) if key.startswith("_")]:
             del batch[key]
         if self.left_out:
             batch = batch.exclude(*self.left_out)
         if ids is not None:
-            numbers = torch.stack(ids, dim)
-            batch.set(IDS, numbers if batch.device is None else numbers.to(batch.device))
-        if len(steps) < self.length:
-            batch = _filled_up(batch, self.length - len(steps), dim)
+            batch.set(IDS, ids if batch.device is None else ids.to(batch.device))
+        if count < self.length:
+            batch = _filled_up(batch, self.length - count, dim)
         if self.device is not None and batch.device != self.device:
             batch = batch.to(self.device)
         _name_time(batch)
@@ -68,37 +75,40 @@ class Recording:
 
 
 def _order(template: Any) -> dict[str, Any]:
-    return {
-        key: _order(value) if is_tensor_collection(value) and hasattr(value, "keys") and _is_nested(value) else None
-        for key, value in template.items()
-    }
+    return {key: _order(value) if _is_nested(value) else None for key, value in template.items()}
+
+
+def _in_order(batch: Any, order: dict[str, Any]) -> Any:
+    """A tensordict with its keys in a given order, and others behind."""
+    if type(batch) is not TensorDict:
+        return batch
+    names = list(batch.keys())
+    known = [name for name in order if name in names]
+    others = [name for name in names if name not in order]
+    out = batch.empty()
+    for name in (*known, *others):
+        value = batch._get_str(name)
+        if order.get(name) is not None:
+            value = _in_order(value, order[name])
+        out._set_str(name, value, validated=True, inplace=False, non_blocking=False)
+    return out
 
 
 def _is_nested(value: Any) -> bool:
     return isinstance(value, TensorDictBase)
 
 
-def _stacked(steps: list[Any], dim: int, order: dict[str, Any] | None) -> Any:
-    """Tensordicts in one, with keys in a given order, and others behind."""
+def _stacked(steps: list[Any], dim: int) -> Any:
+    """Tensordicts in one, with the keys of the first."""
     first = steps[0]
     out = first.empty()
     size = first.batch_size
     out.batch_size = torch.Size([*size[:dim], len(steps), *size[dim:]])
     if isinstance(first, LazyStackedTensorDict):
         return torch.stack([step.contiguous() for step in steps], dim)
-    names = list(first.keys())
-    if order is not None:
-        known = set(names)
-        names = [name for name in order if name in known] + [name for name in names if name not in order]
-    for name in names:
-        value = first._get_str(name, None) if hasattr(first, "_get_str") else first.get(name)
+    for name in list(first.keys()):
         parts = [step.get(name) for step in steps]
-        if isinstance(value, Tensor):
-            stacked: Any = torch.stack(parts, dim)
-        elif _is_nested(value):
-            stacked = _stacked(parts, dim, None if order is None else order.get(name))
-        else:
-            stacked = torch.stack(parts, dim)
+        stacked = _stacked(parts, dim) if _is_nested(parts[0]) else torch.stack(parts, dim)
         out._set_str(name, stacked, validated=True, inplace=False, non_blocking=False)
     return out
 

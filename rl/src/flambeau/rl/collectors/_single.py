@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-import threading
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.rl._utils import rl_warnings
-from flambeau.rl.collectors._base import BaseCollector
+from flambeau.rl.collectors._array_steps import array_steps
+from flambeau.rl.collectors._choice import in_processes, refuse_processes
 from flambeau.rl.collectors._constants import DEFAULT_EXPLORATION_TYPE, ExplorationType
+from flambeau.rl.collectors._environments import counted, made, with_transforms_of
+from flambeau.rl.collectors._frames import frames_in_all, frames_of_each, random_frames
 from flambeau.rl.collectors._policies import called_with_tensordicts, compiled, on_device
-from flambeau.rl.collectors._recording import IDS, Recording, truncate_last
+from flambeau.rl.collectors._profiling import Profile, ProfileConfig
+from flambeau.rl.collectors._recording import IDS, Recording
+from flambeau.rl.collectors._rollouts import RollsOut
 from flambeau.rl.collectors._trajectories import Assembly, checked_format
-from flambeau.rl.collectors._weights import load_weights, weights_of
-from flambeau.rl.collectors.utils import _TrajectoryPool, split_trajectories
+from flambeau.rl.collectors.utils import split_trajectories
 from flambeau.rl.envs._keys import NestedKey, as_tuple
 from flambeau.rl.envs.common import EnvBase
 from flambeau.rl.envs.utils import set_exploration_type
 from flambeau.rl.modules.tensordict_module.exploration import RandomPolicy
+from flambeau.rl.weight_update.weight_sync_schemes import WeightSyncScheme
 
 __all__ = ["Collector"]
 
-_BACKENDS = ("direct", "process")
 
-
-class Collector(BaseCollector):
+class Collector(RollsOut):
     """Lets a policy act in an environment, and gives what happened in batches.
 
     Episodes go on from batch to batch, and new ones begin where they end. A batch is (*environments, time), with the
@@ -43,7 +42,8 @@ class Collector(BaseCollector):
         policy: a module or function that takes a tensordict and writes actions; or one that takes observations, by
             the names of its arguments, and returns actions. Default: random actions.
         policy_factory: makes the policy, instead.
-        backend: "direct" in this process, "process" in others.
+        backend: "direct" in this process, "process" in others of this machine; "ray", "rpc", "distributed" or
+            "submitit" on others, see `collectors.distributed`.
         backend_options: further arguments of the collector of that backend.
         num_collectors: number of processes.
         sync: processes wait for one another.
@@ -75,12 +75,17 @@ class Collector(BaseCollector):
         cudagraph_policy: record it as a CUDA graph; True, or arguments of `CudaGraphModule`.
         no_cuda_sync: kept for upstream's signature: nothing is copied without being waited for.
         weight_updater: brings new weights to the policy, or makes what does.
+        weight_sync_schemes: schemes that bring weights which this collector is given to others, by model.
+        weight_recv_schemes: schemes that bring weights from another process, by model; see `register_scheme_receiver`.
+        track_policy_version: count updates of the policy, and write their number at "policy_version".
         worker_idx: the number of the process that it is in.
         trajs_per_batch: give batches of so many whole trajectories instead; with a replay buffer, write whole
             trajectories, one behind the other.
         trajs_per_write: write so many trajectories to the replay buffer at once; default: 1.
         traj_format: "padded", (trajectories, longest) with a mask at ("collector", "mask"), or "cat", one behind the
             other.
+        auto_register_policy_transforms: add the transforms that the policy's modules need, such as those that hold
+            the state of recurrent layers, to the environment; they are made by the policy's `make_tensordict_primer`.
         pre_collect_hook: called before each batch is collected.
         post_collect_hook: called with each batch that was collected, before it is processed.
         compact_obs: leave out observations below "next", which are those of the step behind.
@@ -98,8 +103,11 @@ class Collector(BaseCollector):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """A collector of several processes, where these are asked for."""
-        chosen = _backend(cls, args, kwargs)
-        return super().__new__(cls) if chosen is None else chosen
+        if cls is not Collector:
+            refuse_processes(cls.__name__, kwargs)
+            return super().__new__(cls)
+        elsewhere = in_processes(args, kwargs)
+        return super().__new__(cls) if elsewhere is None else elsewhere
 
     def __init__(
         self,
@@ -107,7 +115,7 @@ class Collector(BaseCollector):
         policy: Callable[[TensorDictBase], TensorDictBase] | None = None,
         *,
         policy_factory: Callable[[], Callable[..., Any]] | None = None,
-        backend: Literal["direct", "process"] | None = None,
+        backend: Literal["direct", "process", "ray", "rpc", "distributed", "submitit"] | None = None,
         backend_options: dict[str, Any] | None = None,
         num_collectors: int | None = None,
         sync: bool | None = None,
@@ -137,10 +145,14 @@ class Collector(BaseCollector):
         cudagraph_policy: bool | dict[str, Any] | None = None,
         no_cuda_sync: bool = False,
         weight_updater: Any = None,
+        weight_sync_schemes: dict[str, WeightSyncScheme] | None = None,
+        weight_recv_schemes: dict[str, WeightSyncScheme] | None = None,
+        track_policy_version: bool = False,
         worker_idx: int | None = None,
         trajs_per_batch: int | None = None,
         trajs_per_write: int | None = None,
         traj_format: Literal["padded", "cat"] | None = None,
+        auto_register_policy_transforms: bool | None = None,
         pre_collect_hook: Callable[[], None] | None = None,
         post_collect_hook: Callable[[TensorDictBase], None] | None = None,
         compact_obs: bool = False,
@@ -163,18 +175,22 @@ class Collector(BaseCollector):
         self.trajs_per_batch, self.trajs_per_write = trajs_per_batch, trajs_per_write
         self.traj_format = checked_format(traj_format, trajs_per_batch, replay_buffer is not None)
         self._set_devices(device, storing_device, policy_device, env_device)
-        env = _made(create_env_fn, create_env_kwargs, type(self).__name__)
+        env = made(create_env_fn, create_env_kwargs, type(self).__name__)
         if self.env_device is not None:
             env = env.to(self.env_device)
         elif env.device is not None:
             self.env_device = env.device
         if policy_factory is not None:
             policy = policy_factory()
+        env = with_transforms_of(policy, env, auto_register_policy_transforms)
         self._set_policy(policy, env, trust_policy, compile_policy, cudagraph_policy)
-        self.env = _counted(env, max_frames_per_traj)
+        self.env = counted(env, max_frames_per_traj)
         self.max_frames_per_traj = max_frames_per_traj
         self.n_env = self.env.batch_size.numel()
-        self._set_frames(frames_per_batch, total_frames, init_random_frames)
+        self.requested_frames_per_batch = frames_per_batch
+        self.frames_per_batch = frames_of_each(frames_per_batch, self.n_env, "environments")
+        self.total_frames = frames_in_all(total_frames, frames_per_batch)
+        self.init_random_frames = random_frames(init_random_frames, frames_per_batch)
         self.postproc = postproc
         self.split_trajs = bool(split_trajs)
         self.track_traj_ids = track_traj_ids
@@ -193,12 +209,14 @@ class Collector(BaseCollector):
                 "set_truncated=True needs a key 'truncated' among the env's ends; env.add_truncated_keys() adds it."
             )
         self._use_buffers = not self.env._has_dynamic_specs() if use_buffers is None else use_buffers
-        self._thread: threading.Thread | None = None
-        self._failure: BaseException | None = None
-        self._stop = threading.Event()
-        self._running = threading.Event()
-        self._running.set()
-        self._between = threading.Lock()
+        self._version = 0 if track_policy_version else None
+        self._assembly = None
+        if trajs_per_batch is not None:
+            ends = ["done"] if "done" in self.env.done_keys else self.env.done_keys
+            done_keys = [("next", *as_tuple(key)) for key in ends]
+            self._assembly = Assembly(
+                trajs_per_batch, self.traj_format, done_keys, None if replay_buffer is not None else postproc
+            )
         with torch.no_grad():
             self._root = self.env.reset()
         self._ids = self._new_ids(None)
@@ -210,7 +228,10 @@ class Collector(BaseCollector):
             self._repeated() if compact_obs else [],
         )
         self._extras = self._policy_extras()
+        self._array_steps = self._between_arrays()
+        self._profile: Profile | None = None
         self.closed = False
+        self._set_schemes(weight_sync_schemes, weight_recv_schemes)
         for user in (policy, self.env):
             if hasattr(user, "register_collector"):
                 user.register_collector(self)
@@ -229,45 +250,15 @@ class Collector(BaseCollector):
         if self.storing_device is None and self.policy_device is not None and self.policy_device == self.env_device:
             self.storing_device = self.env_device
 
-    def _set_policy(self, policy: Any, env: Any, trust: bool | None, compile_policy: Any, cudagraph_policy: Any) -> None:
+    def _set_policy(
+        self, policy: Any, env: Any, trust: bool | None, compile_policy: Any, cudagraph_policy: Any
+    ) -> None:
         # The caller's module, whose weights `update_policy_weights_` takes by default.
         self._original = policy if isinstance(policy, nn.Module) else None
         given = called_with_tensordicts(policy, env, trust)
         self.policy, self._copied = on_device(given, self.policy_device)
         self._act = compiled(self.policy, compile_policy, cudagraph_policy)
         self._is_random = isinstance(self.policy, RandomPolicy)
-
-    def _set_frames(self, frames_per_batch: int, total_frames: int | None, init_random_frames: int | None) -> None:
-        if frames_per_batch < 1:
-            raise ValueError(f"frames_per_batch must be 1 or more; got {frames_per_batch}.")
-        warns = rl_warnings()
-        self.requested_frames_per_batch = frames_per_batch
-        self.frames_per_batch = -(-frames_per_batch // self.n_env)
-        whole = self.frames_per_batch * self.n_env
-        if whole != frames_per_batch and warns:
-            warnings.warn(
-                f"A batch has {whole} steps, not {frames_per_batch}: as many from each of the {self.n_env} environments.",
-                stacklevel=4,
-            )
-        self.total_frames = float("inf") if total_frames is None or total_frames < 0 else total_frames
-        rest = 0 if self.total_frames == float("inf") else int(self.total_frames) % frames_per_batch
-        if rest and warns:
-            warnings.warn(
-                f"total_frames={total_frames} is no multiple of frames_per_batch={frames_per_batch}: "
-                f"{frames_per_batch - rest} more steps are taken.",
-                stacklevel=4,
-            )
-        random = max(0, init_random_frames or 0)
-        if random % frames_per_batch:
-            more = -(-random // frames_per_batch) * frames_per_batch
-            if warns:
-                warnings.warn(
-                    f"init_random_frames={random} is no multiple of frames_per_batch={frames_per_batch}: {more} steps "
-                    "are random.",
-                    stacklevel=4,
-                )
-            random = more
-        self.init_random_frames = random
 
     def _repeated(self) -> list[NestedKey]:
         """Keys below "next" that a step shares with the one behind it."""
@@ -283,134 +274,50 @@ class Collector(BaseCollector):
         extra = [key for key in written.keys(True, True) if key not in known]
         return written.select(*extra).zero_() if extra else None
 
-    @property
-    def _traj_pool(self) -> _TrajectoryPool:
-        if self._traj_pool_val is None:
-            self._traj_pool_val = _TrajectoryPool()
-        pool: _TrajectoryPool = self._traj_pool_val
-        return pool
-
-    def _new_ids(self, where: Tensor | None) -> Any:
-        """Numbers of trajectories, new ones where new episodes began; None where they are not tracked."""
-        if not self.track_traj_ids:
+    def _between_arrays(self) -> Any:
+        """What takes steps between arrays; None where the policy or the environment need tensordicts."""
+        device, extras = self.policy_device, self._extras
+        if device is not None and device.type != "cpu":
             return None
-        if where is None:
-            return self._traj_pool.get_traj_and_increment(self.n_env).reshape(self.env.batch_size)
-        ids: Tensor = self._ids.clone()
-        ids[where] = self._traj_pool.get_traj_and_increment(int(where.sum()))
-        return ids
-
-    # Rollouts
-
-    def _acted(self, policy: Any, root: Any) -> Any:
-        """A root with actions, on the environment's device."""
-        device = self.policy_device
-        moved = device is not None and root.device != device
-        if moved:
-            root = root.to(device)
-        root = policy(root)
-        if moved or (self.env.device is not None and root.device != self.env.device):
-            root = root.clear_device_() if self.env.device is None else root.to(self.env.device)
-        return root
-
-    @torch.no_grad()
-    def rollout(self) -> TensorDictBase:
-        """The steps of one batch; with a replay buffer that takes them one by one, they go there as well."""
-        if self.reset_at_each_iter:
-            self._root = self.env.reset()
-            self._ids = self._new_ids(None)
-        random = self._frames < self.init_random_frames
-        policy = self._random if random else self._act
-        with set_exploration_type(self.exploration_type):
-            steps, ids = self._steps(policy)
-        batch = self._recording.batch(steps, ids, self.return_same_td)
-        if self.set_truncated:
-            truncate_last(batch, self._truncations, len(steps) - 1)
-        return batch  # type: ignore[no-any-return]
-
-    def _random(self, root: Any) -> Any:
-        root = self.env.rand_action(root)
-        return root if self._extras is None else root.update(self._extras)
-
-    def _steps(self, policy: Any) -> tuple[list[Any], list[Tensor] | None]:
-        env, root, interruptor = self.env, self._root, self.interruptor
-        storing = self.storing_device
-        moves = storing is not None and storing != env.device and storing.type != "cpu"
-        one_by_one = self.replay_buffer is not None and not self.extend_buffer
-        steps: list[Any] = []
-        ids: list[Tensor] = []
-        for _ in range(self.frames_per_batch):
-            step, root = env.step_and_maybe_reset(self._acted(policy, root))
-            steps.append(step.to(storing) if moves else step)
-            if self.track_traj_ids:
-                ids.append(self._ids)
-            if one_by_one:
-                self._add(step)
-            if self.track_traj_ids:
-                ended = self._ended(step.get("next"))
-                if ended is not None:
-                    self._ids = self._new_ids(ended)
-            if interruptor is not None and interruptor.collection_stopped():
-                break
-        self._root = root
-        return steps, ids if self.track_traj_ids else None
-
-    def _ended(self, following: Any) -> Tensor | None:
-        """Where an episode ended; None for nowhere."""
-        found: Tensor | None = None
-        size = self.env.batch_size
-        for key in self.env.done_keys:
-            end = following.get(key)
-            if bool(end.any()):
-                end = end.reshape(*size, -1).any(-1)
-                found = end if found is None else found | end
-        return found
-
-    def _add(self, step: Any) -> None:
-        step = step.copy()
-        for key in [key for key in step.keys() if key.startswith("_")]:
-            del step[key]
-        if self._recording.left_out:
-            step = step.exclude(*self._recording.left_out)
-        if self.track_traj_ids:
-            step.set(IDS, self._ids)
-        self.replay_buffer.add(step)
+        written = [] if extras is None else list(extras.items(True, True))
+        if any(not isinstance(value, Tensor) or as_tuple(key)[0] == "next" for key, value in written):
+            return None
+        return array_steps(self.env) if self._use_buffers else None
 
     def iterator(self) -> Iterator[TensorDictBase]:
         """Batches, until there were `total_frames` steps."""
-        if self.trajs_per_batch is None:
-            yield from self._batches()
-            return
-        assembly = Assembly(self.trajs_per_batch, self.traj_format, bool(self.set_truncated))
-        for _ in self._batches(assembly):
-            yield from assembly.batches()
+        for batch in self._batches():
+            if self._assembly is None:
+                yield batch
+            else:
+                yield from self._assembly.batches()
 
-    def _batches(self, assembly: Assembly | None = None) -> Iterator[Any]:
+    def _batches(self) -> Iterator[Any]:
         while self._frames < self.total_frames:
             self._check_open()
             self._iter += 1
+            if self._profile is not None:
+                self._profile.step()
             if self._pre_collect_hook is not None:
                 self._pre_collect_hook()
             batch = self.rollout()
             if self._post_collect_hook is not None:
                 self._post_collect_hook(batch)
             self._frames += batch.numel()
-            yield self._delivered(batch, assembly)
+            yield self._delivered(batch)
 
     def _check_open(self) -> None:
         if self.closed:
             raise RuntimeError("The collector is shut down, and its environment closed; make another one.")
 
-    def _delivered(self, batch: Any, assembly: Assembly | None) -> Any:
+    def _delivered(self, batch: Any) -> Any:
         """What is given of a batch; None where it went to the replay buffer."""
-        buffer = self.replay_buffer
+        buffer, assembly = self.replay_buffer, self._assembly
         if assembly is not None:
             assembly.add(batch)
             if buffer is not None:
                 for whole in assembly.trajectories(self.trajs_per_write or 1):
                     buffer.extend(whole if self.postproc is None else self.postproc(whole))
-            elif self.postproc is not None:
-                assembly.postproc = self.postproc
             return None
         if buffer is not None and not self.extend_buffer:
             return None
@@ -423,84 +330,6 @@ class Collector(BaseCollector):
             return None
         return batch
 
-    def reset(self, index: Any = None, **kwargs: Any) -> None:
-        """Begin new episodes.
-
-        Args:
-            index: a mask or index of the environments that do; default: all.
-            kwargs: passed on to the environment.
-        """
-        with torch.no_grad():
-            if index is None:
-                self._root = self.env.reset(**kwargs)
-                self._ids = self._new_ids(None)
-                return
-            size = self.env.batch_size
-            mask = torch.zeros(size, dtype=torch.bool)
-            mask[index] = True
-            root = self._root.copy()
-            for key, (done, *_) in zip(self.env.reset_keys, self.env.done_keys_groups, strict=True):
-                end = root.get(done)
-                root.set(key, mask.reshape(*size, *[1] * (end.ndim - len(size))).expand(end.shape).to(end.device))
-            self._root = self.env.reset(root, **kwargs)
-            self._ids = self._new_ids(mask)
-
-    # In the background
-
-    def start(self) -> None:
-        """Collect in a thread into the replay buffer, until `total_frames` or `async_shutdown`.
-
-        Raises:
-            RuntimeError: there is no replay buffer.
-        """
-        if self.replay_buffer is None:
-            raise RuntimeError("Only a collector with a replay buffer collects in the background: give it replay_buffer=.")
-        if self.is_running():
-            raise RuntimeError("The collector runs in the background already.")
-        self._stop.clear()
-        self._thread = threading.Thread(target=self._run, name="flambeau-collector", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            iterator = self.iterator()
-            while not self._stop.is_set():
-                self._running.wait()
-                if self._stop.is_set():
-                    return
-                with self._between:
-                    if next(iterator, _END) is _END:
-                        return
-        except BaseException as error:  # it is raised where somebody looks: in `async_shutdown`
-            self._failure = error
-
-    def is_running(self) -> bool:
-        """Whether it collects in the background."""
-        return self._thread is not None and self._thread.is_alive()
-
-    @contextmanager
-    def pause(self) -> Iterator[None]:
-        """A context in which nothing is collected in the background; the batch that is being collected ends first."""
-        self._running.clear()
-        try:
-            with self._between:
-                yield
-        finally:
-            self._running.set()
-
-    def async_shutdown(self, timeout: float | None = None, close_env: bool = True) -> None:
-        """Stop collecting in the background, after the batch it is at, and shut down.
-
-        Args:
-            timeout: seconds to wait for it; default: as long as it takes.
-            close_env: close the environment.
-
-        Raises:
-            TimeoutError: it took longer.
-            RuntimeError: collecting failed; the cause is chained.
-        """
-        self.shutdown(timeout, close_env)
-
     def shutdown(self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True) -> None:
         """Stop collecting, and close the environment.
 
@@ -509,21 +338,15 @@ class Collector(BaseCollector):
             close_env: close the environment.
             raise_on_error: raise what went wrong there.
         """
-        thread, self._thread = self._thread, None
-        self._stop.set()
-        self._running.set()
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout)
-            if thread.is_alive():
-                self._thread = thread
-                raise TimeoutError(f"The batch that is being collected took longer than {timeout} s; wait for it longer.")
+        self._stop_thread(timeout)
+        if self._profile is not None:
+            self._profile.stop()
         if not self.closed:
             self.closed = True
             if close_env and not self.env.is_closed:
                 self.env.close(raise_if_closed=False)
-        failure, self._failure = self._failure, None
-        if failure is not None and raise_on_error:
-            raise RuntimeError(f"Collecting in the background failed: {type(failure).__name__}: {failure}") from failure
+        if raise_on_error:
+            self._raise_failure()
 
     # Seeds and states
 
@@ -538,17 +361,34 @@ class Collector(BaseCollector):
         return seed if following is None else following
 
     def state_dict(self) -> OrderedDict[str, Any]:
-        """The policy's, the environment's, number of steps and batches, and the next number of a trajectory."""
+        """The policy's, the environment's, number of steps and batches, and the next number of a trajectory.
+
+        Of environments whose state is in tensordicts alone, those that have `state_keys`, it holds this state as well.
+        """
         state: OrderedDict[str, Any] = OrderedDict()
         if isinstance(self.policy, nn.Module):
             state["policy_state_dict"] = self.policy.state_dict()
         state["env_state_dict"] = self.env.state_dict()
         state["frames"], state["iter"] = self._frames, self._iter
         state["traj_pool"] = self._traj_pool.state_dict()
+        if self._state_is_here:
+            state["root"] = self._root.clone()
+            state["traj_ids"] = None if self._ids is None else self._ids.clone()
         return state
 
+    @property
+    def _state_is_here(self) -> bool:
+        """Whether tensordicts hold all that the environment goes on from."""
+        env = self.env
+        while hasattr(env, "base_env"):
+            env = env.base_env
+        return bool(env.state_keys)
+
     def load_state_dict(self, state_dict: OrderedDict[str, Any], **kwargs: Any) -> None:
-        """Go on from what `state_dict` gave: weights, counts, numbers; episodes begin anew.
+        """Go on from what `state_dict` gave: weights, counts, numbers.
+
+        Episodes go on where their states are in tensordicts: with the same random numbers, batches are those that the
+        other collector would have given. Other episodes begin anew.
 
         Args:
             state_dict: what it gave.
@@ -567,69 +407,19 @@ class Collector(BaseCollector):
         self._frames, self._iter = state_dict["frames"], state_dict["iter"]
         if "traj_pool" in state_dict:
             self._traj_pool.load_state_dict(state_dict["traj_pool"])
+        if "root" in state_dict:
+            self._root, self._ids = state_dict["root"].clone(), state_dict["traj_ids"]
+        elif self.track_traj_ids:
+            with torch.no_grad():
+                self.reset()
 
-    # Weights
-
-    def update_policy_weights_(
-        self,
-        policy_or_weights: Any = None,
-        *,
-        weights: Any = None,
-        policy: Any = None,
-        worker_ids: Any = None,
-        model_id: str | None = None,
-        weights_dict: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Give the policy new weights; by default those of the module that the collector was made with.
-
-        Args:
-            policy_or_weights: a module, a tensordict of weights, or a state_dict.
-            weights: weights, by this name.
-            policy: a module, by this name.
-            worker_ids: kept for the signature that all collectors share.
-            model_id: "policy", or the path of another module of the collector; default: "policy".
-            weights_dict: weights by model.
-            kwargs: passed on to the weight updater.
-
-        Raises:
-            RuntimeError: there is no module to take weights from, or to give them to.
-        """
-        given = next((each for each in (policy_or_weights, weights, policy) if each is not None), None)
-        if self._weight_updater is not None:
-            self._weight_updater(given, worker_ids=worker_ids, **kwargs)
-            return
-        if weights_dict is not None:
-            for name, each in weights_dict.items():
-                load_weights(self.get_model(name), each)
-            return
-        target = self.get_model(model_id or "policy")
-        if given is None:
-            given = self._original
-            if given is None:
-                raise RuntimeError("Give weights: the collector was not made with a module to take them from.")
-        if not isinstance(target, nn.Module):
-            raise RuntimeError(f"The policy, {type(target).__name__}, is no module, and has no weights to update.")
-        if given is not target:
-            load_weights(target, given)
-
-    def receive_weights(
-        self, policy_or_weights: Any = None, *, weights: Any = None, policy: Any = None
-    ) -> None:
-        """Take new weights, see `update_policy_weights_`.
-
-        Args:
-            policy_or_weights: a module, a tensordict of weights, or a state_dict.
-            weights: weights, by this name.
-            policy: a module, by this name.
-        """
-        given = next((each for each in (policy_or_weights, weights, policy) if each is not None), None)
-        self.update_policy_weights_(given)
-
-    @property
-    def policy_weights(self) -> TensorDictBase:
-        """The policy's weights; empty where it is no module."""
-        return weights_of(self.policy)
+    def _set_profile(self, config: ProfileConfig | None) -> None:
+        super()._set_profile(config)
+        if self._profile is not None:
+            self._profile.stop()
+        number = self.worker_idx or 0
+        there = config is not None and config.should_profile_worker(number)
+        self._profile = Profile(config, number) if there and config is not None else None
 
     # Facts
 
@@ -641,14 +431,6 @@ class Collector(BaseCollector):
         if self.track_traj_ids:
             fake.set(IDS, torch.zeros(fake.batch_size, dtype=torch.int64))
         return fake  # type: ignore[no-any-return]
-
-    def get_model(self, model_id: str) -> Any:
-        """A model by name.
-
-        Args:
-            model_id: "policy", or the dotted path of another.
-        """
-        return self.policy if model_id == "policy" else self.get_distant_attr(model_id)
 
     def getattr_env(self, attr: str) -> Any:
         """An attribute of the environment."""
@@ -668,71 +450,3 @@ class Collector(BaseCollector):
             f"frames_per_batch={self.requested_frames_per_batch},\n    total_frames={self.total_frames},\n    "
             f"exploration={self.exploration_type})"
         )
-
-
-_END = object()
-
-
-def _made(create_env_fn: Any, kwargs: dict[str, Any] | None, name: str) -> EnvBase:
-    if isinstance(create_env_fn, EnvBase):
-        if kwargs:
-            if hasattr(create_env_fn, "update_kwargs"):
-                create_env_fn.update_kwargs(kwargs)
-            else:
-                raise RuntimeError(
-                    f"create_env_kwargs are for a function that makes an environment; {name} got the environment itself."
-                )
-        return create_env_fn
-    if isinstance(create_env_fn, Sequence):
-        if len(create_env_fn) != 1:
-            raise ValueError(
-                f"A collector in this process takes one environment; got {len(create_env_fn)}. Give num_collectors= for "
-                "several processes, or a SerialEnv."
-            )
-        (create_env_fn,) = create_env_fn
-    if not callable(create_env_fn):
-        raise TypeError(f"create_env_fn must be an environment or a function that makes one; got {create_env_fn!r}.")
-    env = create_env_fn(**(kwargs or {}))
-    if not isinstance(env, EnvBase):
-        raise TypeError(f"create_env_fn must make an environment; it returned {type(env).__name__}.")
-    return env
-
-
-def _counted(env: EnvBase, max_frames_per_traj: int | None) -> Any:
-    """An environment whose episodes are truncated in time."""
-    if max_frames_per_traj is None or max_frames_per_traj <= 0:
-        return env
-    from flambeau.rl.envs.transforms import StepCounter, TransformedEnv
-
-    if any(as_tuple(key)[-1] == "step_count" for key in env.observation_keys):
-        raise ValueError(
-            "max_frames_per_traj adds a StepCounter, and the environment counts its steps already, at 'step_count'. "
-            "Leave out max_frames_per_traj, and give that counter max_steps."
-        )
-    return TransformedEnv(env, StepCounter(max_steps=max_frames_per_traj))
-
-
-def _backend(cls: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A collector of several processes; None for one in this process."""
-    backend, count, sync = kwargs.get("backend"), kwargs.get("num_collectors"), kwargs.get("sync")
-    options = kwargs.get("backend_options")
-    if cls is not Collector:
-        if any(each is not None for each in (backend, count, sync, options)):
-            raise TypeError(
-                f"backend, backend_options, num_collectors and sync are for Collector, not for {cls.__name__}."
-            )
-        return None
-    if count is not None and (isinstance(count, bool) or not isinstance(count, int)):
-        raise TypeError(f"num_collectors must be a number of processes; got {count!r}.")
-    if count is not None and count < 1:
-        raise ValueError(f"num_collectors must be 1 or more; got {count}.")
-    chosen = backend or ("direct" if count is None else "process")
-    if chosen not in _BACKENDS:
-        raise ValueError(f"backend must be one of {', '.join(_BACKENDS)}; got {backend!r}.")
-    if chosen == "direct":
-        if count not in (None, 1):
-            raise ValueError("backend='direct' is one collector in this process; use backend='process' for several.")
-        if sync is not None:
-            raise ValueError("sync is for several processes; leave it out with backend='direct'.")
-        return None
-    raise ValueError("backend='process' needs processes that are not there yet.")

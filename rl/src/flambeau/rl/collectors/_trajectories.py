@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from flambeau.rl.collectors._recording import IDS
-from flambeau.rl.collectors.utils import _padded
+from flambeau.rl.collectors.utils import padded
 
 
 def checked_format(traj_format: str | None, trajs_per_batch: int | None, has_replay_buffer: bool) -> str:
@@ -43,29 +43,31 @@ def checked_format(traj_format: str | None, trajs_per_batch: int | None, has_rep
 
 
 class Assembly:
-    """Trajectories in the order in which they ended.
+    """Trajectories in the order of the batches that they ended in, and of their numbers.
 
     Args:
         count: number of trajectories of a batch.
         layout: "padded" or "cat".
-        truncates: a batch ends what runs in it.
+        done_keys: ends, below "next".
+        postproc: what is called with each batch.
     """
 
-    def __init__(self, count: int, layout: str, truncates: bool = False) -> None:
-        self.count, self.layout, self.truncates = count, layout, truncates
-        self.postproc: Callable[[Any], Any] | None = None
+    def __init__(
+        self, count: int, layout: str, done_keys: list[Any], postproc: Callable[[Any], Any] | None = None
+    ) -> None:
+        self.count, self.layout, self.done_keys, self.postproc = count, layout, done_keys, postproc
         self._pieces: dict[int, list[Any]] = {}
         self._whole: deque[Any] = deque()
 
     def add(self, batch: Any) -> None:
         """Take the pieces of a batch, (*environments, time)."""
         ids = batch.get(IDS)
-        done = batch.get(("next", "done")).reshape(*ids.shape, -1).any(-1)
+        done = torch.stack([batch.get(key).reshape(*ids.shape, -1).any(-1) for key in self.done_keys]).any(0)
         time = ids.shape[-1]
         rows, ids, done = batch.reshape(-1, time), ids.reshape(-1, time), done.reshape(-1, time)
         starts = torch.ones_like(done)
         starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
-        ended = []
+        ended: list[int] = []
         live: set[int] = set()
         for row in range(len(ids)):
             first = starts[row].nonzero().flatten().tolist()
@@ -77,10 +79,10 @@ class Assembly:
                 piece.names = None
                 self._pieces.setdefault(number, []).append(piece)
                 if done[row, end - 1]:
-                    ended.append((end, row, number))
+                    ended.append(number)
                 elif end == time or int(ids[row, end]) < 0:
                     live.add(number)
-        for _, _, number in sorted(ended):
+        for number in sorted(ended):
             pieces = self._pieces.pop(number)
             self._whole.append(pieces[0] if len(pieces) == 1 else torch.cat(pieces))
         # A reset ended the others before they were done.
@@ -98,5 +100,5 @@ class Assembly:
             parts = [self._whole.popleft() for _ in range(self.count)]
             batch = torch.cat(parts)
             if self.layout == "padded":
-                batch = _padded(batch, [len(part) for part in parts], ("collector", "mask"))
+                batch = padded(batch, [len(part) for part in parts], ("collector", "mask"))
             yield batch if self.postproc is None else self.postproc(batch)

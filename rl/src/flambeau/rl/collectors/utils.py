@@ -9,7 +9,7 @@ import torch
 import torch.multiprocessing as mp
 from torch import Tensor
 
-from flambeau.data.tensordict import TensorDict, TensorDictBase
+from flambeau.data.tensordict import TensorDict, TensorDictBase, is_non_tensor
 from flambeau.rl.envs._keys import NestedKey, as_tuple
 
 __all__ = ["split_trajectories"]
@@ -59,8 +59,8 @@ def split_trajectories(
         prefix: where numbers of trajectories are looked for, and where the mask goes; default: "collector".
         trajectory_key: numbers of trajectories, of the shape of the batch; default: (prefix, "traj_ids"), if it is
             there.
-        done_key: ends of trajectories below "next", used where there are no numbers; default: "done". Numbers are
-            written then.
+        done_key: ends of trajectories below "next", which are gone by where there are no numbers; default: "done".
+            Numbers are written then.
         as_nested: give jagged nested tensors instead of zeros and a mask; the batch size is (trajectories) then.
 
     Returns:
@@ -75,21 +75,25 @@ def split_trajectories(
     flat = rollout_tensordict.reshape(-1).copy()
     flat.names = None
     ids_key = (*place, "traj_ids") if trajectory_key is None else trajectory_key
-    ids = None if done_key is not None else flat.get(ids_key, None)
+    ids = flat.get(ids_key, None)
     if ids is None:
         lengths = _between_ends(flat, done_key, time)
         numbers = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
         flat.set(ids_key, numbers.to(flat.device) if flat.device is not None else numbers)
     else:
-        lengths = _of_one_number(ids.reshape(-1, time))
+        lengths = _of_one_number(ids.flatten())
     if as_nested:
         return _nested(flat, lengths)
-    return _padded(flat, lengths, (*place, "mask"))
+    out = padded(flat, lengths, (*place, "mask"))
+    if lengths == [time] * (flat.numel() // max(time, 1)):  # the rows themselves
+        out.names = [None, rollout_tensordict.names[-1]] if size else [None, None]
+    return out
 
 
 def _of_one_number(ids: Tensor) -> list[int]:
+    """Lengths of trajectories; they go on in the next row where that begins with the number of the last one."""
     starts = torch.ones_like(ids, dtype=torch.bool)
-    starts[:, 1:] = ids[:, 1:] != ids[:, :-1]
+    starts[1:] = ids[1:] != ids[:-1]
     return _lengths(starts)
 
 
@@ -115,19 +119,32 @@ def _lengths(starts: Tensor) -> list[int]:
     return lengths
 
 
-def _padded(flat: Any, lengths: list[int], mask_key: tuple[str, ...]) -> TensorDictBase:
-    """Steps, one behind the other, as rows of trajectories."""
-    longest = max(lengths, default=0)
-    mask = torch.arange(longest) < torch.tensor(lengths).unsqueeze(-1)
-    row, column = mask.nonzero(as_tuple=True)
+def padded(flat: Any, lengths: list[int], mask_key: tuple[str, ...]) -> TensorDictBase:
+    """Steps, one behind the other, as rows of trajectories with zeros behind them.
 
-    def padded(value: Tensor) -> Tensor:
-        out = value.new_zeros((len(lengths), longest, *value.shape[1:]))
-        out[row.to(value.device), column.to(value.device)] = value
-        return out
+    Args:
+        flat: (steps, ...).
+        lengths: number of steps of each trajectory.
+        mask_key: where the mask of the steps goes.
+    """
+    mask = torch.arange(max(lengths, default=0)) < torch.tensor(lengths).unsqueeze(-1)
+    where = [index.to(flat.device) if flat.device is not None else index for index in mask.nonzero(as_tuple=True)]
+    out = _in_rows(flat, where, tuple(mask.shape))
+    out.set(mask_key, mask if out.device is None else mask.to(out.device))
+    return out
 
-    out: TensorDictBase = flat.apply(padded, batch_size=[len(lengths), longest])
-    return out.set(mask_key, mask if out.device is None else mask.to(out.device))
+
+def _in_rows(flat: Any, where: list[Tensor], size: tuple[int, ...]) -> Any:
+    out = TensorDict({}, [*size, *flat.batch_size[1:]], device=flat.device)
+    row, column = where
+    for key, value in flat.items():
+        if isinstance(value, TensorDictBase) and not is_non_tensor(value):
+            out.set(key, _in_rows(value, where, size))
+        else:
+            new = value.new_zeros((*size, *value.shape[1:]))
+            new[row.to(value.device), column.to(value.device)] = value
+            out.set(key, new)
+    return out
 
 
 def _nested(flat: Any, lengths: list[int]) -> TensorDictBase:

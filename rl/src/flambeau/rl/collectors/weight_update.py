@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.rl.collectors._weights import load_weights, weights_of
+from flambeau.rl.weight_update._weights import load_weights, weights_of
 
 __all__ = ["VanillaWeightUpdater", "WeightUpdaterBase"]
 
@@ -59,7 +59,8 @@ class WeightUpdaterBase(ABC):
         self._hooks.append(hook)
 
     def init(self, *args: Any, **kwargs: Any) -> None:
-        """Get ready, with what `collector.init_updater` is given."""
+        """Get ready, with what `collector.init_updater` is given; there is nothing to do by default."""
+        return
 
     @abstractmethod
     def _get_server_weights(self) -> TensorDictBase:

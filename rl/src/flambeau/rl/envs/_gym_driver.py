@@ -74,7 +74,15 @@ class GymDriver:
         Args:
             action: an array.
         """
-        found = self.inner.step(self.read(action))
+        return self.inner_step(self.read(action))
+
+    def inner_step(self, action: Any) -> tuple[Any, Any, Any, Any]:
+        """Observation, reward, terminated and truncated that follow an action.
+
+        Args:
+            action: as the library takes it.
+        """
+        found = self.inner.step(action)
         if self._transform is None and len(found) == 5:
             return found[:4]  # type: ignore[no-any-return]
         found = self.env._output_transform(found)
@@ -88,6 +96,22 @@ class GymDriver:
         """
         return self.env._reset_output_transform(self.inner.reset(**kwargs))[0]
 
+    def leaves(self, observation: Any) -> dict[Path, Any]:
+        """The arrays of an observation, by path.
+
+        Args:
+            observation: what a step or a reset gave.
+        """
+        if self.single:
+            return {("observation",): observation}
+        found = {}
+        for path in self.paths:
+            value = observation
+            for part in path:
+                value = value[part]
+            found[path] = value
+        return found
+
     def write(self, arrays: dict[Path, Any], observation: Any) -> None:
         """Write an observation into arrays.
 
@@ -95,14 +119,9 @@ class GymDriver:
             arrays: by path.
             observation: what a step or a reset gave.
         """
-        if self.single:
-            arrays["observation",][...] = observation
-            return
+        found = self.leaves(observation)
         for path, array in arrays.items():
-            value = observation
-            for part in path:
-                value = value[part]
-            array[...] = value
+            array[...] = found[path]
 
 
 def observation_paths(spec: Composite) -> dict[Path, tuple[Any, Any]] | None:

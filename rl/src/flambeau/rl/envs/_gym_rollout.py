@@ -26,7 +26,7 @@ def gym_rollout(env: Any, max_steps: int, stops: bool) -> TensorDictBase | None:
         stops: stop at the end of an episode; else begin a new one.
     """
     driver = gym_driver(env)
-    reads = None if driver is None else _action_reader(env.full_action_spec)
+    reads = None if driver is None else action_reader(env.full_action_spec)
     if driver is None or reads is None:
         return None
     return _Rollout(driver, reads).run(driver.reset(), max_steps, stops)
@@ -147,7 +147,7 @@ def _nested(leaves: dict[tuple[str, ...], Tensor], size: Size) -> dict[str, Any]
     return out
 
 
-def _action_reader(spec: Composite) -> Callable[[Tensor], Any] | None:
+def action_reader(spec: Composite) -> Callable[[Tensor], Any] | None:
     """From random actions of several steps to what the library takes; None where actions are drawn in another order."""
     (action,) = spec.values(True, True)
     if isinstance(action, (MultiCategorical, MultiOneHot)) or getattr(action, "mask", None) is not None:
