@@ -1,0 +1,1 @@
+"""Programs that give models to servers."""

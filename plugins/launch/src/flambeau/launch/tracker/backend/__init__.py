@@ -1,0 +1,1 @@
+"""Places that trackers write to."""

@@ -1,0 +1,1 @@
+"""Small tools that components and schedulers share."""
