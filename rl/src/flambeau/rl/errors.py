@@ -1,15 +1,32 @@
 """Errors of this package that callers may want to tell from others.
 
 FlambeauError
-└── EnvWorkerError (RuntimeError)
+├── CollectorWorkerError (RuntimeError)
+├── EnvWorkerError (RuntimeError)
+├── DatasetFormatError (ValueError)
+└── UnsafePickleError (pickle.UnpicklingError)
 """
 
 from __future__ import annotations
 
+import pickle
+
 from flambeau.core.errors import FlambeauError
 
-__all__ = ["EnvWorkerError"]
+__all__ = ["CollectorWorkerError", "DatasetFormatError", "EnvWorkerError", "UnsafePickleError"]
+
+
+class CollectorWorkerError(FlambeauError, RuntimeError):
+    """A process of a collector raised, died or does not answer; the message has its traceback."""
 
 
 class EnvWorkerError(FlambeauError, RuntimeError):
     """An environment in another process or thread raised, died or does not answer; the message has its traceback."""
+
+
+class DatasetFormatError(FlambeauError, ValueError):
+    """A file of a data set is not in the format that its publisher describes."""
+
+
+class UnsafePickleError(FlambeauError, pickle.UnpicklingError):
+    """A pickle that would run code, or build objects other than arrays and plain containers."""

@@ -46,7 +46,8 @@ class ReceivesWeights(InBackground):
                 scheme.init_on_receiver(model_id=model_id, context=self)
             if synchronize_weights and not scheme.synchronized_on_receiver:
                 scheme.connect(worker_idx=self.worker_idx)
-        self._receivers = (*self._receivers, *weight_recv_schemes.values())
+        looked_at = [scheme for scheme in weight_recv_schemes.values() if scheme.is_looked_at]
+        self._receivers = (*self._receivers, *looked_at)
 
     def take_weights(self) -> None:
         """Take weights that schemes have brought."""

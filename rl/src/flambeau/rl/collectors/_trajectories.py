@@ -11,6 +11,7 @@ import torch
 
 from flambeau.rl.collectors._recording import IDS
 from flambeau.rl.collectors.utils import padded
+from flambeau.rl.envs._keys import as_tuple
 
 
 def checked_format(traj_format: str | None, trajs_per_batch: int | None, has_replay_buffer: bool) -> str:
@@ -88,6 +89,11 @@ class Assembly:
         # A reset ended the others before they were done.
         self._pieces = {number: pieces for number, pieces in self._pieces.items() if number in live}
 
+    def take(self, other: Assembly) -> None:
+        """Take the whole trajectories of another one."""
+        self._whole.extend(other._whole)
+        other._whole.clear()
+
     def trajectories(self, count: int) -> Iterator[Any]:
         """Those that are whole, `count` at a time, one behind the other."""
         while len(self._whole) >= count:
@@ -102,3 +108,32 @@ class Assembly:
             if self.layout == "padded":
                 batch = padded(batch, [len(part) for part in parts], ("collector", "mask"))
             yield batch if self.postproc is None else self.postproc(batch)
+
+
+class Assemblies:
+    """Trajectories of several processes, whose batches come in any order.
+
+    Args:
+        workers: number of processes.
+        count: number of trajectories of a batch.
+        layout: "padded" or "cat".
+        postproc: what is called with each batch.
+    """
+
+    def __init__(self, workers: int, count: int, layout: str, postproc: Callable[[Any], Any] | None = None) -> None:
+        self._of = [Assembly(count, layout, [], postproc) for _ in range(workers)]
+        self._all = Assembly(count, layout, [], postproc)
+
+    def add(self, number: int, batch: Any) -> None:
+        """Take the pieces of a batch of one process."""
+        own = self._of[number]
+        if not own.done_keys:
+            keys = [key for key in batch.get("next").keys(True, True) if as_tuple(key)[-1] == "done"]
+            ends = ["done"] if "done" in keys else keys
+            own.done_keys = [("next", *as_tuple(key)) for key in ends]
+        own.add(batch)
+        self._all.take(own)
+
+    def batches(self) -> Iterator[Any]:
+        """Batches of those that are whole."""
+        return self._all.batches()

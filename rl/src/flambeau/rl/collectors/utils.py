@@ -21,18 +21,21 @@ class _TrajectoryPool:
     Args:
         ctx: the multiprocessing context of processes that share it.
         lock: it is shared by processes or threads.
+        first: the first number.
+        stride: from one number to the next; the pools of several workers give each number once without a lock.
     """
 
-    def __init__(self, ctx: Any = None, lock: bool = False) -> None:
-        self._traj_id = torch.zeros((), dtype=torch.int).share_memory_()
+    def __init__(self, ctx: Any = None, lock: bool = False, first: int = 0, stride: int = 1) -> None:
+        self._traj_id = torch.tensor(first, dtype=torch.int).share_memory_()
         self.lock: Any = (mp if ctx is None else ctx).RLock() if lock else nullcontext()
+        self.first, self.stride = first, stride
 
     def get_traj_and_increment(self, n: int = 1, device: Any = None) -> Tensor:
         """The next `n` numbers, int64."""
         with self.lock:
             first = int(self._traj_id)
-            self._traj_id += n
-        return torch.arange(first, first + n, device=device)
+            self._traj_id += n * self.stride
+        return torch.arange(first, first + n * self.stride, self.stride, device=device)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The next number."""
@@ -41,7 +44,8 @@ class _TrajectoryPool:
     def load_state_dict(self, state_dict: dict[str, Tensor]) -> None:
         """Go on from what `state_dict` gave."""
         with self.lock:
-            self._traj_id.copy_(state_dict["traj_id"])
+            ahead = max(0, int(state_dict["traj_id"]) - self.first)
+            self._traj_id.fill_(self.first + -(-ahead // self.stride) * self.stride)
 
 
 def split_trajectories(

@@ -27,6 +27,11 @@ class NoWeightSyncScheme(WeightSyncScheme):
     def __init__(self, strategy: Literal["state_dict", "tensordict"] = "tensordict") -> None:
         super().__init__(strategy)
 
+    @property
+    def is_looked_at(self) -> bool:
+        """False: there never are weights."""
+        return False
+
     def create_transport(self, **kwargs: Any) -> TransportBackend:
         """A transport that carries nothing."""
         return _NoTransport()

@@ -24,6 +24,8 @@ class SharedMemTransport:
         self._boxes: dict[int, Mailbox] = {}
         self._slots: dict[int, Slot] = {}
         self._per_worker = False
+        self._seen = 0
+        self.is_adopted = False
         self.timeout = 60.0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -93,7 +95,7 @@ class SharedMemTransport:
     def receive_weights(
         self, timeout: float | None = None, *, weights: Any = None, model: Any = None, strategy: Any = None
     ) -> Any | None:
-        """The weights, written into a model that does not have them in the shared memory itself.
+        """The weights, if others were sent; they are written into a model that does not have them in this memory itself.
 
         Args:
             timeout: in seconds, for the memory to be there.
@@ -103,8 +105,10 @@ class SharedMemTransport:
         """
         (slot,) = self._slots.values()
         box = slot.found(timeout)
-        if box is None:
+        version = 0 if box is None else int(box.counters[0])
+        if box is None or version in (0, self._seen):
             return None
+        self._seen = version
         target = model if model is not None else weights
         if target is not None and not (isinstance(target, nn.Module) and is_in(target, box.weights)):
             strategy.apply_weights(target, box.weights)
@@ -141,11 +145,19 @@ class SharedMemTransport:
         box = self._slots[at].found(self.timeout if timeout is None else timeout)
         if box is None:
             return None
+        self._seen = int(box.counters[0])
         if _is_on_cpu(model):
             adopt(model, box.weights)
+            self.is_adopted = True
         else:
             strategy.apply_weights(model, box.weights)
         return box.weights
+
+    def renew(self, worker_idx: int) -> None:
+        """Tell a worker that was started again where the memory is."""
+        self._slots[worker_idx] = Slot()
+        if worker_idx in self._boxes:
+            self._slots[worker_idx].share(self._boxes[worker_idx])
 
     def send_ack(self, message: str = "updated") -> None:
         """Nothing: what is written in shared memory is there.
@@ -225,6 +237,19 @@ class SharedMemWeightSyncScheme(WeightSyncScheme):
         model = self.model
         if isinstance(model, nn.Module) and not self.per_worker_weights and _is_on_cpu(model):
             shared.adopt(model)
+
+    @property
+    def is_looked_at(self) -> bool:
+        """Whether a receiver has to look for new weights: not where its model has them in the shared memory."""
+        return not (self._receiver is not None and self._receiver.is_adopted)
+
+    def renew(self, worker_idx: int) -> None:
+        """Begin anew with a worker that was started again.
+
+        Args:
+            worker_idx: its number.
+        """
+        self._shared.renew(worker_idx)
 
     def _listen(self, **kwargs: Any) -> None:
         self._receiver = self._shared if self._shared is not None else self.create_transport(**kwargs)

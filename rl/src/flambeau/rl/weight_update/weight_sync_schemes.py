@@ -212,6 +212,11 @@ class WeightSyncScheme:
         return self._synchronized_on_receiver
 
     @property
+    def is_looked_at(self) -> bool:
+        """Whether a receiver has to look for new weights; else they come by themselves, or not at all."""
+        return True
+
+    @property
     def sender_transports(self) -> dict[int, Any]:
         """The transport to each worker."""
         return self._transports
@@ -328,6 +333,17 @@ class WeightSyncScheme:
         """Send the first weights; nobody waits for them to be taken."""
         for transport in self._transports.values():
             transport.send_weights_async(weights)
+
+    def renew(self, worker_idx: int) -> None:
+        """Begin anew with a worker that was started again.
+
+        Args:
+            worker_idx: its number.
+        """
+        self._transports[worker_idx] = transport = self.create_transport(worker_idx=worker_idx)
+        weights = self.weights
+        if self._synchronized_on_sender and weights is not None and self._is_there(weights):
+            transport.send_weights_async(weights)  # type: ignore[attr-defined]
 
     # Weights on their way
 

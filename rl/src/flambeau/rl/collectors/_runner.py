@@ -1,0 +1,209 @@
+"""What a process of a collector does: it makes a collector of its own, and answers to those who started it.
+
+A message to it is a command and a value, an answer a kind and a value: "ready", "batch", "value" or "error".
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import pickle
+import signal
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from flambeau.data.tensordict import TensorDict, TensorDictBase
+from flambeau.rl.collectors.utils import _TrajectoryPool
+from flambeau.rl.envs._batched.makers import dumps
+
+_LOOK_S = 0.005
+
+
+class Packed:
+    """Something on its way to another process: pickled, by cloudpickle where it is a lambda or the like.
+
+    Args:
+        value: what it is.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes]]:
+        return _unpacked, (dumps(self.value),)
+
+
+def _unpacked(data: bytes) -> Packed:
+    return Packed(pickle.loads(data))
+
+
+@dataclass
+class Job:
+    """What a worker needs to begin.
+
+    Args:
+        number: which worker it is.
+        collector_class: of its collector.
+        arguments: of its collector, without those below.
+        replay_buffer: where its steps go.
+        pool: numbers of its trajectories.
+        interruptor: a flag that ends batches early.
+        schemes: what brings weights, by model.
+        threads: number of threads that torch may use.
+        init_fn: called before anything else.
+        notes: a file for tracebacks of crashes, and of where it is when asked by a signal.
+    """
+
+    number: int
+    collector_class: Packed
+    arguments: Packed
+    replay_buffer: Any
+    pool: _TrajectoryPool
+    interruptor: Any
+    schemes: dict[str, Any]
+    threads: int
+    init_fn: Packed
+    notes: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def made(self) -> Any:
+        """The collector."""
+        if self.init_fn.value is not None:
+            self.init_fn.value()
+        arguments = dict(self.arguments.value)
+        if self.schemes:
+            arguments["weight_recv_schemes"] = self.schemes
+        return self.collector_class.value(
+            **arguments,
+            **self.facts,
+            replay_buffer=self.replay_buffer,
+            traj_pool=self.pool,
+            interruptor=self.interruptor,
+            worker_idx=self.number,
+        )
+
+
+def _main_async_collector(line: Connection, job: Job, strange: list[Connection]) -> None:
+    """What a worker process does until it is told to end, or until nobody is there to tell it.
+
+    Args:
+        line: to those who started it.
+        job: what it does.
+        strange: ends of lines that a fork copied: while one is open here, its other end does not hear that we ended.
+    """
+    for other in strange:
+        other.close()
+    file = Path(job.notes).open("w")  # noqa: SIM115  # open as long as the process lives
+    faulthandler.enable(file)
+    if hasattr(faulthandler, "register"):
+        faulthandler.register(signal.SIGUSR1, file, all_threads=True)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the main process, which ends the workers
+    torch.set_num_threads(job.threads)
+    try:
+        collector = job.made()
+        _answer(line, "ready", {"n_env": collector.n_env})
+    except BaseException as error:
+        send_error(line, error)
+        return
+    try:
+        with suppress(EOFError, ConnectionError):
+            _Desk(line, collector).serve()
+    finally:
+        with suppress(Exception):
+            collector.shutdown(raise_on_error=False)
+
+
+def send_error(line: Connection, error: BaseException) -> None:
+    """Tell that something went wrong, with the traceback, and the error itself if it can make the journey."""
+    text = "".join(traceback.format_exception(error))
+    try:
+        cause = dumps(error)
+        pickle.loads(cause)
+    except Exception:  # whatever cannot make the journey stays here; its text goes
+        cause = b""
+    with suppress(EOFError, ConnectionError):
+        _answer(line, "error", (f"{type(error).__name__}: {error}", text, cause))
+
+
+def _answer(line: Connection, kind: str, value: Any) -> None:
+    line.send_bytes(dumps((kind, value)))
+
+
+class _Desk:
+    """Answers to commands.
+
+    Args:
+        line: where they come from.
+        collector: what carries them out.
+    """
+
+    def __init__(self, line: Connection, collector: Any) -> None:
+        self.line, self.collector = line, collector
+        self.batches = collector.iterator()
+        self.slot: TensorDictBase | None = None
+
+    def serve(self) -> None:
+        """Answer until told to end."""
+        looks = bool(getattr(self.collector, "_receivers", ()))
+        while True:
+            # Weights are taken between steps, and while there is nothing to do.
+            while looks and not wait([self.line], _LOOK_S):
+                self.collector.take_weights()
+            command, value = self.line.recv()
+            if command == "end":
+                return
+            try:
+                kind, answer = getattr(self, f"_{command}")(*value)
+            except BaseException as error:
+                send_error(self.line, error)
+                if command == "collect" or not isinstance(error, Exception):
+                    return
+                continue
+            _answer(self.line, kind, answer)
+
+    def _collect(self, slot: TensorDictBase | None, random: bool, version: Any) -> tuple[str, Any]:
+        collector = self.collector
+        if slot is not None:
+            self.slot = slot
+        if hasattr(collector, "init_random_frames"):
+            collector.init_random_frames = float("inf") if random else 0
+        if version is not None:
+            collector._version = version
+        before = collector._frames
+        batch = next(self.batches, None)
+        frames = collector._frames - before
+        if batch is None:
+            return "batch", (frames, None, False)
+        if self.slot is not None and fits(self.slot, batch):
+            self.slot.update_(batch)
+            return "batch", (frames, None, True)
+        return "batch", (frames, batch, False)
+
+    def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[str, Any]:
+        return "value", self.collector.cascade_execute(name, *args, **kwargs)
+
+    def _get(self, path: str) -> tuple[str, Any]:
+        return "value", self.collector.get_distant_attr(path)
+
+    def _do(self, function: Packed, args: tuple[Any, ...]) -> tuple[str, Any]:
+        return "value", function.value(self.collector, *args)
+
+
+def fits(slot: TensorDictBase, batch: TensorDictBase) -> bool:
+    """Whether a batch can be written into memory that was made for another one."""
+    if type(batch) is not TensorDict or batch.batch_size != slot.batch_size:
+        return False
+    given = dict(batch.items(True, True))
+    there = dict(slot.items(True, True))
+    if given.keys() != there.keys():
+        return False
+    return all(
+        isinstance(value, torch.Tensor) and value.shape == there[key].shape and value.dtype == there[key].dtype
+        for key, value in given.items()
+    )
