@@ -91,9 +91,12 @@ torch.ops.fbgemm.asynchronous_complete_cumsum(torch.tensor([1, 2]))
 """,
     ),
     "rl": Peers(
-        # torchrl's transforms of images are torchvision's.
-        ("torchrl==0.14.1", "tensordict==0.14.3", TORCHVISION),
-        ("cloudpickle", "gymnasium", "orjson", "pillow", "pyvers"),
+        # torchrl's transforms of images are torchvision's, its tokenizers those of transformers.
+        ("torchrl==0.14.1", "tensordict==0.14.3", TORCHVISION, "transformers==5.23.0"),
+        (
+            "cloudpickle", "gymnasium", "huggingface-hub>=1.31", "orjson", "pillow", "pyvers", "regex", "safetensors",
+            "tokenizers", "typer",
+        ),
         TORCHVISION_CHECK
         + """
 import torch, torchrl

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.libs.gym import gym_backend as gym_backend
     from flambeau.rl.envs.libs.gym import register_gym_spec_conversion as register_gym_spec_conversion
     from flambeau.rl.envs.libs.gym import set_gym_backend as set_gym_backend
+    from flambeau.rl.envs.transforms import ActionChunkTransform as ActionChunkTransform
     from flambeau.rl.envs.transforms import ActionDiscretizer as ActionDiscretizer
     from flambeau.rl.envs.transforms import ActionMask as ActionMask
     from flambeau.rl.envs.transforms import ActionScaling as ActionScaling
+    from flambeau.rl.envs.transforms import ActionTokenizerTransform as ActionTokenizerTransform
     from flambeau.rl.envs.transforms import AutoResetEnv as AutoResetEnv
     from flambeau.rl.envs.transforms import AutoResetTransform as AutoResetTransform
     from flambeau.rl.envs.transforms import BatchSizeTransform as BatchSizeTransform
@@ -57,6 +59,9 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.transforms import Hash as Hash
     from flambeau.rl.envs.transforms import InitTracker as InitTracker
     from flambeau.rl.envs.transforms import LineariseRewards as LineariseRewards
+    from flambeau.rl.envs.transforms import MacroAction as MacroAction
+    from flambeau.rl.envs.transforms import MacroPrimitive as MacroPrimitive
+    from flambeau.rl.envs.transforms import MacroPrimitiveTransform as MacroPrimitiveTransform
     from flambeau.rl.envs.transforms import MeanActionSelector as MeanActionSelector
     from flambeau.rl.envs.transforms import MultiAction as MultiAction
     from flambeau.rl.envs.transforms import MultiStepTransform as MultiStepTransform
@@ -65,6 +70,7 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.transforms import ObservationTransform as ObservationTransform
     from flambeau.rl.envs.transforms import PermuteTransform as PermuteTransform
     from flambeau.rl.envs.transforms import PinMemoryTransform as PinMemoryTransform
+    from flambeau.rl.envs.transforms import R3MTransform as R3MTransform
     from flambeau.rl.envs.transforms import RandomCropTensorDict as RandomCropTensorDict
     from flambeau.rl.envs.transforms import RandomTruncationTransform as RandomTruncationTransform
     from flambeau.rl.envs.transforms import RemoveEmptySpecs as RemoveEmptySpecs
@@ -80,20 +86,25 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.transforms import Stack as Stack
     from flambeau.rl.envs.transforms import StepCounter as StepCounter
     from flambeau.rl.envs.transforms import SuccessReward as SuccessReward
+    from flambeau.rl.envs.transforms import TargetMacroAction as TargetMacroAction
     from flambeau.rl.envs.transforms import TargetReturn as TargetReturn
     from flambeau.rl.envs.transforms import TensorDictPrimer as TensorDictPrimer
     from flambeau.rl.envs.transforms import TerminateTransform as TerminateTransform
     from flambeau.rl.envs.transforms import TimeMaxPool as TimeMaxPool
     from flambeau.rl.envs.transforms import Timer as Timer
+    from flambeau.rl.envs.transforms import Tokenizer as Tokenizer
     from flambeau.rl.envs.transforms import ToTensorImage as ToTensorImage
     from flambeau.rl.envs.transforms import TrajCounter as TrajCounter
     from flambeau.rl.envs.transforms import Transform as Transform
     from flambeau.rl.envs.transforms import TransformedEnv as TransformedEnv
     from flambeau.rl.envs.transforms import UnaryTransform as UnaryTransform
     from flambeau.rl.envs.transforms import UnsqueezeTransform as UnsqueezeTransform
+    from flambeau.rl.envs.transforms import VC1Transform as VC1Transform
     from flambeau.rl.envs.transforms import VecGymEnvTransform as VecGymEnvTransform
     from flambeau.rl.envs.transforms import VecNorm as VecNorm
     from flambeau.rl.envs.transforms import VecNormV2 as VecNormV2
+    from flambeau.rl.envs.transforms import VIPRewardTransform as VIPRewardTransform
+    from flambeau.rl.envs.transforms import VIPTransform as VIPTransform
     from flambeau.rl.envs.transforms import gSDENoise as gSDENoise
     from flambeau.rl.envs.utils import ExplorationType as ExplorationType
     from flambeau.rl.envs.utils import MarlGroupMapType as MarlGroupMapType
@@ -117,6 +128,16 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "gym_like": ("GymLikeEnv", "default_info_dict_reader"),
         "libs.gym": ("GymEnv", "GymWrapper", "gym_backend", "register_gym_spec_conversion", "set_gym_backend"),
         "transforms": (
+            "ActionChunkTransform",
+            "MacroAction",
+            "MacroPrimitive",
+            "MacroPrimitiveTransform",
+            "TargetMacroAction",
+            "ActionTokenizerTransform",
+            "R3MTransform",
+            "VIPRewardTransform",
+            "VIPTransform",
+            "VC1Transform",
             "ActionDiscretizer",
             "ActionMask",
             "ActionScaling",
@@ -177,6 +198,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "TimeMaxPool",
             "Timer",
             "ToTensorImage",
+            "Tokenizer",
             "TrajCounter",
             "Transform",
             "TransformedEnv",

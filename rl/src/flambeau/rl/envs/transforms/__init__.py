@@ -6,12 +6,18 @@ from flambeau.core.exports import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from flambeau.rl.envs.transforms._action.chunks import ActionChunkTransform as ActionChunkTransform
     from flambeau.rl.envs.transforms._action.discrete import ActionMask as ActionMask
     from flambeau.rl.envs.transforms._action.discrete import DiscreteActionProjection as DiscreteActionProjection
     from flambeau.rl.envs.transforms._action.discretizer import ActionDiscretizer as ActionDiscretizer
+    from flambeau.rl.envs.transforms._action.macros import MacroAction as MacroAction
+    from flambeau.rl.envs.transforms._action.macros import MacroPrimitive as MacroPrimitive
+    from flambeau.rl.envs.transforms._action.macros import MacroPrimitiveTransform as MacroPrimitiveTransform
+    from flambeau.rl.envs.transforms._action.macros import TargetMacroAction as TargetMacroAction
     from flambeau.rl.envs.transforms._action.scaling import ActionScaling as ActionScaling
     from flambeau.rl.envs.transforms._action.scaling import FlattenAction as FlattenAction
     from flambeau.rl.envs.transforms._action.several import MultiAction as MultiAction
+    from flambeau.rl.envs.transforms._action.tokens import ActionTokenizerTransform as ActionTokenizerTransform
     from flambeau.rl.envs.transforms._base.compose import Compose as Compose
     from flambeau.rl.envs.transforms._base.environment import AutoResetEnv as AutoResetEnv
     from flambeau.rl.envs.transforms._base.environment import TransformedEnv as TransformedEnv
@@ -71,22 +77,41 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.transforms._reward.sums import TargetReturn as TargetReturn
     from flambeau.rl.envs.transforms._stack import Stack as Stack
     from flambeau.rl.envs.transforms._timer import Timer as Timer
+    from flambeau.rl.envs.transforms._tokenizer import Tokenizer as Tokenizer
     from flambeau.rl.envs.transforms._unary import UnaryTransform as UnaryTransform
     from flambeau.rl.envs.transforms._vec_gym import VecGymEnvTransform as VecGymEnvTransform
     from flambeau.rl.envs.transforms._vecnorm_sums import VecNorm as VecNorm
     from flambeau.rl.envs.transforms.gym_transforms import EndOfLifeTransform as EndOfLifeTransform
     from flambeau.rl.envs.transforms.mean_action_selector import MeanActionSelector as MeanActionSelector
     from flambeau.rl.envs.transforms.module import ModuleTransform as ModuleTransform
+    from flambeau.rl.envs.transforms.r3m import R3MTransform as R3MTransform
     from flambeau.rl.envs.transforms.rb_transforms import MultiStepTransform as MultiStepTransform
     from flambeau.rl.envs.transforms.rb_transforms import NextStateReconstructor as NextStateReconstructor
     from flambeau.rl.envs.transforms.rb_transforms import PolicyAgeFilter as PolicyAgeFilter
     from flambeau.rl.envs.transforms.rnd import RNDTransform as RNDTransform
     from flambeau.rl.envs.transforms.rnd import RunningMeanStd as RunningMeanStd
+    from flambeau.rl.envs.transforms.vc1 import VC1Transform as VC1Transform
     from flambeau.rl.envs.transforms.vecnorm import VecNormV2 as VecNormV2
+    from flambeau.rl.envs.transforms.vip import VIPRewardTransform as VIPRewardTransform
+    from flambeau.rl.envs.transforms.vip import VIPTransform as VIPTransform
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "_action.chunks": ("ActionChunkTransform",),
+        "_action.macros": (
+            "MacroAction",
+            "MacroPrimitive",
+            "MacroPrimitiveTransform",
+            "TargetMacroAction",
+        ),
+        "_action.tokens": ("ActionTokenizerTransform",),
+        "r3m": ("R3MTransform",),
+        "vip": (
+            "VIPRewardTransform",
+            "VIPTransform",
+        ),
+        "vc1": ("VC1Transform",),
         "_action.discrete": (
             "ActionMask",
             "DiscreteActionProjection",
@@ -185,6 +210,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
         "_stack": ("Stack",),
         "_timer": ("Timer",),
+        "_tokenizer": ("Tokenizer",),
         "_unary": ("UnaryTransform",),
         "_vec_gym": ("VecGymEnvTransform",),
         "_vecnorm_sums": ("VecNorm",),
@@ -208,9 +234,12 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "gym_transforms",
         "mean_action_selector",
         "module",
+        "r3m",
         "rb_transforms",
         "transforms",
         "utils",
+        "vc1",
         "vecnorm",
+        "vip",
     ),
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from flambeau.rl.envs.transforms._action.chunks import ActionChunkTransform
 from flambeau.rl.envs.transforms._action.discrete import ActionMask, DiscreteActionProjection
 from flambeau.rl.envs.transforms._action.discretizer import ActionDiscretizer
+from flambeau.rl.envs.transforms._action.macros import MacroPrimitive, MacroPrimitiveTransform
 from flambeau.rl.envs.transforms._action.scaling import ActionScaling, FlattenAction
 from flambeau.rl.envs.transforms._action.several import MultiAction
+from flambeau.rl.envs.transforms._action.tokens import ActionTokenizerTransform
 from flambeau.rl.envs.transforms._base.compose import Compose
 from flambeau.rl.envs.transforms._base.environment import AutoResetEnv, TransformedEnv
 from flambeau.rl.envs.transforms._base.specs import _apply_to_composite as _apply_to_composite
@@ -48,14 +51,17 @@ from flambeau.rl.envs.transforms._reward.pointwise import BinarizeReward, Reward
 from flambeau.rl.envs.transforms._reward.sums import Reward2GoTransform, RewardSum, TargetReturn
 from flambeau.rl.envs.transforms._stack import Stack
 from flambeau.rl.envs.transforms._timer import Timer
+from flambeau.rl.envs.transforms._tokenizer import Tokenizer
 from flambeau.rl.envs.transforms._unary import UnaryTransform
 from flambeau.rl.envs.transforms._vec_gym import VecGymEnvTransform
 from flambeau.rl.envs.transforms._vecnorm_sums import VecNorm
 
 __all__ = [
+    "ActionChunkTransform",
     "ActionDiscretizer",
     "ActionMask",
     "ActionScaling",
+    "ActionTokenizerTransform",
     "AutoResetEnv",
     "AutoResetTransform",
     "BatchSizeTransform",
@@ -84,6 +90,8 @@ __all__ = [
     "Hash",
     "InitTracker",
     "LineariseRewards",
+    "MacroPrimitive",
+    "MacroPrimitiveTransform",
     "MultiAction",
     "NextObservationDelta",
     "NoopResetEnv",
@@ -112,6 +120,7 @@ __all__ = [
     "TimeMaxPool",
     "Timer",
     "ToTensorImage",
+    "Tokenizer",
     "TrajCounter",
     "Transform",
     "TransformedEnv",
