@@ -178,12 +178,21 @@ def isolation(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, import contracts, and that every derived file is up to date."""
-    session.install("ruff", "import-linter")
+    """Check style, import contracts, workflows, and that every derived file is up to date."""
+    session.install("ruff", "import-linter", "check-jsonschema", "zizmor")
     _install_suite(session)  # with every extra: a manifest is derived by importing all modules
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("lint-imports")
+    forge = ROOT / ".github"
+    session.run("zizmor", "-q", "--offline", str(forge))
+    for schema, files in (
+        ("github-workflows", sorted(forge.glob("workflows/*.yml"))),
+        ("github-issue-forms", [path for path in sorted(forge.glob("ISSUE_TEMPLATE/*.yml")) if path.stem != "config"]),
+        ("dependabot", [forge / "dependabot.yml"]),
+        ("citation-file-format", [ROOT / "CITATION.cff"]),
+    ):
+        session.run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *map(str, files))
     for path in PACKAGES.values():
         for manifest in sorted(path.glob("src/**/flambeau_plugin.json")):
             package = ".".join(manifest.parent.relative_to(path / "src").parts)
