@@ -7,11 +7,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
-from flambeau.data.tensordict import TensorDictBase
-from flambeau.data.tensordict.nn import composite_lp_aggregate
+from flambeau.data.tensordict import TensorDict, TensorDictBase
+from flambeau.data.tensordict.nn import CompositeDistribution, composite_lp_aggregate
 from flambeau.rl.objectives._keys import after, each_once
 from flambeau.rl.objectives._reductions import (
     _clip_value_loss,
@@ -122,10 +121,18 @@ class PolicyGradientLoss(LossModule):
 
     def _set_keys_of_actor(self) -> None:
         """Look for actions and their log-probabilities where the actor writes them."""
-        names, scores = (getattr(self.actor_network, name, None) for name in ("dist_sample_keys", "log_prob_keys"))
-        if names and scores:
-            one = len(scores) == 1
-            self.set_keys(action=names[0] if one else list(names), sample_log_prob=scores[0] if one else list(scores))
+        actor = self.actor_network
+        if not hasattr(actor, "log_prob_keys"):
+            self._refuse_actor(actor)
+        names, scores = list(actor.dist_sample_keys), list(actor.log_prob_keys)
+        one = len(scores) == 1
+        self.set_keys(action=names[0] if one else names, sample_log_prob=scores[0] if one else scores)
+
+    def _refuse_actor(self, actor: Any) -> None:
+        raise NotImplementedError(
+            f"{type(self).__name__} asks its actor for distributions of actions, of which {type(actor).__name__} has "
+            "none: use a ProbabilisticActor or another ProbabilisticTensorDictSequential."
+        )
 
     @property
     def functional(self) -> bool:
@@ -134,13 +141,17 @@ class PolicyGradientLoss(LossModule):
 
     # --- keys
 
-    def _read_of_networks(self, *further: Any) -> list[Any]:
-        """What is done, what the step brought, and what the networks read before and after it."""
+    def _set_in_keys(self) -> None:
+        """Say what is read: what is done, what the step brought, what the networks read before and after it."""
         keys, critic = self._tensor_keys, self.critic_network
         inputs = self.actor_network.in_keys
         signals = map(after, each_once(keys.reward, keys.done, keys.terminated))
         values = critic.in_keys if critic is not None else []
-        return each_once(keys.action, *further, signals, inputs, map(after, inputs), values)
+        self.in_keys = each_once(keys.action, signals, inputs, map(after, inputs), values, self._further_keys())
+
+    def _further_keys(self) -> list[Any]:
+        """What is read besides."""
+        return []
 
     def _estimator_keys(self) -> dict[str, Any]:
         return {name: key for name, key in super()._estimator_keys().items() if not isinstance(key, list)}
@@ -158,19 +169,18 @@ class PolicyGradientLoss(LossModule):
         """The distribution of actions in the batch's states."""
         actor = self.actor_network
         if not hasattr(actor, "get_dist"):
-            raise NotImplementedError(
-                f"{type(self).__name__} asks its actor for distributions of actions, but {type(actor).__name__} has no "
-                "get_dist: use a ProbabilisticActor or another ProbabilisticTensorDictSequential."
-            )
+            self._refuse_actor(actor)
         if not self._functional:
             _gather_for_distributions(actor)
         with self._holding("actor_network"):
-            return actor.get_dist(tensordict.select(*actor.in_keys, strict=False))
+            # A copy, as what is read may be a tensordict that the parameters of the distribution are written to.
+            return actor.get_dist(tensordict.select(*actor.in_keys, strict=False).copy())
 
     def _log_prob(self, dist: Any, tensordict: TensorDictBase) -> Tensor:
         """The log-probability of what was done, `batch`; of several heads all together."""
         key = self._tensor_keys.action
-        action = tensordict if isinstance(key, list) else self._entry(tensordict, key)
+        whole = isinstance(key, list) or (key not in tensordict.keys(True) and isinstance(dist, CompositeDistribution))
+        action = tensordict if whole else self._entry(tensordict, key)
         if isinstance(action, Tensor) and action.requires_grad:
             raise RuntimeError(f"The entry {key!r} requires gradients; actions are data: detach them.")
         if not isinstance(action, Tensor):
@@ -260,14 +270,19 @@ class PolicyGradientLoss(LossModule):
 
     def _check_advantage(self, advantage: Tensor, weight: Tensor) -> None:
         """Refuse to multiply every step's advantage with every other's weight."""
-        if advantage.shape != weight.shape and torch.broadcast_shapes(advantage.shape, weight.shape) != (
-            torch.Size(advantage.shape)
-        ):
+        if advantage.dim() != weight.dim() or advantage.shape[:-1] != weight.shape[:-1]:
             raise ValueError(
                 f"The advantage has shape {tuple(advantage.shape)}, the log-probabilities of the steps have "
                 f"{tuple(weight.shape[:-1])}: together they would make a table of all steps by all others. Give the "
                 "advantage the shape (*batch, 1)."
             )
+
+    def _results(self, found: dict[str, Any]) -> TensorDict:
+        """What is returned: all that was found, or what `select_out_keys` left of it."""
+        names = self.out_keys
+        if names is not self.out_keys_source:
+            found = {name: found[name] for name in names if name in found}
+        return TensorDict(found, [])
 
     def _loss_of(self, errors: Any, tensordict: TensorDictBase) -> Tensor:
         """Errors of steps, with or without a last dimension of 1, as a loss."""

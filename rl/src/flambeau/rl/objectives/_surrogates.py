@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributions import kl_divergence
 
-from flambeau.rl.objectives._reductions import _sum_td_features
+from flambeau.rl.objectives._reductions import _expand_loss_mask, _sum_td_features
 
 __all__ = ["Ratios", "divergence", "effective_share", "explained_variance", "standardized"]
 
@@ -25,7 +24,7 @@ class Ratios:
 
     Attributes:
         log_weight: the logarithm of the ratio that steps count by, (*batch, 1).
-        log_distance: that of the ratio to the policy to stay near to, or None where that is the same.
+        log_distance: that of the ratio to the policy to stay near to; None where it is the same.
         divergence: the mean of what log-probabilities fell by since that policy, without gradients.
     """
 
@@ -45,8 +44,7 @@ class Ratios:
                 larger ratios keep a gradient.
         """
         acted = former if most is None else torch.maximum(former, log_prob.detach() - most.log())
-        apart = near is not former or most is not None
-        distance = (log_prob - near).unsqueeze(-1) if apart and near is not former else None
+        distance = None if near is former and most is None else (log_prob - near).unsqueeze(-1)
         fallen = (near - log_prob.detach()).mean()
         return cls((log_prob - acted).unsqueeze(-1), distance, fallen)
 
@@ -94,12 +92,13 @@ def explained_variance(value: Any, target: Any) -> Any:
         return 1 - left / (given + torch.finfo(given.dtype).eps)
 
 
-def standardized(advantage: Tensor, apart: Sequence[int]) -> Tensor:
+def standardized(advantage: Tensor, apart: Sequence[int], valid: Tensor | None = None) -> Tensor:
     """Advantages less their mean, divided by their standard deviation.
 
     Args:
         advantage: of any shape.
         apart: dimensions each of whose elements has a mean and a deviation of its own.
+        valid: which steps count, `batch`; the others are brought to the same scale.
 
     Raises:
         ValueError: there is no such dimension.
@@ -113,9 +112,13 @@ def standardized(advantage: Tensor, apart: Sequence[int]) -> Tensor:
     over = [dim for dim in range(dims) if dim not in kept]
     if not over:
         return advantage
-    many = math.prod(advantage.shape[dim] for dim in over) > 1
-    deviation = advantage.std(over, keepdim=True, correction=int(many)).clamp_min(_LEAST_DEVIATION)
-    return (advantage - advantage.mean(over, keepdim=True)) / deviation
+    counted = torch.ones_like(advantage) if valid is None else _expand_loss_mask(valid, advantage).to(advantage.dtype)
+    count = counted.sum(over, keepdim=True)
+    distance = advantage - (advantage * counted).sum(over, keepdim=True) / count.clamp_min(1)
+    # Upstream: only where all steps count is the variance that of a sample.
+    free = count - 1 if valid is None else count
+    variance = (distance.square() * counted).sum(over, keepdim=True) / free.clamp_min(1)
+    return distance / variance.sqrt().clamp_min(_LEAST_DEVIATION)
 
 
 def divergence(former: Any, policy: Any, samples: int) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from flambeau.data.tensordict import TensorDict, TensorDictBase
+from flambeau.data.tensordict import TensorDictBase
 from flambeau.data.tensordict.nn import dispatch
 from flambeau.rl.objectives._entropies import entropy_of, total
 from flambeau.rl.objectives._policy_gradient import PolicyGradientLoss
@@ -80,27 +80,19 @@ class A2CLoss(PolicyGradientLoss):
         self._refuse_discount(gamma)
         self._set_deprecated_ctor_keys(advantage=advantage_key, value_target=value_target_key)
         self._set_reduction(reduction)
-        self.entropy_bonus, self.samples_mc_entropy = entropy_bonus, samples_mc_entropy
+        self.samples_mc_entropy = samples_mc_entropy
         self.loss_critic_type, self.advantage_norm = loss_critic_type, advantage_norm
         self._set_networks(actor_network, critic_network, functional=functional, separate_losses=separate_losses)
         self._set_keys_of_actor()
         entropy_coeff = 0.01 if entropy_coeff is None else entropy_coeff
         if not isinstance(entropy_coeff, float | int | Tensor):
             raise ValueError(f"entropy_coeff is {entropy_coeff!r}, expected one number.")
+        self.entropy_bonus = entropy_bonus and bool(entropy_coeff)
         self.register_coeff_buffer("entropy_coeff", entropy_coeff)
         self.register_coeff_buffer("critic_coeff", critic_coeff)
         self._set_clip_value(clip_value)
-
-    @property
-    def in_keys(self) -> list[Any]:
-        """What is read."""
-        return self._read_of_networks()
-
-    @property
-    def out_keys(self) -> list[str]:
-        """What is written."""
-        critic = [] if self.critic_coeff is None else ["loss_critic"]
-        return ["loss_objective", *critic, *(("entropy", "loss_entropy") if self.entropy_bonus else ())]
+        critic_keys = [] if critic_coeff is None else ["loss_critic"]
+        self.out_keys = ["loss_objective", *critic_keys, *(("entropy", "loss_entropy") if self.entropy_bonus else ())]
 
     @dispatch  # type: ignore[untyped-decorator]
     def forward(self, tensordict: Any) -> Any:
@@ -122,7 +114,7 @@ class A2CLoss(PolicyGradientLoss):
             found["loss_critic"] = self._loss_of(loss, tensordict)
             if clipped is not None:
                 found["value_clip_fraction"] = clipped
-        return TensorDict(found, [])
+        return self._results(found)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Any, Tensor | None]:
         """How far the critic's values are from their targets, not reduced, and how many of them were clipped."""

@@ -124,10 +124,10 @@ class PPOLoss(PolicyGradientLoss):
         self._set_keys_of_actor()
         self._set_entropy_coeff(entropy_coeff, device)
         critic_coeff = 1.0 if critic_coeff is None and critic_network is not None else critic_coeff
-        self.register_coeff_buffer("critic_coeff", critic_coeff, device=device)
-        self._critic_counts = critic_coeff is not None and critic_coeff != 0
+        self.register_coeff_buffer("critic_coeff", critic_coeff or None, device=device)
         self.register_coeff_buffer("max_importance_ratio", max_importance_ratio, device=device)
         self._set_clip_value(clip_value, device)
+        self.out_keys = self._written()
 
     def _set_entropy_coeff(self, given: Any, device: Any) -> None:
         given = 0.01 if given is None else given
@@ -138,14 +138,11 @@ class PPOLoss(PolicyGradientLoss):
             raise TypeError(f"entropy_coeff is {given!r}, expected a number, or a mapping from heads to numbers.")
         self.register_coeff_buffer("entropy_coeff", given, device=device)
 
-    @property
-    def in_keys(self) -> list[Any]:
-        """What is read."""
-        return self._read_of_networks(self._tensor_keys.sample_log_prob)
+    def _further_keys(self) -> list[Any]:
+        return each_once(self._tensor_keys.sample_log_prob)
 
-    @property
-    def out_keys(self) -> list[str]:
-        """What is written."""
+    def _written(self) -> list[str]:
+        """What `out_keys` are. Upstream: not all that is told, and the critic's loss even without a critic."""
         return ["loss_objective", *self._other_out_keys()]
 
     def _other_out_keys(self) -> list[str]:
@@ -166,9 +163,9 @@ class PPOLoss(PolicyGradientLoss):
         found = self._objective(tensordict, advantage, dist, ratios)
         found["kl_approx"] = ratios.divergence
         found |= self._entropy_terms(dist, tensordict)
-        if self.critic_network is not None and self._critic_counts:
+        if self.critic_network is not None and self.critic_coeff is not None:
             found |= self._critic_terms(tensordict)
-        return TensorDict({**found, **self._diagnostics(ratios)}, [])
+        return self._results({**found, **self._diagnostics(ratios)})
 
     # --- what subclasses change
 
@@ -183,7 +180,8 @@ class PPOLoss(PolicyGradientLoss):
     def _scaled_advantage(self, tensordict: TensorDictBase) -> Tensor:
         advantage = self._advantage(tensordict)
         if self.normalize_advantage and advantage.numel() > 1:
-            return standardized(advantage, self.normalize_advantage_exclude_dims)
+            valid = tensordict.get("shifted_valid", None)
+            return standardized(advantage, self.normalize_advantage_exclude_dims, valid)
         return advantage
 
     def _ratios(self, tensordict: TensorDictBase, dist: Any) -> Ratios:
@@ -218,7 +216,7 @@ class PPOLoss(PolicyGradientLoss):
     def _target_policy(self, tensordict: TensorDictBase) -> Any:
         actor = self.actor_network
         with self.target_actor_network_params.to_module(actor):
-            return actor.get_dist(tensordict.select(*actor.in_keys, strict=False))
+            return actor.get_dist(tensordict.select(*actor.in_keys, strict=False).copy())
 
     def _entropy_terms(self, dist: Any, tensordict: TensorDictBase) -> dict[str, Any]:
         if not self.entropy_bonus:
@@ -310,9 +308,7 @@ class ClipPPOLoss(PPOLoss):
         for name, epsilon in {"_low": low, "_high": high}.items() if two else {"": high}.items():
             self.register_coeff_buffer(f"clip_epsilon{name}", epsilon, device=device)
 
-    @property
-    def out_keys(self) -> list[str]:
-        """What is written."""
+    def _written(self) -> list[str]:
         diagnostics = ["ESS", "kl_approx", "max_ratio", "mean_ratio"]
         return ["loss_objective", "clip_fraction", *self._other_out_keys(), *diagnostics]
 
@@ -392,14 +388,10 @@ class KLPENPPOLoss(PPOLoss):
         self._first_beta = beta
         self.register_coeff_buffer("beta", beta, device=device)
 
-    @property
-    def in_keys(self) -> list[Any]:
-        """What is read."""
-        return each_once(super().in_keys, self._keys_of_policy())
+    def _further_keys(self) -> list[Any]:
+        return each_once(super()._further_keys(), self._keys_of_policy())
 
-    @property
-    def out_keys(self) -> list[str]:
-        """What is written."""
+    def _written(self) -> list[str]:
         return ["loss_objective", "kl", *self._other_out_keys()]
 
     def reset(self) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from flambeau.data.tensordict import TensorDict, TensorDictBase
+from flambeau.data.tensordict import TensorDictBase
 from flambeau.data.tensordict.nn import dispatch
 from flambeau.rl.objectives._policy_gradient import PolicyGradientLoss
 
@@ -44,6 +44,7 @@ class ReinforceLoss(PolicyGradientLoss):
     """
 
     out_keys: Any = ["loss_actor", "loss_value"]
+    _schedulable_buffers: ClassVar[frozenset[str]] = frozenset({"clip_value"})
 
     def __init__(
         self, actor_network: Any, critic_network: Any = None, *, delay_value: bool = False,
@@ -70,11 +71,7 @@ class ReinforceLoss(PolicyGradientLoss):
             delay_value=delay_value,
         )
         self._set_clip_value(clip_value)
-
-    @property
-    def in_keys(self) -> list[Any]:
-        """What is read."""
-        return self._read_of_networks()
+        self._set_in_keys()
 
     @dispatch  # type: ignore[untyped-decorator]
     def forward(self, tensordict: Any) -> Any:
@@ -87,7 +84,7 @@ class ReinforceLoss(PolicyGradientLoss):
         found = {name: self._loss_of(errors, tensordict) for name, errors in found.items()}
         if clipped is not None:
             found["value_clip_fraction"] = clipped
-        return TensorDict(found, [])
+        return self._results(found)
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Any, Tensor | None]:
         """How far the critic's values are from their targets, not reduced, and how many of them were clipped."""

@@ -63,14 +63,21 @@ class CallsValueNetwork(TensorDictModuleBase):  # type: ignore[misc]
     def _values(
         self, tensordict: TensorDictBase, params: Any, target_params: Any, time: int
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """What states and those after them are worth, both written, and which steps found room where not all did."""
+        """What states and those after them are worth, both written, and which steps count where not all do.
+
+        Upstream: where values are not shifted, those steps count that an earlier call found room for.
+        """
         key = self._tensor_keys.value
         existing = tensordict.get(key, None), tensordict.get(after(key), None)
         if self.value_network is None or (self.skip_existing and all(one is not None for one in existing)):
             if self.value_network is None and existing[0] is None:
                 raise ValueError(f"The tensor with key {key} is missing, and no value network was provided; pass one.")
-            return self._read(tensordict, key), self._read(tensordict, after(key)), None
-        valid = None
+            return (
+                self._read(tensordict, key),
+                self._read(tensordict, after(key)),
+                tensordict.get("shifted_valid", None),
+            )
+        valid = tensordict.get("shifted_valid", None)
         if self.shifted:
             if target_params is not None and target_params is not params:
                 raise ValueError(
