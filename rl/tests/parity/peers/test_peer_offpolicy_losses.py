@@ -116,6 +116,8 @@ OWN = {
         "max": {"max_q_backup": True}, "stochastic": {"deterministic_backup": False},
         "temperature": {"temperature": 0.5},
         "weight": {"min_q_weight": 3.0}, "ten": {"num_random": 10}, "no-spec": {"action_spec": None},
+        "lagrange-none": {"with_lagrange": True, "lagrange_thresh": 1.0, "reduction": "none"},
+        "wide": {"action_spec": lambda n: n.data.Bounded(-2, 2, (ACT,))},
         "max-stochastic": {"max_q_backup": True, "deterministic_backup": False},
     },
     "DiscreteCQLLoss": {"no-space": {"action_space": None}, "spec": {"action_space": lambda n: n.data.OneHot(ACT)}},
@@ -152,6 +154,13 @@ for _name in LOSSES:
     for _case, _shape in {"rows": (2, 3), "one": (1,), "three": (2, 1, 3), "two": (2,), "none": ()}.items():
         cell("shapes", _name, _case, stepping(_name, {}, _shape))
         cell("shapes", _name, f"{_case}-none", stepping(_name, {"reduction": "none"}, _shape))
+
+
+def heavier(n, loss, data):
+    loss.log_alpha_prime.data.fill_(0.7)
+
+
+cell("data", "CQLLoss", "multiplier", stepping("CQLLoss", {"with_lagrange": True}, change=heavier))
 
 # --- estimators of values ------------------------------------------------------------------------------
 ESTIMATORS = {
@@ -283,7 +292,7 @@ VIEWS = {
 }  # fmt: skip
 for _name in LOSSES:
     for _case, _view in VIEWS.items():
-        if (_name, _case) in (("SACLoss", "value_loss"), ("SACLoss", "qvalue_v1_loss")):  # of the first version
+        if _name in ("SACLoss", "TQCLoss") and _case in ("value_loss", "qvalue_v1_loss"):  # of the first version
             continue
         cell("views", _name, _case,
              lambda n, name=_name, view=_view: view(n, made(n, name), steps(n, name)))  # fmt: skip

@@ -9,6 +9,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     {
         "a2c": ("A2CLoss",),
         "common": ("LossModule", "add_random_module"),
+        "cql": ("CQLLoss", "DiscreteCQLLoss"),
         "crossq": ("CrossQLoss",),
         "ddpg": ("DDPGLoss",),
         "dqn": ("DQNLoss", "DistributionalDQNLoss"),
@@ -21,6 +22,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "sac": ("DiscreteSACLoss", "SACLoss"),
         "td3": ("TD3Loss",),
         "td3_bc": ("TD3BCLoss",),
+        "tqc": ("TQCLoss",),
         "utils": (
             "AUTO_LOSS_MASK_KEYS",
             "HardUpdate",
@@ -39,6 +41,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     submodules=(
         "a2c",
         "common",
+        "cql",
         "crossq",
         "ddpg",
         "deprecated",
@@ -51,6 +54,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "sac",
         "td3",
         "td3_bc",
+        "tqc",
         "utils",
         "value",
     ),

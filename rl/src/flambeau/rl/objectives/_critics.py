@@ -153,11 +153,6 @@ class CriticLoss(LossModule):
         """The results as a tensordict."""
         return TensorDict(self._selected(found), [])
 
-    def _selected(self, found: dict[str, Any]) -> dict[str, Any]:
-        """What `select_out_keys` left of the results."""
-        chosen = self.__dict__.get("_selection")
-        return found if chosen is None else {name: value for name, value in found.items() if name in chosen}
-
 
 # What is one number, however many steps there are.
 _SINGLE = ("alpha", "entropy")

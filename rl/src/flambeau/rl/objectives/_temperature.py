@@ -103,13 +103,14 @@ class TemperedLoss(ScalarOutputs):
         return self.log_alpha.detach().exp()
 
     def _where_it_goes_on(self, value_of: Any, data: Any, tensordict: Any) -> Tensor:
-        """The values of states after steps, (*batch, 1), which are 0 after ends if these are to be skipped."""
+        """The values of states after steps, (*batch, values), which are 0 after ends if these are to be skipped."""
         if not self.skip_done_states:
             return value_of(data)  # type: ignore[no-any-return]
         done = tensordict.get(after(self._tensor_keys.done))
         going = ~done.flatten(data.ndim).any(-1) if done.dim() > data.ndim else ~done
         value = value_of(data[going])
-        return value.new_zeros(*going.shape, 1).masked_scatter(going.unsqueeze(-1), value)  # type: ignore[no-any-return]
+        spread = value.new_zeros(*going.shape, value.shape[-1])
+        return spread.masked_scatter(going.unsqueeze(-1), value)  # type: ignore[no-any-return]
 
     def _policy(self, data: Any, params: Any) -> Any:
         """The distribution of actions."""

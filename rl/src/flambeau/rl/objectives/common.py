@@ -472,6 +472,11 @@ class LossModule(TensorDictModuleBase):  # type: ignore[misc]
         found: Tensor | None = tensordict.get(self._tensor_keys.priority_weight, None)
         return found
 
+    def _selected(self, found: dict[str, Any]) -> dict[str, Any]:
+        """What `select_out_keys` left of the results."""
+        chosen = self.__dict__.get("_selection")
+        return found if chosen is None else {name: value for name, value in found.items() if name in chosen}
+
 
 def _is_name(part: Any) -> bool:
     return isinstance(part, str)
