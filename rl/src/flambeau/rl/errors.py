@@ -17,7 +17,16 @@ __all__ = ["CollectorWorkerError", "DatasetFormatError", "EnvWorkerError", "Unsa
 
 
 class CollectorWorkerError(FlambeauError, RuntimeError):
-    """A process of a collector raised, died or does not answer; the message has its traceback."""
+    """A process of a collector raised, died or does not answer; the message has its traceback.
+
+    Args:
+        message: what happened.
+        worker_idx: the number of the process.
+    """
+
+    def __init__(self, message: str, worker_idx: int | None = None) -> None:
+        super().__init__(message)
+        self.worker_idx = worker_idx
 
 
 class EnvWorkerError(FlambeauError, RuntimeError):

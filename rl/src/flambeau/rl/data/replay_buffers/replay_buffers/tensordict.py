@@ -104,6 +104,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
                     value = torch.stack(value, -1)
                 if not isinstance(value, Tensor) or (value.ndim and value.shape[0] != rows):
                     continue
+                value = _over_items(value, data.batch_size)
                 data.set(key, value if data.device is None else value.to(data.device))
             if locked:
                 data.lock_()
@@ -126,6 +127,12 @@ class TensorDictReplayBuffer(ReplayBuffer):
                 'The batch has no entry "index", which tells the places of its items; keep it from `sample`.'
             )
         self.update_priority(index, priorities)
+
+
+def _over_items(value: Tensor, batch_size: torch.Size) -> Tensor:
+    """What is known of an item, once for each of the places that it has inside."""
+    inner = len(batch_size) - value.ndim
+    return value if inner <= 0 else value.reshape(*value.shape, *[1] * inner).expand(*value.shape, *batch_size[-inner:])
 
 
 def _reduced(values: Tensor, reduction: str) -> Tensor:

@@ -1,0 +1,20 @@
+"""What the conformance kit needs to check rl: data sets in miniature."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from flambeau.rl._miniatures import write_miniature
+
+expected_failures = {
+    "length-agrees-with-iteration:rl/*": "iterating over a buffer draws batches; its length counts the steps",
+}
+
+
+def dataset_fixture(name: str, root: Path) -> dict[str, Any]:
+    """Write a few episodes in the source's true layout; returns what to build the data set with."""
+    dataset_id = write_miniature(name, root)
+    first = {"lerobot": "repo_id", "openml": "name"}.get(name, "dataset_id")
+    config: dict[str, Any] = {first: dataset_id, "root": root, "batch_size": 2, "download": False}
+    return {**config, "streaming": False} if name == "openx" else config
