@@ -34,7 +34,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "torchrl_logger",
         )
     },
-    submodules=("checkpoint", "data", "envs", "modules", "objectives", "ops", "record"),
+    submodules=("checkpoint", "data", "envs", "modules", "objectives", "ops", "record", "trainers"),
 )
 
 # Code that calls operators by their names in torch's registry finds them without another import.
