@@ -79,7 +79,8 @@ def test_a_collector_that_was_loaded_goes_on_with_counts_and_numbers():
 
 
 def test_the_first_steps_are_random_and_the_others_the_policys():
-    policy = TensorDictModule(lambda count: (torch.tensor(1), count + 1), in_keys=["count"], out_keys=["action", "more"])
+    both = ["action", "more"]
+    policy = TensorDictModule(lambda count: (torch.tensor(1), count + 1), in_keys=["count"], out_keys=both)
     first, second = Collector(Count(), policy, frames_per_batch=20, total_frames=40, init_random_frames=20)
     assert 0 < first["action"].sum() < 20
     assert first["more"].count_nonzero() == 0

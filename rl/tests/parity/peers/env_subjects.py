@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import types
 from typing import Any
 
 import torch
@@ -38,6 +40,16 @@ def counting(library: Any, batch_size: tuple[int, ...] = (), **options: Any) -> 
             self.seed_given = seed
 
     return Counting()
+
+
+def counting_of(root: str, tensordict: str) -> Any:
+    """`counting` of a library that is known by name, for other processes."""
+    names = types.SimpleNamespace()
+    for module in (f"{root}.envs", f"{root}.data", tensordict):
+        names.__dict__.update(vars(importlib.import_module(module)))
+        for name in importlib.import_module(module).__all__:
+            setattr(names, name, getattr(importlib.import_module(module), name))
+    return counting(names)
 
 
 def agents(library: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from env_subjects import agents, counting
+from env_subjects import agents, counting, counting_of
 from spec_describing import describe_rl
 
 from test_peer_envs import Names
@@ -59,7 +60,9 @@ def given(make: Any) -> dict[str, Any]:
         return made
 
     def buffer(library: Any) -> Any:
-        return lambda size, **options: library.ReplayBuffer(storage=library.LazyTensorStorage(size, **options), batch_size=2)
+        return lambda size, **options: library.ReplayBuffer(
+            storage=library.LazyTensorStorage(size, **options), batch_size=2
+        )
 
     def linear(library: Any) -> Any:
         torch.manual_seed(0)
@@ -91,8 +94,10 @@ def cart_poles(library: Any) -> Any:
 def transformed(library: Any) -> Any:
     transforms = __import__(f"{library.EnvBase.__module__.rpartition('.')[0]}.transforms", fromlist=["Compose"])
     steps = transforms.Compose(transforms.InitTracker(), transforms.RewardSum())
-    return library.TransformedEnv(counting(library, (2,)), steps) if hasattr(library, "TransformedEnv") else (
-        transforms.TransformedEnv(counting(library, (2,)), steps)
+    return (
+        library.TransformedEnv(counting(library, (2,)), steps)
+        if hasattr(library, "TransformedEnv")
+        else (transforms.TransformedEnv(counting(library, (2,)), steps))
     )
 
 
@@ -107,9 +112,42 @@ SUBJECTS = {
 PAIRS = {name: SUBJECTS[name] for name in ("pairs", "cart-poles", "transformed")}
 SUITE.add(*cross("of", SUBJECTS, TABLE["of"], names=LENT))
 SUITE.add(*cross("single", {"counting": SUBJECTS["counting"]}, TABLE["single"], names=LENT))
-SUITE.add(*cross("buffers", {name: SUBJECTS[name] for name in ("counting", "agents", "cart-pole")}, TABLE["buffers"], names=LENT))
+SUITE.add(
+    *cross(
+        "buffers", {name: SUBJECTS[name] for name in ("counting", "agents", "cart-pole")}, TABLE["buffers"], names=LENT
+    )
+)
 SUITE.add(*cross("batched", PAIRS, TABLE["batched"], names=LENT))
 SUITE.add(*cross("policies", {"counting": SUBJECTS["counting"]}, TABLE["policies"], names=LENT))
+
+
+def counting_elsewhere(library: Any) -> Any:
+    """A function that makes an environment that counts, in whatever process."""
+    root = library.EnvBase.__module__.partition(".envs")[0]
+    return functools.partial(counting_of, root, library.TensorDict.__module__.rpartition(".")[0])
+
+
+def several() -> dict[str, Any]:
+    """Collectors of several processes."""
+
+    def collector(kind: str) -> Any:
+        def of(library: Any) -> Any:
+            def made(count: int, policy: Any = None, **options: Any) -> Any:
+                makers = [counting_elsewhere(library)] * count
+                return getattr(library, kind)(makers, policy, **{"frames_per_batch": 12, "total_frames": 24} | options)
+
+            return made
+
+        return of
+
+    return given(counting) | {
+        "Sync": collector("MultiSyncCollector"),
+        "Async": collector("MultiAsyncCollector"),
+        "one": counting_elsewhere,
+    }
+
+
+SUITE.add(*cross("several", {"counting": several()}, TABLE["several"], names=LENT))
 
 
 @pytest.mark.parametrize("cell", SUITE.cells, ids=str)

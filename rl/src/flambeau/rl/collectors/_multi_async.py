@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from flambeau.rl.collectors._frames import frames_of_each
 from flambeau.rl.collectors._multi_base import MultiCollector
 
 __all__ = ["MultiAsyncCollector"]
@@ -23,15 +24,11 @@ class MultiAsyncCollector(MultiCollector):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if kwargs.get("cat_results") is not None:
-            raise ValueError(
-                "cat_results is for MultiSyncCollector: batches of MultiAsyncCollector are of one process."
-            )
+            raise ValueError("cat_results is for MultiSyncCollector: batches here are of one process.")
         super().__init__(*args, **kwargs)
 
-    def _set_frames(self, frames: Any, total_frames: int | None, init_random_frames: int | None) -> None:
-        super()._set_frames(frames, total_frames, init_random_frames)
-        if isinstance(frames, int):
-            self._frames_of = [frames] * self.num_workers
+    def _shares(self, frames: int) -> list[int]:
+        return [frames_of_each(frames, 1, "processes")] * self.num_workers
 
     def _parts(self) -> Iterator[tuple[list[int], list[Any]]]:
         turn = 0

@@ -4,40 +4,34 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import torch
-from torch import nn
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.rl.collectors._background import InBackground
+from flambeau.rl.collectors._asking import one_each
 from flambeau.rl.collectors._constants import _TIMEOUT, DEFAULT_EXPLORATION_TYPE, ExplorationType, _Interruptor
 from flambeau.rl.collectors._frames import frames_in_all, frames_of_each, random_frames
-from flambeau.rl.collectors._profiling import ProfileConfig
 from flambeau.rl.collectors._runner import Job, Packed
+from flambeau.rl.collectors._sending import SendsWeights
 from flambeau.rl.collectors._trajectories import Assemblies, checked_format
 from flambeau.rl.collectors._worker import Crew, Worker, ready
 from flambeau.rl.collectors.utils import _TrajectoryPool, split_trajectories
 from flambeau.rl.envs._batched.worker import default_method
 from flambeau.rl.envs.common import EnvBase
 from flambeau.rl.errors import CollectorWorkerError
-from flambeau.rl.weight_update._mp import MultiProcessWeightSyncScheme
-from flambeau.rl.weight_update._noupdate import NoWeightSyncScheme
-from flambeau.rl.weight_update._shared import SharedMemWeightSyncScheme
-from flambeau.rl.weight_update._weights import load_weights
 from flambeau.rl.weight_update.weight_sync_schemes import WeightSyncScheme
 
 __all__ = ["MultiCollector"]
 
 
-class MultiCollector(InBackground):
+class MultiCollector(SendsWeights):
     """Several collectors, each in a process of its own.
 
     A process that raises, dies or does not answer is reported at once, with the traceback from there, by
-    `CollectorWorkerError`; then all end, unless `max_restarts` says to start it again. No process outlives a `with` block,
-    an error in the loop over batches, or the program.
+    `CollectorWorkerError`; then all end, unless `max_restarts` says to start it again. No process outlives a `with`
+    block, an error in the loop over batches, or the program.
 
     Functions and policies must be picklable; lambdas are where cloudpickle is installed. A policy that is on the CPU is
     put into shared memory: what is written into its parameters counts at once for all processes.
@@ -210,7 +204,7 @@ class MultiCollector(InBackground):
             if not scheme.initialized_on_sender:
                 scheme.init_on_sender(model_id=model_id, context=self, num_workers=self.num_workers)
             scheme.connect()
-        kwargs = _each(create_env_kwargs, self.num_workers, "create_env_kwargs")
+        kwargs = one_each(create_env_kwargs, self.num_workers, "create_env_kwargs")
         self._jobs = [
             self._job(at, common, kwargs[at], collector_class, num_sub_threads, init_fn)
             for at in range(self.num_workers)
@@ -236,20 +230,13 @@ class MultiCollector(InBackground):
             self._frames_of = list(frames)
         else:
             self.requested_frames_per_batch = frames
-            self._frames_of = [frames_of_each(frames, self.num_workers, "processes")] * self.num_workers
+            self._frames_of = self._shares(frames)
         self.total_frames = frames_in_all(total_frames, self.requested_frames_per_batch)
         self.init_random_frames = random_frames(init_random_frames, self.requested_frames_per_batch)
 
-    def _chosen_schemes(self, given: dict[str, WeightSyncScheme] | None, updated: bool) -> dict[str, WeightSyncScheme]:
-        if given is not None:
-            return dict(given)
-        if updated:
-            return {}
-        if isinstance(self.policy, nn.Module) and any(
-            True for _ in [*self.policy.parameters(), *self.policy.buffers()]
-        ):
-            return {"policy": SharedMemWeightSyncScheme()}
-        return {} if self.policy_factory is None else {"policy": MultiProcessWeightSyncScheme()}
+    def _shares(self, frames: int) -> list[int]:
+        """How many steps each process takes for a batch."""
+        return [frames_of_each(frames, self.num_workers, "processes")] * self.num_workers
 
     def _job(
         self, at: int, common: dict[str, Any], env_kwargs: Any, collector_class: Any, threads: int, init_fn: Any
@@ -258,16 +245,16 @@ class MultiCollector(InBackground):
 
         factory = self.policy_factory
         if isinstance(factory, Sequence):
-            factory = _each(factory, self.num_workers, "policy_factory")[at]
+            factory = one_each(factory, self.num_workers, "policy_factory")[at]
         arguments = common | {
             "create_env_fn": self.create_env_fn[at],
             "create_env_kwargs": env_kwargs,
             "policy": self.policy,
             "policy_factory": factory,
             "frames_per_batch": self._frames_of[at],
-            "device": _each(self.device, self.num_workers, "device")[at],
-            "env_device": _each(self.env_device, self.num_workers, "env_device")[at],
-            "policy_device": _each(self.policy_device, self.num_workers, "policy_device")[at],
+            "device": one_each(self.device, self.num_workers, "device")[at],
+            "env_device": one_each(self.env_device, self.num_workers, "env_device")[at],
+            "policy_device": one_each(self.policy_device, self.num_workers, "policy_device")[at],
             # Batches travel through memory that the processes share.
             "storing_device": "cpu",
         }
@@ -285,14 +272,6 @@ class MultiCollector(InBackground):
         )
 
     # Batches
-
-    @property
-    def _workers(self) -> list[Worker]:
-        return self._crew.workers
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise RuntimeError("The collector is shut down, and its processes have ended; make another one.")
 
     @abstractmethod
     def _parts(self) -> Iterator[tuple[list[int], list[Any]]]:
@@ -338,7 +317,7 @@ class MultiCollector(InBackground):
             there = ready(workers, "collecting a batch")
         except CollectorWorkerError as error:
             there = []
-            self._collect(self._started_again(next(each for each in workers if each.is_busy), error))
+            self._collect(self._started_again(self._workers[error.worker_idx or 0], error))
         for worker in there:
             try:
                 worker.hear()
@@ -373,19 +352,6 @@ class MultiCollector(InBackground):
         self._worker_frames[worker.number] += frames
         self._worker_batches[worker.number] += 1
 
-    def _everyone(self, command: str, *value: Any) -> list[Any]:
-        """What all workers answer to a command."""
-        with self._between:
-            self._check_open()
-            for worker in self._workers:
-                worker.tell(command, *value)
-            return [worker.answer() for worker in self._workers]
-
-    def _one(self, number: int, command: str, *value: Any) -> Any:
-        with self._between:
-            self._check_open()
-            return self._workers[number].ask(command, *value)
-
     def shutdown(self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True) -> None:
         """End all processes; those that do not end by themselves are killed.
 
@@ -416,267 +382,10 @@ class MultiCollector(InBackground):
         """
         self.shutdown(timeout, close_env)
 
-    def reset(self, reset_idx: Sequence[bool] | None = None) -> None:
-        """Begin new episodes.
-
-        Args:
-            reset_idx: in which processes; default: all.
-        """
-        chosen = [True] * self.num_workers if reset_idx is None else list(reset_idx)
-        if len(chosen) != self.num_workers:
-            raise RuntimeError(f"reset_idx has {len(chosen)} entries, for {self.num_workers} processes.")
-        for number, resets in enumerate(chosen):
-            if resets:
-                self._one(number, "call", "reset", (), {})
-
-    # Seeds and states
-
-    def set_seed(self, seed: int, static_seed: bool = False) -> int:
-        """Set the seeds of all processes: each gets the one that the one before it returned.
-
-        Args:
-            seed: of the first.
-            static_seed: all get the same.
-
-        Returns:
-            The seed that the last one returned.
-        """
-        for number in range(self.num_workers):
-            seed = self._one(number, "call", "set_seed", (seed,), {"static_seed": static_seed})
-        return seed
-
-    def state_dict(self) -> OrderedDict[str, Any]:
-        """The states of all processes, by "worker0", "worker1", ..., number of steps and batches, numbers of trajectories."""
-        states = self._everyone("call", "state_dict", (), {})
-        for state in states:
-            state.pop("traj_pool", None)
-        state = OrderedDict((f"worker{number}", each) for number, each in enumerate(states))
-        state["frames"], state["iter"] = self._frames, self._iter
-        state["traj_pool"] = {"traj_id": torch.stack([pool._traj_id for pool in self._pools]).max()}
-        return state
-
-    def load_state_dict(self, state_dict: OrderedDict[str, Any]) -> None:
-        """Go on from what `state_dict` gave, see `Collector.load_state_dict`.
-
-        Args:
-            state_dict: what it gave.
-        """
-        if "traj_pool" in state_dict:
-            for pool in self._pools:
-                pool.load_state_dict(state_dict["traj_pool"])
-        for number in range(self.num_workers):
-            self._one(number, "call", "load_state_dict", (state_dict[f"worker{number}"],), {})
-            first = state_dict[f"worker{number}"]
-            if isinstance(self.policy, nn.Module) and "policy_state_dict" in first:
-                load_weights(self.policy, first["policy_state_dict"])
-        self._frames, self._iter = state_dict["frames"], state_dict["iter"]
-
-    # Weights
-
-    def register_scheme_receiver(
-        self, weight_recv_schemes: dict[str, WeightSyncScheme], *, synchronize_weights: bool = True
-    ) -> None:
-        """Take weights by schemes, and hand them to the processes, see `receive_weights`.
-
-        Args:
-            weight_recv_schemes: schemes by model.
-            synchronize_weights: begin with the sender's.
-        """
-        for model_id, scheme in weight_recv_schemes.items():
-            if not scheme.initialized_on_receiver:
-                scheme.init_on_receiver(model_id=model_id, context=self)
-            if synchronize_weights and not scheme.synchronized_on_receiver:
-                scheme.connect(worker_idx=self.worker_idx)
-        self._receivers = (*self._receivers, *weight_recv_schemes.values())
-
-    def take_weights(self) -> None:
-        """Take weights that schemes have brought, and hand them on."""
-        for scheme in self._receivers:
-            found = scheme.receive(timeout=0)
-            if found is not None:
-                self.update_policy_weights_(found, model_id=scheme.model_id)
-
-    def update_policy_weights_(
-        self,
-        policy_or_weights: Any = None,
-        *,
-        weights: Any = None,
-        policy: Any = None,
-        worker_ids: Any = None,
-        model_id: str | None = None,
-        weights_dict: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """Give the policies of all processes new weights; by default those of the policy that this was made with.
-
-        Args:
-            policy_or_weights: a module, a tensordict of weights, or a state_dict.
-            weights: weights, by this name.
-            policy: a module, by this name.
-            worker_ids: numbers of processes; default: all.
-            model_id: which model; default: "policy".
-            weights_dict: weights by model.
-            kwargs: passed on to the weight updater.
-
-        Raises:
-            RuntimeError: there is no model of that name that schemes bring weights to, or there are none to bring.
-        """
-        self._check_open()
-        given = next((each for each in (policy_or_weights, weights, policy) if each is not None), None)
-        if self._weight_updater is not None:
-            self._weight_updater(given, worker_ids=worker_ids, **kwargs)
-        else:
-            for name, each in ({model_id or "policy": given} if weights_dict is None else weights_dict).items():
-                self._send(name, each, worker_ids)
-        self.increment_version()
-
-    def _send(self, model_id: str, given: Any, worker_ids: Any) -> None:
-        scheme = self._schemes.get(model_id)
-        if scheme is None:
-            if given is None and not self._schemes:
-                return
-            raise RuntimeError(
-                f"Nothing brings weights to {model_id!r}; give weight_sync_schemes={{{model_id!r}: ...}} when making the "
-                "collector."
-            )
-        scheme.send(given, worker_ids)
-
-    def receive_weights(self, policy_or_weights: Any = None) -> None:
-        """Give the policies of all processes weights that come from elsewhere.
-
-        Args:
-            policy_or_weights: a module, a tensordict of weights, or a state_dict.
-        """
-        self.update_policy_weights_(policy_or_weights)
-
-    def get_cached_weights(self, model_id: str) -> Any:
-        """The weights that were sent last; None where nothing brings any.
-
-        Args:
-            model_id: which model.
-        """
-        scheme = self._schemes.get(model_id)
-        return None if scheme is None or isinstance(scheme, NoWeightSyncScheme) else scheme.weights
-
-    @property
-    def policy_version(self) -> int | None:
-        """How often the policy's weights were updated; None where that is not tracked."""
-        return self._version
-
-    def get_policy_version(self) -> int | None:
-        """How often the policy's weights were updated; None where that is not tracked."""
-        return self._version
-
-    def increment_version(self) -> None:
-        """Count one update of the policy's weights."""
-        if self._version is not None:
-            self._version += 1
-
-    # Facts
-
-    def frames_per_batch_worker(self, *, worker_idx: int | None = None) -> int:
-        """Number of steps that one process takes for a batch.
-
-        Args:
-            worker_idx: which one; default: the first.
-        """
-        return self._frames_of[worker_idx or 0]
-
-    def fake_tensordict(self) -> TensorDictBase:
-        """A batch of one process, of zeros."""
-        fake: TensorDictBase = self._one(0, "call", "fake_tensordict", (), {})
-        return fake
-
-    def stats(self, workers: Literal["aggregate", "per_worker", "both"] = "aggregate") -> dict[str, int | float | bool]:  # type: ignore[override]
-        """How many steps and batches there were.
-
-        Args:
-            workers: in all, of each process, or both.
-        """
-        if workers not in ("aggregate", "per_worker", "both"):
-            raise ValueError(f"workers must be 'aggregate', 'per_worker' or 'both'; got {workers!r}.")
-        facts = super().stats() if workers != "per_worker" else {}
-        facts |= {"workers": self.num_workers, "workers_alive": sum(worker.is_alive for worker in self._workers)}
-        if workers != "aggregate":
-            for number in range(self.num_workers):
-                facts[f"worker_{number}/frames"] = self._worker_frames[number]
-                facts[f"worker_{number}/batches"] = self._worker_batches[number]
-                facts[f"worker_{number}/requested_frames_per_batch"] = self._frames_of[number]
-        return facts
-
-    def get_model(self, model_id: str) -> Any:
-        """A model of this process by name: "policy" or "env", or a dotted path.
-
-        Args:
-            model_id: the name.
-        """
-        return self.policy if model_id == "policy" else super().get_distant_attr(model_id)
-
-    def get_distant_attr(self, attr: str) -> list[Any]:
-        """What stands at a dotted path in the collector of each process.
-
-        Args:
-            attr: such as "env.batch_size".
-        """
-        return self._everyone("get", attr)
-
-    def getattr_env(self, attr: str) -> Any:
-        """An attribute of the first process's environment."""
-        return self._one(0, "get", f"env.{attr}")
-
-    def getattr_policy(self, attr: str) -> Any:
-        """An attribute of the first process's policy."""
-        return self._one(0, "get", f"policy.{attr}")
-
-    def getattr_rb(self, attr: str) -> Any:
-        """An attribute of the replay buffer."""
-        return getattr(self.replay_buffer, attr)
-
-    def map_fn(
-        self,
-        method_name: str,
-        list_of_args: list[tuple[Any, ...]] | None = None,
-        list_of_kwargs: list[dict[str, Any]] | None = None,
-    ) -> list[Any]:
-        """Call a method of the collector of each process.
-
-        Args:
-            method_name: a dotted path.
-            list_of_args: arguments by place, one tuple a process.
-            list_of_kwargs: arguments by name, one dictionary a process.
-
-        Raises:
-            ValueError: there are not as many as processes.
-        """
-        args = _each(list_of_args or (), self.num_workers, "list_of_args")
-        kwargs = _each(list_of_kwargs or {}, self.num_workers, "list_of_kwargs")
-        with self._between:
-            self._check_open()
-            for worker in self._workers:
-                worker.tell("call", method_name, args[worker.number], kwargs[worker.number])
-            return [worker.answer() for worker in self._workers]
-
-    def set_post_collect_hook(self, hook: Callable[..., None] | None) -> None:
-        """Set what each process calls with its batches; None for nothing."""
-        super().set_post_collect_hook(hook)
-        self._everyone("do", Packed(_set_hook), (Packed(hook),))
-
-    def _set_profile(self, config: ProfileConfig | None) -> None:
-        super()._set_profile(config)
-        self._everyone("do", Packed(_set_profile), (Packed(config),))
-
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}(num_workers={self.num_workers}, frames_per_batch={self.requested_frames_per_batch})"
         )
-
-
-def _set_hook(collector: Any, hook: Packed) -> None:
-    collector.set_post_collect_hook(hook.value)
-
-
-def _set_profile(collector: Any, config: Packed) -> None:
-    collector._set_profile(config.value)
 
 
 def _several_makers(create_env_fn: Any, num_workers: int | None) -> list[Any]:
@@ -689,15 +398,6 @@ def _several_makers(create_env_fn: Any, num_workers: int | None) -> list[Any]:
     if num_workers not in (None, len(create_env_fn)):
         raise ValueError(f"create_env_fn has {len(create_env_fn)} entries, for num_workers={num_workers}.")
     return list(create_env_fn)
-
-
-def _each(value: Any, count: int, name: str) -> list[Any]:
-    """One value a process: the same for all, or those of a list."""
-    if isinstance(value, (list, tuple)) and value:
-        if len(value) != count:
-            raise ValueError(f"{name} has {len(value)} entries, for {count} processes.")
-        return list(value)
-    return [value] * count
 
 
 def _one_device(storing: Any, device: Any, env: Any, policy: Any) -> torch.device | None:

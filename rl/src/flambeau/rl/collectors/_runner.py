@@ -195,6 +195,20 @@ class _Desk:
         return "value", function.value(self.collector, *args)
 
 
+def state_of(collector: Any) -> dict[str, Any]:
+    """The state of a worker's collector, and of torch's random numbers in its process."""
+    state: dict[str, Any] = collector.state_dict()
+    state["rng_state"] = torch.get_rng_state()
+    return state
+
+
+def load_state(collector: Any, state: dict[str, Any]) -> None:
+    """Go on from what `state_of` gave."""
+    collector.load_state_dict(state)
+    if "rng_state" in state:
+        torch.set_rng_state(state["rng_state"])
+
+
 def fits(slot: TensorDictBase, batch: TensorDictBase) -> bool:
     """Whether a batch can be written into memory that was made for another one."""
     if type(batch) is not TensorDict or batch.batch_size != slot.batch_size:

@@ -374,15 +374,27 @@ class Collector(RollsOut):
         if self._state_is_here:
             state["root"] = self._root.clone()
             state["traj_ids"] = None if self._ids is None else self._ids.clone()
+            if (generator := self._env_generator) is not None:
+                state["env_rng_state"] = generator.get_state()
         return state
+
+    @property
+    def _innermost_env(self) -> Any:
+        env = self.env
+        while hasattr(env, "base_env"):
+            env = env.base_env
+        return env
 
     @property
     def _state_is_here(self) -> bool:
         """Whether tensordicts hold all that the environment goes on from."""
-        env = self.env
-        while hasattr(env, "base_env"):
-            env = env.base_env
-        return bool(env.state_keys)
+        return bool(self._innermost_env.state_keys)
+
+    @property
+    def _env_generator(self) -> torch.Generator | None:
+        """The environment's own random numbers, where it has a generator of torch's for them."""
+        found = getattr(self._innermost_env, "rng", None)
+        return found if isinstance(found, torch.Generator) else None
 
     def load_state_dict(self, state_dict: OrderedDict[str, Any], **kwargs: Any) -> None:
         """Go on from what `state_dict` gave: weights, counts, numbers.
@@ -409,6 +421,8 @@ class Collector(RollsOut):
             self._traj_pool.load_state_dict(state_dict["traj_pool"])
         if "root" in state_dict:
             self._root, self._ids = state_dict["root"].clone(), state_dict["traj_ids"]
+            if "env_rng_state" in state_dict and (generator := self._env_generator) is not None:
+                generator.set_state(state_dict["env_rng_state"])
         elif self.track_traj_ids:
             with torch.no_grad():
                 self.reset()

@@ -16,7 +16,8 @@ __all__ = ["AsyncCollector"]
 class AsyncCollector(MultiAsyncCollector):
     """A collector in another process, which collects the next batch while the caller works with the last one.
 
-    Args: see `MultiCollector`; `create_env_fn` and `policy_factory` are one function, `create_env_kwargs` one dictionary.
+    Args: see `MultiCollector`; `create_env_fn` and `policy_factory` are one function, `create_env_kwargs` is one
+        dictionary.
     """
 
     def __init__(

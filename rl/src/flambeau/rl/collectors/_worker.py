@@ -134,7 +134,8 @@ class Worker:
                 f"Where it was then:\n{text}"
                 if text
                 else "It left no traceback here: look at what it printed, and whether memory ran out."
-            )
+            ),
+            self.number,
         ) from error
 
     def silent(self, doing: str) -> CollectorWorkerError:
@@ -150,7 +151,8 @@ class Worker:
         self.is_busy = False
         return CollectorWorkerError(
             f"Worker {self.number} has not answered for {timeout_s():g} s while {doing}, and was ended. If it may take "
-            f"longer, set the environment variable BATCHED_PIPE_TIMEOUT to more seconds. Where it was:\n{text}"
+            f"longer, set the environment variable BATCHED_PIPE_TIMEOUT to more seconds. Where it was:\n{text}",
+            self.number,
         )
 
     def note(self) -> str:
@@ -187,7 +189,7 @@ def ready(workers: Iterable[Worker], doing: str, timeout: float | None = None) -
 
 def _raised(number: int, told: tuple[str, str, bytes]) -> CollectorWorkerError:
     short, text, cause = told
-    error = CollectorWorkerError(f"Worker {number} raised {short}\n\nIn its process:\n{text}")
+    error = CollectorWorkerError(f"Worker {number} raised {short}\n\nIn its process:\n{text}", number)
     if cause:
         with suppress(Exception):
             error.__cause__ = pickle.loads(cause)

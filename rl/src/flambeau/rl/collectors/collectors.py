@@ -51,4 +51,4 @@ DataCollectorBase = BaseCollector
 SyncDataCollector = Collector
 MultiSyncDataCollector = MultiSyncCollector
 MultiaSyncDataCollector = MultiAsyncCollector
-aSyncDataCollector = AsyncCollector  # noqa: N816  # upstream's name
+aSyncDataCollector = AsyncCollector  # upstream's name

@@ -95,7 +95,7 @@ class SharedMemTransport:
     def receive_weights(
         self, timeout: float | None = None, *, weights: Any = None, model: Any = None, strategy: Any = None
     ) -> Any | None:
-        """The weights, if others were sent; they are written into a model that does not have them in this memory itself.
+        """The weights, if others were sent, written into a model that does not have them in this memory itself.
 
         Args:
             timeout: in seconds, for the memory to be there.

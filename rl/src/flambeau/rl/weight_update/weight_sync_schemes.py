@@ -131,6 +131,8 @@ class WeightSyncScheme:
         self._receiver: Any = None
         self._initialized_on_sender = self._initialized_on_receiver = False
         self._synchronized_on_sender = self._synchronized_on_receiver = False
+        # Whether receivers can wait for first weights; unknown before the sender calls `connect`.
+        self._has_first: bool | None = None
 
     @classmethod
     def from_backend(cls, backend: WeightSyncBackend, **kwargs: Any) -> WeightSyncScheme:
@@ -312,16 +314,19 @@ class WeightSyncScheme:
         if self._initialized_on_receiver:
             if worker_idx is not None:
                 self._worker_idx = worker_idx
+            self._synchronized_on_receiver = True
+            if self._has_first is False:
+                return
             found = self._receiver.setup_connection_and_weights_on_receiver(
                 worker_idx=self._worker_idx, weights=self._weights, model=self.model, strategy=self._strategy
             )
             self._weights = found if found is not None else self._weights
-            self._synchronized_on_receiver = True
             return
         if not self._initialized_on_sender:
             raise RuntimeError("Call init_on_sender() or init_on_receiver() before connect().")
         first = self.weights if weights is None else self.prepare_weights(weights, str(self._model_id), self._strategy)
-        if first is not None and self._is_there(first):
+        self._has_first = first is not None and self._is_there(first)
+        if self._has_first:
             self._begin(first)
         self._synchronized_on_sender = True
 
