@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -117,7 +116,7 @@ class CWDImageProvider(ImageProvider):
 
     def get_cwd(self, image: str) -> str:
         """The current folder, or the workspace's copy."""
-        return image if os.path.isabs(image) and Path(image).is_dir() else str(Path.cwd())
+        return image if Path(image).is_absolute() and Path(image).is_dir() else str(Path.cwd())
 
     def get_entrypoint(self, img_root: str, role: Role) -> str:
         """The program as the role names it."""

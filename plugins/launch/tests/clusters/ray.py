@@ -1,0 +1,91 @@
+"""A real Ray cluster on this machine, with its dashboard, in processes of their own.
+
+python plugins/launch/tests/clusters/ray.py      start one, and keep it until Ctrl-C; prints its address
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from slurm import free_port
+
+CPUS = 4
+
+
+def missing() -> str:
+    """Why no cluster can run here; empty where one can."""
+    return "" if find_spec("ray") and find_spec("aiohttp_cors") else "needs ray[default]"
+
+
+@contextlib.contextmanager
+def running() -> Iterator[str]:
+    """Start a cluster, and end it; gives the address of its dashboard."""
+    # Short: sockets lie below, whose paths may have 107 characters.
+    folder = Path(tempfile.mkdtemp(prefix="fr-", dir="/tmp"))
+    dashboard = free_port()
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "RAY_DISABLE_IMPORT_WARNING": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats"),
+            *(f"--port={free_port()}", f"--dashboard-port={dashboard}", "--dashboard-host=127.0.0.1"),
+            *("--node-ip-address=127.0.0.1", f"--num-cpus={CPUS}", "--num-gpus=0", f"--temp-dir={folder}"),
+            *(f"--dashboard-agent-listen-port={free_port()}", "--object-store-memory=100000000"),
+            "--include-dashboard=true",
+        ],
+        env=environment,
+        stdout=(folder / "start.out").open("wb"),
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    address = f"127.0.0.1:{dashboard}"
+    try:
+        wait_for_dashboard(address, process, folder)
+        yield address
+    finally:
+        process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=20)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_for_dashboard(address: str, process: subprocess.Popen[bytes], folder: Path, timeout_s: float = 180) -> None:
+    end = time.monotonic() + timeout_s
+    while True:
+        with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
+            with urllib.request.urlopen(f"http://{address}/api/jobs/", timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        if process.poll() is not None or time.monotonic() > end:
+            raise TimeoutError((folder / "start.out").read_text(errors="replace")[-2000:])
+        time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    if reason := missing():
+        sys.exit(reason)
+    with running() as cluster:
+        print(cluster, flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
+            signal.pause()
