@@ -1,0 +1,85 @@
+"""Proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from flambeau.rl.data import LazyTensorStorage, SamplerWithoutReplacement, TensorDictReplayBuffer
+from flambeau.rl.objectives import ClipPPOLoss
+from flambeau.rl.runs.algorithms._parts import Parts, critic, stochastic_policy
+from flambeau.rl.trainers.algorithms import PPOTrainer
+
+__all__ = ["PRESETS", "Settings", "build"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Steps are collected by `envs` environments, `steps` each, and serve `epochs` times in pieces of `batch_size`."""
+
+    frames: int = 1_000_000
+    envs: int = 8
+    steps: int = 256
+    batch_size: int = 256
+    epochs: int = 10
+    lr: float = 3e-4
+    gamma: float = 0.99
+    lmbda: float = 0.95
+    clip: float = 0.2
+    entropy: float = 0.0
+    critic: float = 0.5
+    grad_norm: float = 0.5
+    cells: tuple[int, ...] = (64, 64)
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "CartPole-v1": {
+        "frames": 100_000,
+        "envs": 8,
+        "steps": 32,
+        "batch_size": 256,
+        "epochs": 20,
+        "lr": 1e-3,
+        "gamma": 0.98,
+        "lmbda": 0.8,
+    },
+    "Pendulum-v1": {"frames": 200_000, "envs": 16, "steps": 128, "batch_size": 256, "lr": 1e-3, "gamma": 0.9},
+}
+
+
+def build(env: Any, settings: Settings, frames: int) -> Parts:
+    """The parts for an environment, and a run of so many frames."""
+    policy = stochastic_policy(env, settings.cells, nn.Tanh)
+    loss = ClipPPOLoss(
+        policy,
+        critic(env, settings.cells, nn.Tanh),
+        clip_epsilon=settings.clip,
+        entropy_coeff=settings.entropy,
+        critic_coeff=settings.critic,
+        loss_critic_type="l2",
+    )
+    whole = settings.envs * settings.steps
+    optimizer = torch.optim.Adam(loss.parameters(), lr=settings.lr, eps=1e-5)
+    batches = max(1, -(-frames // whole))
+    return Parts(
+        policy,
+        policy,
+        loss,
+        PPOTrainer,
+        {
+            "optimizer": optimizer,
+            "lr_scheduler": torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=batches),
+            "replay_buffer": TensorDictReplayBuffer(
+                storage=LazyTensorStorage(whole), sampler=SamplerWithoutReplacement(), batch_size=settings.batch_size
+            ),
+            "optim_steps_per_batch": max(1, whole // settings.batch_size),
+            "num_epochs": settings.epochs,
+            "clip_norm": settings.grad_norm,
+            "gamma": settings.gamma,
+            "lmbda": settings.lmbda,
+        },
+        frames_per_batch=whole,
+    )
