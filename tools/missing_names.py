@@ -10,6 +10,7 @@ counts, and beside them what is left out with the reason; exits 1 when names are
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -159,9 +160,12 @@ def _imported(module: str) -> Any:
 
 def _has(module: Any, path: str) -> bool:
     value = module
-    for name in path.split("."):
+    names = path.split(".")
+    for name in names:
         try:
-            value = getattr(value, name)
+            # A member of a class is looked for, not computed: properties of classes may ask the network.
+            last = isinstance(value, type) and name is names[-1]
+            value = inspect.getattr_static(value, name) if last else getattr(value, name)
         except AttributeError:
             # Fields of a dataclass without default are no attributes of the class, nor are functions of pipes.
             return name in getattr(value, "__annotations__", ()) or name in getattr(value, "functions", ())
