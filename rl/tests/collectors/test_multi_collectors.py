@@ -379,7 +379,6 @@ def test_a_collector_may_be_asked_for_processes():
         ({"num_workers": 3}, ValueError, "2 entries, for num_workers=3"),
         ({"frames_per_batch": [4]}, ValueError, "1 entries, for 2 processes"),
         ({"device": ["cpu"]}, ValueError, "device has 1 entries, for 2 processes"),
-        ({"policy": constant(), "policy_factory": constant}, TypeError, "not both"),
         ({"replay_buffer": 3, "extend_buffer": False, "split_trajs": True}, TypeError, "take whole batches"),
     ],
 )

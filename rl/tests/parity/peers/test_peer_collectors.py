@@ -11,7 +11,6 @@ import pytest
 import torch
 from env_subjects import agents, counting, counting_of
 from spec_describing import describe_rl
-
 from test_peer_envs import Names
 
 from flambeau.core.testing.differential import Suite, cross, read_table

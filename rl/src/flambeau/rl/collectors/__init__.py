@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from flambeau.rl.collectors._base import BaseCollector as BaseCollector
     from flambeau.rl.collectors._base import ProfileConfig as ProfileConfig
+    from flambeau.rl.collectors._evaluator import Evaluator as Evaluator
     from flambeau.rl.collectors._multi_async import MultiAsyncCollector as MultiAsyncCollector
     from flambeau.rl.collectors._multi_base import MultiCollector as MultiCollector
     from flambeau.rl.collectors._multi_sync import MultiSyncCollector as MultiSyncCollector
@@ -26,6 +27,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "_base": ("BaseCollector", "ProfileConfig"),
+        "_evaluator": ("Evaluator",),
         "_multi_async": ("MultiAsyncCollector",),
         "_multi_base": ("MultiCollector",),
         "_multi_sync": ("MultiSyncCollector",),

@@ -27,7 +27,7 @@ def in_processes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A collector elsewhere, by the arguments of `Collector`; None for one in this process.
 
     Raises:
-        TypeError: the number of processes is no number.
+        TypeError: the number of processes is no number, or an argument is for collectors in this process.
         ValueError: arguments do not go together.
     """
     given = {name: kwargs[name] for name in kwargs if name not in _OPTIONS}
@@ -46,12 +46,12 @@ def in_processes(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return None
     clashes = sorted(set(options) & set(given))
     if clashes:
-        raise TypeError(f"{clashes} are given twice: as arguments, and in backend_options.")
+        raise ValueError(f"{clashes} are given twice: as arguments, and in backend_options.")
     create_env_fn, *rest = args if args else (given.pop("create_env_fn"),)
     makers = _makers(create_env_fn, count)
     for name in ("return_same_td", "interruptor", "track_traj_ids", "traj_pool"):
         if given.pop(name, None) not in (None, False, True):
-            raise ValueError(f"{name} is for collectors in this process; leave it out with backend={chosen!r}.")
+            raise TypeError(f"{name} is for collectors in this process; leave it out with backend={chosen!r}.")
     return _ELSEWHERE[chosen](makers, rest, given | options, bool(sync), chosen)
 
 

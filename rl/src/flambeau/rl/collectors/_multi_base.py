@@ -40,7 +40,8 @@ class MultiCollector(SendsWeights):
         create_env_fn: functions that make environments, one a process; or one for all, with `num_workers`.
         policy: as in `Collector`.
         num_workers: number of processes; default: that of the functions.
-        policy_factory: makes the policy in each process, instead; or one function a process.
+        policy_factory: makes the policy in each process; or one function a process. A `policy` beside it is where new
+            weights come from.
         frames_per_batch: number of steps of a batch, of all processes together; or those of each process, in a list.
         total_frames: number of steps in all, rounded up to whole batches; -1 or None for no end.
         device: as in `Collector`; or one a process, as the three that follow.
@@ -144,8 +145,6 @@ class MultiCollector(SendsWeights):
         max_restarts: int = 0,
     ) -> None:
         super().__init__(pre_collect_hook=pre_collect_hook, post_collect_hook=post_collect_hook)
-        if policy is not None and policy_factory is not None:
-            raise TypeError("Give either policy or policy_factory, not both.")
         if not reset_when_done:
             raise ValueError("reset_when_done=False is not possible: episodes that ended begin anew.")
         if replay_buffer is not None and not extend_buffer and (postproc is not None or split_trajs):
@@ -249,7 +248,7 @@ class MultiCollector(SendsWeights):
         arguments = common | {
             "create_env_fn": self.create_env_fn[at],
             "create_env_kwargs": env_kwargs,
-            "policy": self.policy,
+            "policy": self.policy if factory is None else None,
             "policy_factory": factory,
             "frames_per_batch": self._frames_of[at],
             "device": one_each(self.device, self.num_workers, "device")[at],

@@ -89,6 +89,11 @@ class Assembly:
         # A reset ended the others before they were done.
         self._pieces = {number: pieces for number, pieces in self._pieces.items() if number in live}
 
+    def clear(self) -> None:
+        """Forget all pieces."""
+        self._pieces = {}
+        self._whole.clear()
+
     def take(self, other: Assembly) -> None:
         """Take the whole trajectories of another one."""
         self._whole.extend(other._whole)
