@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -43,6 +44,9 @@ def running() -> Iterator[str]:
         "RAY_DISABLE_IMPORT_WARNING": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
     }
+    # Since 2.52 a cluster lets only those in who know its token; the clients of this process find it here.
+    os.environ["RAY_AUTH_MODE"] = environment["RAY_AUTH_MODE"] = "token"
+    os.environ["RAY_AUTH_TOKEN"] = environment["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats"),
@@ -61,6 +65,8 @@ def running() -> Iterator[str]:
         wait_for_dashboard(address, process, folder)
         yield address
     finally:
+        for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
+            os.environ.pop(name, None)
         process.send_signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=20)
@@ -72,10 +78,14 @@ def running() -> Iterator[str]:
 def wait_for_dashboard(address: str, process: subprocess.Popen[bytes], folder: Path, timeout_s: float = 180) -> None:
     end = time.monotonic() + timeout_s
     while True:
-        with contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError):
-            with urllib.request.urlopen(f"http://{address}/api/jobs/", timeout=5) as answer:
-                if answer.status == 200:
-                    return
+        try:
+            with urllib.request.urlopen(f"http://{address}/api/jobs/", timeout=5):
+                return
+        except urllib.error.HTTPError as error:
+            if error.code == 401:  # it asks for its token, and so is up
+                return
+        except (OSError, TimeoutError):
+            pass
         if process.poll() is not None or time.monotonic() > end:
             raise TimeoutError((folder / "start.out").read_text(errors="replace")[-2000:])
         time.sleep(0.5)
@@ -85,7 +95,7 @@ if __name__ == "__main__":
     if reason := missing():
         sys.exit(reason)
     with running() as cluster:
-        print(cluster, flush=True)
+        print(f"export RAY_AUTH_MODE=token RAY_AUTH_TOKEN={os.environ['RAY_AUTH_TOKEN']}  # {cluster}", flush=True)
         with contextlib.suppress(KeyboardInterrupt):
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             signal.pause()

@@ -2,8 +2,8 @@
 
     python plugins/launch/tests/clusters/slurm.py      start one, and keep it until Ctrl-C; prints its SLURM_CONF
 
-Needs Debian's packages `slurm-wlm` and `munge`, and root. Both nodes are this machine, so their names must resolve: they
-are added to /etc/hosts for as long as the cluster runs. There is no accounting, as on many small clusters.
+Needs Debian's packages `slurm-wlm` and `munge`, and root. Both nodes are this machine, so their names must resolve:
+they are added to /etc/hosts for as long as the cluster runs. There is no accounting, as on many small clusters.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class CmdRun(SubCommand):
         subparser.add_argument(
             "--stdin",
             action="store_true",
-            help="read all of this from a JSON object on the standard input: scheduler, scheduler_args, component_name, "
+            help="read all this from a JSON object on the standard input: scheduler, scheduler_args, component_name, "
             "component_args, workspace",
         )
         subparser.add_argument(

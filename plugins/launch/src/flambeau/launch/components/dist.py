@@ -117,8 +117,8 @@ def ddp(
         endpoint = _noquote(f"$${{{macros.rank0_env}:=localhost}}:{int(rdzv_port)}")
 
     variables = dict(env or {})
-    variables.setdefault("LOGLEVEL", "WARNING")
     variables["TORCHX_TRACKING_EXPERIMENT_NAME"] = structured.experiment_name
+    variables.setdefault("LOGLEVEL", "WARNING")
     if debug:
         variables.update(_TORCH_DEBUG_FLAGS)
     if max_retries > 0:

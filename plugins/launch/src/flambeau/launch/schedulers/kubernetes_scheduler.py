@@ -200,7 +200,6 @@ class KubernetesScheduler(KubernetesBase[KubernetesOpts]):
         return options
 
     def _submit_dryrun(self, app: AppDef, cfg: KubernetesOpts) -> AppDryRunInfo[KubernetesJob]:
-        self._validate(app, "Kubernetes", cfg)
         images = self.dryrun_push_images(app, dict(cfg))  # type: ignore[arg-type]
         resource = app_to_resource(app, cfg["queue"], cfg.get("service_account"), cfg.get("priority_class"))
         plain: Any = sanitize_for_serialization(resource)

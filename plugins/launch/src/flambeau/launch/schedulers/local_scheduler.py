@@ -266,7 +266,8 @@ class LocalScheduler(TmpDirWorkspaceMixin, Scheduler[LocalOpts]):
         path.write_text(json.dumps(encoded(request, self.session_name, described)), encoding="utf-8")
         process = subprocess.Popen(
             [sys.executable, "-m", "flambeau.launch.schedulers.local_supervisor", str(path)],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            start_new_session=True,
         )  # fmt: skip
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], 60)
@@ -336,7 +337,7 @@ class LocalScheduler(TmpDirWorkspaceMixin, Scheduler[LocalOpts]):
         should_tail: bool = False,
         streams: Stream | None = None,
     ) -> Iterable[str]:
-        """The lines that a replica wrote; see `Scheduler.log_iter`. Lines have no times: `since` and `until` are ignored.
+        """The lines that a replica wrote; see `Scheduler.log_iter`. Lines have no times.
 
         Raises:
             LogsUnavailable: there is no such role or replica, or its logs were cleaned away.

@@ -177,13 +177,13 @@ class RayScheduler(TmpDirWorkspaceMixin, Scheduler[RayOpts]):
                 self._clients[address] = JobSubmissionClient(f"http://{address}")
             except RayError as error:
                 raise SchedulerError(
-                    f"Ray at {address} lets nobody in without its token: {_first_line(error)}. Set RAY_AUTH_MODE=token, and "
-                    "RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the token of the cluster."
+                    f"Ray at {address} lets nobody in without its token: {_first_line(error)}. Set "
+                    "RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH to the token of the cluster."
                 ) from None
             except (ConnectionError, RuntimeError) as error:
                 raise SchedulerError(
-                    f"no Ray cluster answers at {address}: {_last_line(error)}. `ray start --head` starts one here; the "
-                    "option dashboard_address names another."
+                    f"no Ray cluster answers at {address}: {_last_line(error)}. `ray start --head` starts one here; "
+                    "the option dashboard_address names another."
                 ) from None
         return self._clients[address]
 
@@ -202,7 +202,8 @@ class RayScheduler(TmpDirWorkspaceMixin, Scheduler[RayOpts]):
         return DescribeAppResponse(
             app_id,
             state,
-            msg=info.message or NONE,
+            # Ray puts the end of the log behind it, which has a place of its own.
+            msg=(info.message or NONE).partition(", last available logs")[0],
             roles_statuses=statuses,
             roles=roles or self._roles_by_logs(address, job_id),
         )

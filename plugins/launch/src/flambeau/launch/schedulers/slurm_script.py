@@ -73,7 +73,7 @@ class SlurmReplicaRequest:
         return cls(name, role.entrypoint, list(role.args), srun, options, dict(role.env))
 
     def materialize(self) -> tuple[list[str], list[str]]:
-        """The words of the component's `#SBATCH` line, and those of its part of the `srun` line, quoted for the shell."""
+        """The words of the component's `#SBATCH` line, and those of its part of `srun`, quoted for the shell."""
         sbatch = [f"--job-name={shlex.quote(self.name)}"]
         sbatch += [
             f"--{name}" if value is None else f"--{name}={shlex.quote(value)}"
@@ -165,4 +165,5 @@ exit $exitcode
 """
 
     def __repr__(self) -> str:
-        return f"{' '.join([*self.cmd, '$SBATCH_SCRIPT'])}\n\n#----------------\n# SBATCH_SCRIPT\n#----------------\n{self.materialize()}"
+        line = "#----------------"
+        return f"{' '.join([*self.cmd, '$SBATCH_SCRIPT'])}\n\n{line}\n# SBATCH_SCRIPT\n{line}\n{self.materialize()}"

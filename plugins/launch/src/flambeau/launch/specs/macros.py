@@ -15,7 +15,7 @@ __all__ = ["macros"]
 
 
 class macros:
-    """What may stand in a role: in `entrypoint`, `args`, `env`, `mounts` and `metadata`; filled in when it is scheduled.
+    """What may stand in `entrypoint`, `args`, `env`, `mounts` and `metadata` of a role until it is scheduled.
 
     Attributes:
         img_root: root folder of the image.

@@ -224,7 +224,12 @@ class RayDriver:
         self.place_command_actors()
         infos = list(self.actor_info_of_id.values())
         self.rank_0_address, _ = ray.get(infos[0].actor.get_actor_address_and_port.remote())
-        run = [info.actor.run.options(num_returns="streaming").remote(self.rank_0_address) for info in infos]
+        # The first one is at home, whatever address others know it by: torchrun then never doubts that it is to listen.
+        hosts = ["localhost", *[self.rank_0_address] * (len(infos) - 1)]
+        run = [
+            info.actor.run.options(num_returns="streaming").remote(host)
+            for info, host in zip(infos, hosts, strict=True)
+        ]
         self._follow(list(zip(infos, run, strict=True)))
 
     def _wait_for_room(self) -> None:
