@@ -54,6 +54,9 @@ def answer(text, *, model, weights, device, dtype, options):
 
 def from_file(source, **options):
     return answer(Path(source).read_text(), **options)
+
+def act(env, *, model, weights, device, dtype, options):
+    return Prediction([{"env": env, "return": float(model.sign.sum())}], ("env", "return"), f"in {env}")
 """
 
 
@@ -101,6 +104,23 @@ def texts(sums: Any) -> Any:
         "default": True,
     }
     sums.add("words", {"models": [model], "weights": [weights]})
+    return sums
+
+
+@pytest.fixture
+def policies(sums: Any) -> Any:
+    """A plugin whose model acts in an environment."""
+    model = {"name": "walker", "target": "sums_plugin:net", "weights": "sums_plugin:Net_Weights", "task": "walking"}
+    weights = {
+        "model": "walker",
+        "enum": "sums_plugin:Net_Weights",
+        "name": "V1",
+        "url": "package:sums_plugin/net.pth",
+        "default": True,
+    }
+    predictor = {"task": "walking", "target": "sums_plugin:act", "accepts": "environment"}
+    predictor |= {"environments": {"Walker-v1": "walkers/walker:V1"}}
+    sums.add("walkers", {"models": [model], "weights": [weights], "predictors": [predictor]})
     return sums
 
 
@@ -308,3 +328,29 @@ def test_a_task_of_one_input_refuses_more(sums: Any, numbers: Path) -> None:
         plan([numbers, numbers])
     with pytest.raises(PredictError, match="there is no input"):
         plan([])
+
+
+@pytest.mark.parametrize("words", [[], ["--weights", "walkers/walker:V1"], ["--model", "walker"]], ids=" ".join)
+def test_a_policy_acts_in_an_environment(words: list[str], policies: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["predict", "--env", "Walker-v1", *words]) == 0
+    assert capsys.readouterr().out == "Walker-v1\t0\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--env", "Walker-v2"],
+            "no installed plugin has a policy for the environment 'Walker-v2'; there are some for",
+        ),
+        (["--env", "Walker-v1", "--model", "net"], "sums/net is no policy"),
+        (["--env", "Walker-v1", "file.num"], "either an INPUT, or an environment"),
+        ([], "either an INPUT, or an environment"),
+    ],
+    ids=str,
+)
+def test_what_cannot_act_is_told(
+    words: list[str], message: str, policies: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["predict", *words]) != 0
+    assert message in capsys.readouterr().err

@@ -15,7 +15,9 @@ Weights name a model, the model's record names its task, and a plugin's manifest
 
 `suffixes` with `default_weights` choose the weights where the user names none. `accepts` is "file" (the default): the
 predictor is given the path; "files": it is given a tuple of one or more paths; or "text": it is given the text itself,
-also where the user named a file that holds it, and its `default_weights` serve for what does not look like a file.
+also where the user named a file that holds it, and its `default_weights` serve for what does not look like a file; or
+"environment": it is given the name of an environment, in which a policy acts, and `environments` names the weights of
+each that has some.
 Several predictors may exist for a task: the one of the model's own plugin serves, else the first by the plugin's name.
 """
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
     from flambeau.core.weights import WeightsEnum
 
-__all__ = ["Plan", "PredictOptions", "Prediction", "Predictor", "plan", "predict"]
+__all__ = ["Plan", "PredictOptions", "Prediction", "Predictor", "plan", "plan_environment", "predict"]
 
 
 Source = str | Path | Sequence[str | Path]
@@ -129,7 +131,8 @@ def predict(
     """Make a prediction.
 
     Args:
-        source: a file, several files where the task takes them, or a text where the task is about texts.
+        source: a file, several files where the task takes them, or a text where the task is about texts; or the name of
+            an environment, where a policy is to act.
         weights: a name, such as "vision/resnet50:DEFAULT", "ResNet50_Weights.IMAGENET1K_V2", or a member's name alone
             where `model` is given. Left out: those of `model`, else the default for the file's suffix.
         model: the model's name.
@@ -156,6 +159,53 @@ def plan(source: Source, *, weights: str | None = None, model: str | None = None
     if not sources:
         raise PredictError("there is no input; give a file.")
     chosen = _weights(sources[0], weights, model)
+    return _planned(sources, chosen)
+
+
+def plan_environment(env: str, *, weights: str | None = None, model: str | None = None) -> Plan:
+    """Find out what it takes to let a policy act in an environment; imports no plugin.
+
+    Args:
+        env: the environment's name.
+        weights: as for `predict`; left out: those of `model`, else those that a plugin has for the environment.
+        model: the model's name.
+
+    Raises:
+        PredictError: no plugin has a policy for it, or the model is none.
+    """
+    if weights is None and model is None:
+        weights = _environment_weights(env)
+    chosen = _weights(env, weights, model)
+    task, owner = _task_of(chosen)
+    if _predictor(task, owner).get("accepts") != "environment":
+        raise PredictError(f"{owner.id} is no policy: its task {task!r} acts in no environment.")
+    return _planned([env], chosen)
+
+
+def _environment_weights(env: str) -> str:
+    known = {
+        name: weights
+        for _, record in contributions("predictors")
+        for name, weights in record.get("environments", {}).items()
+    }
+    if env in known:
+        return str(known[env])
+    near = close_names(env, sorted(known))
+    hint = f" Close: {', '.join(near)}." if near else ""
+    raise PredictError(
+        f"no installed plugin has a policy for the environment {env!r}; there are some for "
+        f"{', '.join(sorted(known)) or 'none'}.{hint} Choose one with --weights, or train one: flambeau rl train."
+    )
+
+
+def _planned(sources: list[str], chosen: Entry) -> Plan:
+    task, owner = _task_of(chosen)
+    record = _predictor(task, owner)
+    return Plan(_input(sources, task, record.get("accepts", "file")), chosen, owner, task, record["target"])
+
+
+def _task_of(chosen: Entry) -> tuple[str, Entry]:
+    """The task of weights, and their model."""
     owner = MODELS.entry(chosen.id.rpartition(":")[0])
     task = chosen.info.get("task") or owner.info.get("task")
     if not task:
@@ -163,8 +213,7 @@ def plan(source: Source, *, weights: str | None = None, model: str | None = None
             f"model {owner.id} states no task, so that no predictor can be found for it; "
             f"{owner.origin} has to register it with register_model(task=...)."
         )
-    record = _predictor(task, owner)
-    return Plan(_input(sources, task, record.get("accepts", "file")), chosen, owner, task, record["target"])
+    return task, owner
 
 
 def run(
@@ -258,6 +307,8 @@ def _input(sources: list[str], task: str, accepts: str) -> str | tuple[str, ...]
         return tuple(map(_file, sources))
     if len(sources) > 1:
         raise PredictError(f"the task {task!r} takes one input, {len(sources)} were given; ask for each by itself.")
+    if accepts == "environment":
+        return sources[0]
     return _text(sources[0]) if accepts == "text" else _file(sources[0])
 
 

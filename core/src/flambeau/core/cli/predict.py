@@ -25,9 +25,10 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "input",
         metavar="INPUT",
-        nargs="+",
+        nargs="*",
         help="a file, or two where a task compares them; for tasks about texts also the text itself, or - for stdin",
     )
+    parser.add_argument("--env", metavar="ID", help="let a policy act in this environment, such as CartPole-v1")
     parser.add_argument(
         "--weights", metavar="NAME", help="such as vision/resnet50:DEFAULT (default: by the file's suffix)"
     )
@@ -45,8 +46,14 @@ def run(arguments: argparse.Namespace) -> int:
     from flambeau.core import predict
 
     options = predict.PredictOptions(top=arguments.top)
-    source = _stdin() if arguments.input == ["-"] else arguments.input
-    plan = predict.plan(source, weights=arguments.weights, model=arguments.model)
+    if bool(arguments.input) == (arguments.env is not None):
+        raise CommandError("give either an INPUT, or an environment by --env; `flambeau predict --help` tells more.")
+    if arguments.env is not None:
+        arguments.input = [arguments.env]
+        plan = predict.plan_environment(arguments.env, weights=arguments.weights, model=arguments.model)
+    else:
+        source = _stdin() if arguments.input == ["-"] else arguments.input
+        plan = predict.plan(source, weights=arguments.weights, model=arguments.model)
     if arguments.out is not None and not arguments.out.absolute().parent.is_dir():
         raise CommandError(f"--out: the folder {arguments.out.parent} does not exist; create it first.")
     prediction = predict.run(plan, device=arguments.device, dtype=arguments.dtype, options=options)

@@ -76,7 +76,7 @@ TABLES: dict[str, tuple[_Keys, _Keys]] = {
     "commands": ({"name": _TEXT, "target": _TEXT}, {"help": _TEXT}),
     "predictors": (
         {"task": _TEXT, "target": _TEXT},
-        {"suffixes": _LIST, "default_weights": _MAYBE_TEXT, "accepts": _TEXT},
+        {"suffixes": _LIST, "default_weights": _MAYBE_TEXT, "accepts": _TEXT, "environments": _OBJECT},
     ),
 }
 

@@ -216,7 +216,8 @@ class PredictorRecord(Record):
     target: Target = Field(description="the function, `package.module:name`")
     suffixes: list[Annotated[str, Field(pattern=r"^\.[\w.]+$")]] = Field([], description="of the files it reads")
     default_weights: str | None = Field(None, description="id of the weights it takes where none are named")
-    accepts: Literal["file", "files", "text"] = Field("file", description="what it is given")
+    accepts: Literal["file", "files", "text", "environment"] = Field("file", description="what it is given")
+    environments: dict[str, str] = Field({}, description="environment -> id of the weights it takes for it")
 
 
 def _integer(value: Any) -> Any:

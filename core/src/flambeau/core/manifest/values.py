@@ -273,6 +273,7 @@ _CHECKS: dict[str, dict[str, Check]] = {
         "package": _matching(MODULE_PATTERN, "the dotted name of a package"),
     },
     "predictors": {
-        "accepts": _matching(re.compile("file|files|text"), "file, files or text"),
+        "accepts": _matching(re.compile("file|files|text|environment"), "file, files, text or environment"),
+        "environments": _values_are(_never_null(_text)),
     },
 }
