@@ -259,7 +259,7 @@ namespace {
 
 // The same sentences as `check_key` and `check_output` of ops/random_numbers.py.
 bool checked(fb::Call& call, const char* op, const fb::Tensor& key) noexcept {
-    if (key.dtype == fb::DType::UInt8 && key.dim == 1 && key.sizes[0] == 16 && key.contiguous()) return true;
+    if (key.dtype == fb::DType::UInt8 && key.dim == 1 && key.sizes[0] == 16) return true;
     call.fail("%s: key has dtype %s and shape %s, expected torch.uint8 and (16,).", op, fb::name(key.dtype),
               fb::Shape(key).text);
     return false;
@@ -269,10 +269,12 @@ bool checked_output(fb::Call& call, const char* op, const fb::Tensor& output, co
     return call.fail("%s: output has dtype %s, expected %s.", op, fb::name(output.dtype), dtypes), false;
 }
 
-void fill_integers(fb::Call& call, const fb::Tensor& output, const fb::Tensor& key, int64_t word_bytes, int64_t range,
-                   int64_t base, bool unbiased) noexcept {
+void fill_integers(fb::Call& call, const fb::Tensor& output, const fb::Tensor& given_key, int64_t word_bytes,
+                   int64_t range, int64_t base, bool unbiased) noexcept {
     const char* op = "fill_integers";
-    if (!checked(call, op, key)) return;
+    if (!checked(call, op, given_key)) return;
+    const fb::Tensor key = call.contiguous(given_key);
+    if (!key.defined()) return;
     const Kind kind = kind_of(output.dtype);
     if (kind == Kind::none || !output.contiguous()) {
         checked_output(call, op, output, "bool, an integer dtype, float32 or float64");
@@ -283,10 +285,12 @@ void fill_integers(fb::Call& call, const fb::Tensor& output, const fb::Tensor& k
         call.fail("%s: word_bytes is %lld, expected 2, 4 or 8.", op, static_cast<long long>(word_bytes));
 }
 
-void fill_uniform(fb::Call& call, const fb::Tensor& output, const fb::Tensor& key, double from, double width,
+void fill_uniform(fb::Call& call, const fb::Tensor& output, const fb::Tensor& given_key, double from, double width,
                   double limit) noexcept {
     const char* op = "fill_uniform";
-    if (!checked(call, op, key)) return;
+    if (!checked(call, op, given_key)) return;
+    const fb::Tensor key = call.contiguous(given_key);
+    if (!key.defined()) return;
     const Kind kind = kind_of(output.dtype);
     if ((kind != Kind::f32 && kind != Kind::f64) || !output.contiguous()) {
         checked_output(call, op, output, "float32 or float64");
@@ -296,9 +300,11 @@ void fill_uniform(fb::Call& call, const fb::Tensor& output, const fb::Tensor& ke
                     fb::threads(output.numel()));
 }
 
-void random_words(fb::Call& call, const fb::Tensor& key, int64_t block, int64_t count) noexcept {
+void random_words(fb::Call& call, const fb::Tensor& given_key, int64_t block, int64_t count) noexcept {
     const char* op = "random_words";
-    if (!checked(call, op, key)) return;
+    if (!checked(call, op, given_key)) return;
+    const fb::Tensor key = call.contiguous(given_key);
+    if (!key.defined()) return;
     if (count < 0 || block < 0)
         return call.fail("%s: block is %lld and count %lld, expected 0 or more.", op, static_cast<long long>(block),
                          static_cast<long long>(count));

@@ -1,7 +1,7 @@
 """What torch's functions do when they are given a generator of this package.
 
 Torch hands every call with such a generator to `call`. Arguments are judged by torch itself, which gets the same call
-on a tensor without elements: it draws nothing for that.
+with a tensor of one element and a generator of its own, and whose number nobody sees.
 """
 
 from __future__ import annotations
@@ -44,6 +44,14 @@ def call(func: Callable[..., Any], args: Arguments, options: Options) -> Any:
     return function(generator, args, options)
 
 
+_JUDGE = torch.Generator()
+
+
+def _judge(method: Callable[..., Any], tensor: Tensor, args: Arguments, options: Options) -> None:
+    """Raise what torch has to say against the arguments of a method that fills a tensor."""
+    method(torch.empty(1, dtype=tensor.dtype, device="cpu"), *args, **options, generator=_JUDGE)
+
+
 # Methods that fill a tensor. The first argument of `func` is the tensor, however it is passed.
 
 Fill = Callable[..., None]
@@ -54,7 +62,7 @@ def _filling(method: Callable[..., Any], names: tuple[str, ...], defaults: tuple
 
     def fill_tensor(generator: Generator, args: Arguments, options: Options) -> Tensor:
         tensor: Tensor = args[0]
-        method(tensor.detach().new_empty(0), *args[1:], **options)  # torch's own objections
+        _judge(method, tensor, args[1:], options)
         values = {**dict(zip(names, defaults, strict=True)), **dict(zip(names, args[1:], strict=False)), **options}
         fill(tensor, *(float(values[name]) for name in names), generator)
         return tensor
@@ -64,7 +72,7 @@ def _filling(method: Callable[..., Any], names: tuple[str, ...], defaults: tuple
 
 def _random_(generator: Generator, args: Arguments, options: Options) -> Tensor:
     tensor: Tensor = args[0]
-    torch.Tensor.random_(tensor.detach().new_empty(0), *args[1:], **options)
+    _judge(torch.Tensor.random_, tensor, args[1:], options)
     bounds = [*args[1:]]
     if len(bounds) + len(options) == 0:
         _fills.random(tensor, generator)
@@ -87,7 +95,7 @@ def _bernoulli_(generator: Generator, args: Arguments, options: Options) -> Tens
         _check_probabilities(probabilities)
         probabilities.expand(tensor.shape)
     else:
-        torch.Tensor.bernoulli_(tensor.detach().new_empty(0), *args[1:], **options)
+        _judge(torch.Tensor.bernoulli_, tensor, args[1:], options)
     _fills.bernoulli(tensor, probabilities, generator)
     return tensor
 
@@ -162,7 +170,7 @@ def _bounds(given: list[Any], options: Options) -> tuple[int, int]:
 
 
 def _between(tensor: Tensor, low: int, high: int, generator: Generator) -> Tensor:
-    torch.Tensor.random_(tensor.new_empty(0), low, high)
+    _judge(torch.Tensor.random_, tensor, (low, high), {})
     _fills.integers(tensor, low, high, generator)
     return tensor
 

@@ -60,7 +60,7 @@ def expand(key: Tensor) -> Tensor:
         (11, 16), (13, 16) or (15, 16), uint8, on the same device.
     """
     size = len(key) // 4
-    words, constant = list(key.view(size, 4).unbind()), 1
+    words, constant = list(key.reshape(size, 4).unbind()), 1
     for number in range(size, 4 * (size + 7)):
         word = words[-1]
         if number % size == 0:

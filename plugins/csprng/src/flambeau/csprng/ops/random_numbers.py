@@ -108,7 +108,7 @@ def _signed(number: int) -> int:
 
 def check_key(op: str, key: Tensor) -> None:
     """The same sentence as native/random_numbers.cpp, here and below."""
-    if key.dtype != torch.uint8 or key.shape != (16,) or not key.is_contiguous():
+    if key.dtype != torch.uint8 or key.shape != (16,):
         raise RuntimeError(
             f"{op}: key has dtype {key.dtype} and shape {tuple(key.shape)}, expected torch.uint8 and (16,)."
         )
@@ -259,7 +259,7 @@ def _native_integers(output: Tensor, key: Tensor, word_bytes: int, range: int, b
     check_integers(output, key, word_bytes)
     types = [_POINTER, _POINTER, _SIZE, _INT, _SIZE, _WORD, _WORD, _INT, _INT]
     LIBRARY.function("fb_fill_integers", types, _INT)(
-        key.data_ptr(), output.data_ptr(), output.numel(), _KINDS[output.dtype], word_bytes, range % (1 << 64),
+        key.contiguous().data_ptr(), output.data_ptr(), output.numel(), _KINDS[output.dtype], word_bytes, range % (1 << 64),
         base % (1 << 64), unbiased, torch.get_num_threads(),
     )  # fmt: skip
 
@@ -268,7 +268,7 @@ def _native_uniform(output: Tensor, key: Tensor, low: float, width: float, limit
     check_output("fill_uniform", output, key, "float32 or float64")
     types = [_POINTER, _POINTER, _SIZE, _INT, _DOUBLE, _DOUBLE, _DOUBLE, _INT]
     LIBRARY.function("fb_fill_uniform", types, _INT)(
-        key.data_ptr(), output.data_ptr(), output.numel(), _KINDS[output.dtype], low, width, limit,
+        key.contiguous().data_ptr(), output.data_ptr(), output.numel(), _KINDS[output.dtype], low, width, limit,
         torch.get_num_threads(),
     )  # fmt: skip
 
@@ -277,7 +277,7 @@ def _native_words(key: Tensor, block: int, count: int) -> Tensor:
     check_words(key, block, count)
     words = torch.empty(count, dtype=torch.int64)
     LIBRARY.function("fb_random_words", [_POINTER, _WORD, _POINTER, _SIZE, _INT], None)(
-        key.data_ptr(), block, words.data_ptr(), count, torch.get_num_threads()
+        key.contiguous().data_ptr(), block, words.data_ptr(), count, torch.get_num_threads()
     )
     return words
 
