@@ -46,7 +46,7 @@ def component_parser(
 def _add(parser: argparse.ArgumentParser, parameter: inspect.Parameter, text: str, defaults: Mapping[str, Any]) -> None:
     name = parameter.name
     if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-        parser.add_argument(name, nargs=argparse.REMAINDER, help=text, metavar=name)
+        parser.add_argument(name, nargs=argparse.REMAINDER, type=str, help=text, metavar=name)
         return
     options: dict[str, Any] = {"help": text, "dest": name, "type": _argument_type(parameter.annotation)}
     if name in defaults:
