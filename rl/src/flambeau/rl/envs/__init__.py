@@ -6,6 +6,9 @@ from flambeau.core.exports import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from flambeau.rl.envs.async_envs import AsyncEnvPool as AsyncEnvPool
+    from flambeau.rl.envs.async_envs import ProcessorAsyncEnvPool as ProcessorAsyncEnvPool
+    from flambeau.rl.envs.async_envs import ThreadingAsyncEnvPool as ThreadingAsyncEnvPool
     from flambeau.rl.envs.batched_envs import ParallelEnv as ParallelEnv
     from flambeau.rl.envs.batched_envs import SerialEnv as SerialEnv
     from flambeau.rl.envs.common import EnvBase as EnvBase
@@ -120,6 +123,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "async_envs": ("AsyncEnvPool", "ProcessorAsyncEnvPool", "ThreadingAsyncEnvPool"),
         "batched_envs": ("ParallelEnv", "SerialEnv"),
         "common": ("EnvBase", "EnvMetaData", "make_tensordict"),
         "custom.classic_control": ("AcrobotEnv", "CartPoleEnv", "MountainCarContinuousEnv", "MountainCarEnv"),

@@ -1,0 +1,529 @@
+"""Pools of environments that step and reset at their own pace, in threads or in processes."""
+
+from __future__ import annotations
+
+import pickle
+import queue
+import threading
+import time
+import traceback
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from typing import Any, Literal
+
+import torch
+import torch.multiprocessing as mp
+from torch import Size
+
+from flambeau.data.tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDictBase
+from flambeau.rl.envs._batched.makers import Maker, dumps
+from flambeau.rl.envs.common import EnvBase
+from flambeau.rl.errors import EnvWorkerError
+
+__all__ = ["AsyncEnvPool", "ProcessorAsyncEnvPool", "ThreadingAsyncEnvPool"]
+
+INDEX = "env_index"
+Stack = Literal["dense", "maybe_dense", "lazy"]
+Answer = tuple[int, str, Any]
+"""An environment's number, what it did, and what came of it; an `EnvWorkerError` where it raised."""
+
+
+class AsyncEnvPool(EnvBase):
+    """Several environments, each of which steps and resets when it is told to, and answers when it is done.
+
+    `async_step_send` tells some of them to take a step, `async_step_recv` gives the answers of those that are done, the
+    first first; likewise for resets, and for steps with resets. `step`, `reset` and `rollout` do so for all at once.
+    Data say which environments they are of, at "env_index".
+
+    Args:
+        env_makers: functions that make environments, or environments; one for all, with `num_envs`, or a list.
+        backend: "threading" or "multiprocessing".
+        stack: answers are stacked: "dense", which needs shapes that agree, "maybe_dense" where they do, or "lazy".
+        create_env_kwargs: arguments of the functions, for all of them or a list.
+        num_envs: how many, where there is one function for all; default: 1.
+        mp_start_method: how processes start: "spawn", "fork" or "forkserver".
+
+    Raises:
+        ValueError: there is no environment, or the backend is another one.
+        EnvWorkerError: an environment could not be made.
+
+    Example:
+        >>> from flambeau.rl.envs import PendulumEnv
+        >>> pool = AsyncEnvPool([PendulumEnv, PendulumEnv], backend="threading")
+        >>> first = pool.rand_action(pool.reset())
+        >>> pool.async_step_send(first[:1])
+        >>> pool.async_step_recv()["next", "reward"].shape
+        torch.Size([1, 1])
+        >>> pool.close()
+    """
+
+    def __new__(cls, *args: Any, backend: str = "threading", **kwargs: Any) -> Any:
+        """A pool of the kind that the backend asks for."""
+        if cls is AsyncEnvPool:
+            kinds = {"threading": ThreadingAsyncEnvPool, "multiprocessing": ProcessorAsyncEnvPool}
+            if backend not in kinds:
+                raise ValueError(f"AsyncEnvPool: backend is {backend!r}, expected one of {', '.join(kinds)}.")
+            cls = kinds[backend]
+        return super().__new__(cls)
+
+    def __init__(
+        self,
+        env_makers: Any,
+        *,
+        backend: Literal["threading", "multiprocessing"] = "threading",
+        stack: Stack = "dense",
+        create_env_kwargs: dict[str, Any] | list[dict[str, Any]] | None = None,
+        num_envs: int = 1,
+        mp_start_method: str = "spawn",
+    ) -> None:
+        makers = list(env_makers) if isinstance(env_makers, Sequence) else [env_makers] * num_envs
+        if not makers:
+            raise ValueError("AsyncEnvPool needs at least one function that makes an environment.")
+        kwargs = create_env_kwargs if isinstance(create_env_kwargs, list) else [create_env_kwargs] * len(makers)
+        if len(kwargs) != len(makers):
+            raise ValueError(f"AsyncEnvPool: {len(kwargs)} create_env_kwargs for {len(makers)} environments.")
+        state = self.__dict__
+        state["_makers"] = [_maker(each, given) for each, given in zip(makers, kwargs, strict=True)]
+        state["_start_method"] = mp_start_method
+        state["_busy"] = {}
+        state["_ready"] = []
+        facts = self._start()
+        sizes = {tuple(size) for size, _, _ in facts}
+        if len(sizes) != 1:
+            self._stop()
+            raise ValueError(f"AsyncEnvPool: environments have batch sizes {sorted(sizes)}, expected one for all.")
+        devices = {device for _, device, _ in facts}
+        super().__init__(
+            batch_size=Size([len(makers), *facts[0][0]]), device=devices.pop() if len(devices) == 1 else None
+        )
+        self.num_envs = len(makers)
+        self.backend = "multiprocessing" if isinstance(self, ProcessorAsyncEnvPool) else "threading"
+        self.stack = stack
+        self.min_get = 1
+        self.env_batch_sizes = [size for size, _, _ in facts]
+        self._take_specs([specs for _, _, specs in facts])
+        self.is_closed = False
+
+    def _take_specs(self, specs: list[Any]) -> None:
+        for name in ("action", "state"):
+            key = f"full_{name}_spec"
+            setattr(self, key, torch.stack([each["input_spec", key] for each in specs], 0))
+        for name in ("observation", "reward", "done"):
+            key = f"full_{name}_spec"
+            setattr(self, key, torch.stack([each["output_spec", key] for each in specs], 0))
+
+    # What a kind of pool defines
+
+    @abstractmethod
+    def _start(self) -> list[tuple[Size, Any, Any]]:
+        """Make the environments; batch size, device and specs of each."""
+
+    @abstractmethod
+    def _tell(self, at: int, what: str, data: Any) -> None:
+        """Let an environment do something."""
+
+    @abstractmethod
+    def _hear(self, timeout: float | None) -> list[Answer]:
+        """Answers that are there, at least one, or none when the time is over."""
+
+    @abstractmethod
+    def _stop(self) -> None:
+        """End what runs the environments."""
+
+    # Sending and receiving
+
+    def async_step_send(self, tensordict: TensorDictBase, env_index: int | list[int] | None = None) -> None:
+        """Let environments take a step.
+
+        Args:
+            tensordict: with actions; of one environment, or stacked.
+            env_index: of which ones; default: as the tensordict says at "env_index".
+
+        Raises:
+            RuntimeError: one of them is busy, or the pool is closed.
+        """
+        self._send("step", tensordict, env_index)
+
+    def async_step_recv(
+        self, min_get: int | None = None, env_index: int | list[int] | None = None, *, max_get: int | None = None,
+        timeout: float | None = None,
+    ) -> Any:  # fmt: skip
+        """Steps that are done: what was sent, with what followed below "next".
+
+        Args:
+            min_get: how many to wait for; default: the pool's `min_get`, 1.
+            env_index: wait for those of these environments.
+            max_get: how many to give at most; default: all that are done.
+            timeout: seconds to wait.
+
+        Returns:
+            A stack, in the order in which the environments were done.
+
+        Raises:
+            RuntimeError: fewer than `min_get` are on their way.
+            TimeoutError: they are not done in time.
+            EnvWorkerError: an environment raised, or died.
+        """
+        return self._stacked(self._receive("step", min_get, env_index, max_get, timeout))
+
+    def async_step_and_maybe_reset_send(
+        self, tensordict: TensorDictBase, env_index: int | list[int] | None = None
+    ) -> None:
+        """Let environments take a step, and begin anew where it ends an episode; see `async_step_send`."""
+        self._send("step_and_maybe_reset", tensordict, env_index)
+
+    def async_step_and_maybe_reset_recv(
+        self, min_get: int | None = None, env_index: int | list[int] | None = None, *, max_get: int | None = None,
+        timeout: float | None = None,
+    ) -> tuple[Any, Any]:  # fmt: skip
+        """Steps that are done, and the roots of the next ones; see `async_step_recv`."""
+        found = self._receive("step_and_maybe_reset", min_get, env_index, max_get, timeout)
+        steps, roots = ([(at, data[part]) for at, data in found] for part in (0, 1))
+        return self._stacked(steps), self._stacked(roots)
+
+    def async_reset_send(
+        self, tensordict: TensorDictBase | None = None, env_index: int | list[int] | None = None
+    ) -> None:
+        """Let environments begin new episodes; see `async_step_send`.
+
+        Args:
+            tensordict: what to reset with; default: nothing.
+            env_index: which ones; default: as the tensordict says, or all.
+        """
+        if tensordict is None and env_index is None:
+            env_index = list(range(self.num_envs))
+        self._send("reset", tensordict, env_index)
+
+    def async_reset_recv(
+        self, min_get: int | None = None, env_index: int | list[int] | None = None, *, max_get: int | None = None,
+        timeout: float | None = None,
+    ) -> Any:  # fmt: skip
+        """Resets that are done; see `async_step_recv`."""
+        return self._stacked(self._receive("reset", min_get, env_index, max_get, timeout))
+
+    def _send(self, what: str, data: Any, env_index: Any) -> None:
+        if self.is_closed:
+            raise RuntimeError("AsyncEnvPool is closed.")
+        numbers, parts = self._parts(data, env_index)
+        busy = self.__dict__["_busy"]
+        for at in numbers:
+            if not 0 <= at < self.num_envs:
+                raise IndexError(f"AsyncEnvPool has no environment {at}; there are {self.num_envs}.")
+            if at in busy:
+                raise RuntimeError(f"Environment {at} is busy with a {busy[at]}; receive its answer first.")
+        for at, part in zip(numbers, parts, strict=True):
+            busy[at] = what
+            self._tell(at, what, part)
+
+    def _parts(self, data: Any, env_index: Any) -> tuple[list[int], list[Any]]:
+        """Numbers of environments, and what belongs to each."""
+        if env_index is None:
+            found = None if data is None else data.get(INDEX, None)
+            if found is None:
+                raise RuntimeError(
+                    f"AsyncEnvPool: say which environments these data are of, by `env_index` or at {INDEX!r}."
+                )
+            env_index = found.tolist() if hasattr(found, "tolist") else found
+            env_index = getattr(env_index, "data", env_index)
+        numbers = _flat_numbers(env_index)
+        if data is None:
+            return numbers, [None] * len(numbers)
+        data = data.exclude(INDEX)
+        inner = len(self.batch_size) - 1
+        if data.ndim == inner:
+            if len(numbers) != 1:
+                raise RuntimeError(f"AsyncEnvPool: data of one environment for {len(numbers)}: {numbers}.")
+            return numbers, [data]
+        if len(data) != len(numbers):
+            raise RuntimeError(f"AsyncEnvPool: data of {len(data)} environments for {len(numbers)}: {numbers}.")
+        return numbers, list(data.unbind(0))
+
+    def _receive(
+        self, what: str, min_get: int | None, env_index: Any, max_get: int | None, timeout: float | None
+    ) -> list[tuple[int, Any]]:
+        wanted = None if env_index is None else set(_flat_numbers(env_index))
+        least = (self.min_get if wanted is None else len(wanted)) if min_get is None else min_get
+        busy = self.__dict__["_busy"]
+        under_way = [at for at, each in busy.items() if each == what and (wanted is None or at in wanted)]
+        if len(under_way) < least:
+            raise RuntimeError(
+                f"AsyncEnvPool cannot wait for {least} answers to {what!r}: {len(under_way)} are on their way."
+            )
+        until = None if timeout is None else time.monotonic() + timeout
+        ready = self.__dict__["_ready"]
+        while True:
+            ready.extend(self._hear(0.0))
+            found = [each for each in ready if each[1] == what and (wanted is None or each[0] in wanted)]
+            failed = next((data for _, _, data in ready if isinstance(data, EnvWorkerError)), None)
+            if failed is not None:
+                self.close(raise_if_closed=False)
+                raise failed
+            if len(found) >= least:
+                break
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError(f"AsyncEnvPool: {len(found)} of {least} answers to {what!r} came in {timeout} s.")
+            ready.extend(self._hear(left))
+        found = found[:max_get]
+        for each in found:
+            ready.remove(each)
+            del busy[each[0]]
+        return [(at, data) for at, _, data in found]
+
+    def _stacked(self, found: list[tuple[int, Any]]) -> Any:
+        parts = [data for _, data in found]
+        if self.stack == "lazy":
+            data: Any = LazyStackedTensorDict.lazy_stack(parts, 0)
+        elif self.stack == "maybe_dense":
+            data = LazyStackedTensorDict.maybe_dense_stack(parts, 0)
+        else:
+            data = torch.stack(parts, 0)
+        return data.set(INDEX, NonTensorStack(*(NonTensorData(at, batch_size=data.batch_size[1:]) for at, _ in found)))
+
+    # As one environment
+
+    def _all(self, what: str, parts: dict[int, Any]) -> dict[int, Any]:
+        """What several environments answer."""
+        for at, part in parts.items():
+            if at in self.__dict__["_busy"]:
+                raise RuntimeError(f"Environment {at} is busy; receive its answer before you step or reset all.")
+            self.__dict__["_busy"][at] = what
+            self._tell(at, what, part)
+        return dict(self._receive(what, len(parts), list(parts), None, None))
+
+    def _step(self, tensordict: Any) -> Any:
+        parts = dict(enumerate(tensordict.exclude(INDEX).unbind(0)))
+        found = self._all("step", parts)
+        return self._stacked([(at, found[at].get("next")) for at in sorted(found)]).exclude(INDEX)
+
+    def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
+        everyone = range(self.num_envs)
+        if tensordict is None:
+            parts: dict[int, Any] = dict.fromkeys(everyone)
+        else:
+            given = tensordict.exclude(INDEX)
+            masks = [given.get(key) for key in self.reset_keys if given.get(key, None) is not None]
+            chosen = [at for at in everyone if not masks or any(bool(mask[at].any()) for mask in masks)]
+            parts = {at: given[at] for at in chosen}
+        found = self._all("reset", parts)
+        kept = {at: tensordict[at].select(*self.observation_keys, *self.done_keys, strict=False)
+                for at in everyone if at not in found}  # fmt: skip
+        return self._stacked([(at, found[at] if at in found else kept[at]) for at in everyone])
+
+    def _set_seed(self, seed: int | None) -> None:
+        self.set_seed(seed)
+
+    def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
+        """Set the seeds of all environments, each of which follows from the one before it.
+
+        Args:
+            seed: of the first.
+            static_seed: all have the same.
+
+        Returns:
+            The seed for a next environment.
+        """
+        for at in range(self.num_envs):
+            seed = self._all("set_seed", {at: (seed, static_seed)})[at]
+        return seed
+
+    # Ends
+
+    def shutdown(self) -> None:
+        """End the environments, and what runs them."""
+        self._stop()
+        self.is_closed = True
+
+    def close(self, *, raise_if_closed: bool = True) -> None:
+        """End the environments, and what runs them.
+
+        Args:
+            raise_if_closed: complain where the pool is closed already.
+        """
+        if self.is_closed:
+            if raise_if_closed:
+                raise RuntimeError("AsyncEnvPool is closed already.")
+            return
+        self.shutdown()
+
+    def __del__(self) -> None:
+        if not self.__dict__.get("is_closed", True):
+            with suppress(Exception):
+                self.shutdown()
+
+
+def _maker(made: Any, kwargs: dict[str, Any] | None) -> Maker:
+    return Maker(_itself, {"env": made}) if isinstance(made, EnvBase) else Maker(made, kwargs)
+
+
+def _itself(env: EnvBase) -> EnvBase:
+    return env
+
+
+def _flat_numbers(index: Any) -> list[int]:
+    if isinstance(index, int):
+        return [index]
+    return [number for each in index for number in _flat_numbers(each)]
+
+
+def _facts(env: EnvBase) -> tuple[Size, Any, Any]:
+    return env.batch_size, env.device, env.specs
+
+
+def _done(env: EnvBase, what: str, data: Any) -> Any:
+    """What an environment answers when it is told to do something."""
+    if what == "step":
+        return env.step(data)
+    if what == "step_and_maybe_reset":
+        return env.step_and_maybe_reset(data)
+    if what == "set_seed":
+        return env.set_seed(data[0], static_seed=data[1])
+    return env.reset(data)
+
+
+def _failure(at: int, error: BaseException) -> EnvWorkerError:
+    text = "".join(traceback.format_exception(error))
+    return EnvWorkerError(f"Environment {at} of the pool raised {type(error).__name__}: {error}\n\n{text}")
+
+
+class ThreadingAsyncEnvPool(AsyncEnvPool):
+    """An `AsyncEnvPool` in threads: for environments that wait, or let go of Python's lock while they compute."""
+
+    def _start(self) -> list[tuple[Size, Any, Any]]:
+        state = self.__dict__
+        envs = [maker() for maker in state["_makers"]]
+        state["_answers"] = queue.SimpleQueue()
+        state["_tasks"] = [queue.SimpleQueue() for _ in envs]
+        # Daemons: a program that forgets to close the pool ends all the same.
+        state["_threads"] = [
+            threading.Thread(target=_serve_thread, args=(at, env, tasks, state["_answers"]), daemon=True)
+            for at, (env, tasks) in enumerate(zip(envs, state["_tasks"], strict=True))
+        ]
+        for thread in state["_threads"]:
+            thread.start()
+        return [_facts(env) for env in envs]
+
+    def _tell(self, at: int, what: str, data: Any) -> None:
+        self.__dict__["_tasks"][at].put((what, data))
+
+    def _hear(self, timeout: float | None) -> list[Answer]:
+        answers, found = self.__dict__["_answers"], []
+        with suppress(queue.Empty):
+            found.append(answers.get(timeout=timeout) if timeout != 0.0 else answers.get_nowait())
+            while True:
+                found.append(answers.get_nowait())
+        return found
+
+    def _stop(self) -> None:
+        for tasks in self.__dict__["_tasks"]:
+            tasks.put(None)
+        for thread in self.__dict__["_threads"]:
+            thread.join(timeout=10)
+
+
+def _serve_thread(at: int, env: EnvBase, tasks: Any, answers: Any) -> None:
+    while (task := tasks.get()) is not None:
+        what, data = task
+        try:
+            answer = _done(env, what, data)
+        except Exception as error:  # whatever it is, it is raised where the answer is received
+            answer = _failure(at, error)
+        answers.put((at, what, answer))
+    with suppress(Exception):
+        env.close(raise_if_closed=False)
+
+
+class ProcessorAsyncEnvPool(AsyncEnvPool):
+    """An `AsyncEnvPool` in processes: for environments that compute in Python."""
+
+    def _start(self) -> list[tuple[Size, Any, Any]]:
+        state = self.__dict__
+        context: Any = mp.get_context(state["_start_method"])
+        state["_lines"], state["_processes"] = [], []
+        for at, maker in enumerate(state["_makers"]):
+            ours, theirs = context.Pipe()
+            others = [*state["_lines"], ours] if state["_start_method"] == "fork" else []
+            process = context.Process(
+                target=_serve_process, args=(theirs, maker, others), daemon=True, name=f"flambeau-pool-{at}"
+            )
+            process.start()
+            theirs.close()
+            state["_lines"].append(ours)
+            state["_processes"].append(process)
+        try:
+            return [self._read(at) for at in range(len(state["_lines"]))]
+        except BaseException:
+            self._stop()
+            raise
+
+    def _read(self, at: int) -> Any:
+        """The next answer of a process, or raise what it raised when its environment was made."""
+        found = self._answer(at)
+        if isinstance(found, EnvWorkerError):
+            raise found
+        return found
+
+    def _answer(self, at: int) -> Any:
+        try:
+            fine, answer = pickle.loads(self.__dict__["_lines"][at].recv_bytes())
+        except (EOFError, ConnectionError):
+            process = self.__dict__["_processes"][at]
+            process.join(timeout=5)
+            return EnvWorkerError(
+                f"The process of environment {at} of the pool died, with exit code {process.exitcode}."
+            )
+        return answer if fine else EnvWorkerError(f"Environment {at} of the pool raised {answer}")
+
+    def _tell(self, at: int, what: str, data: Any) -> None:
+        try:
+            self.__dict__["_lines"][at].send_bytes(dumps((what, data)))
+        except (OSError, ValueError) as error:
+            self.close(raise_if_closed=False)
+            raise EnvWorkerError(f"The process of environment {at} of the pool is gone.") from error
+
+    def _hear(self, timeout: float | None) -> list[Answer]:
+        lines = self.__dict__["_lines"]
+        busy = self.__dict__["_busy"]
+        heard = {at for at, _, _ in self.__dict__["_ready"]}
+        waiting = {lines[at]: at for at in busy if at not in heard}
+        return [
+            (waiting[line], busy[waiting[line]], self._answer(waiting[line]))
+            for line in wait(list(waiting), timeout)  # type: ignore[arg-type]
+        ]
+
+    def _stop(self) -> None:
+        for line in self.__dict__["_lines"]:
+            with suppress(OSError, ValueError):
+                line.send_bytes(dumps(None))
+        for process in self.__dict__["_processes"]:
+            process.join(timeout=10)
+            if process.is_alive():
+                process.kill()
+                process.join()
+        for line in self.__dict__["_lines"]:
+            line.close()
+
+
+def _serve_process(line: Connection, maker: Callable[[], EnvBase], others: list[Connection]) -> None:
+    """What a process does until it is told to end, or nobody is there to tell it."""
+    for other in others:
+        other.close()
+    torch.set_num_threads(1)
+
+    def answer(make: Callable[[], Any]) -> Any:
+        try:
+            return True, make()
+        except Exception as error:  # whatever it is, it is raised where the answer is received
+            return False, f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}"
+
+    fine, env = answer(maker)
+    line.send_bytes(dumps((fine, _facts(env) if fine else env)))
+    if not fine:
+        return
+    with suppress(EOFError, ConnectionError):
+        while (task := pickle.loads(line.recv_bytes())) is not None:
+            line.send_bytes(dumps(answer(lambda task=task: _done(env, *task))))  # type: ignore[misc]
+    with suppress(Exception):
+        env.close(raise_if_closed=False)
