@@ -34,7 +34,19 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "torchrl_logger",
         )
     },
-    submodules=("checkpoint", "data", "envs", "modules", "objectives", "ops", "record", "trainers"),
+    submodules=(
+        "checkpoint",
+        "data",
+        "envs",
+        "models",
+        "modules",
+        "objectives",
+        "ops",
+        "record",
+        "render",
+        "runs",
+        "trainers",
+    ),
 )
 
 # Code that calls operators by their names in torch's registry finds them without another import.

@@ -1,15 +1,23 @@
-"""What the conformance kit needs to check rl: data sets in miniature."""
+"""What the conformance kit needs to check rl: inputs of its policies, data sets in miniature."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from flambeau.rl._miniatures import write_miniature
 
 expected_failures = {
     "length-agrees-with-iteration:rl/*": "iterating over a buffer draws batches; its length counts the steps",
 }
+
+
+def example_inputs(model_name: str, batch: int) -> tuple[Tensor, ...]:
+    """Observations of a control problem."""
+    return (torch.randn(batch, {"cartpole_policy": 4, "pendulum_policy": 3}[model_name]),)
 
 
 def dataset_fixture(name: str, root: Path) -> dict[str, Any]:

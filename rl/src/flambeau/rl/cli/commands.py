@@ -14,9 +14,9 @@ ALGORITHMS = ("a2c", "cql", "ddpg", "dqn", "iql", "ppo", "sac", "td3")
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow", "none")
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the commands."""
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+def configure(parser: Any) -> None:
+    """Add the commands to the parser of `flambeau rl`, a `flambeau.core.cli.parser.Parser`."""
+    commands = parser.actions(metavar="COMMAND")
     _configure_train(commands.add_parser("train", help="train an agent"))
     _configure_bench(commands.add_parser("bench", help="measure frames a second of environments"))
 

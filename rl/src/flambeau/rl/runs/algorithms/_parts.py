@@ -68,7 +68,7 @@ def discrete(env: Any, algorithm: str) -> int:
     Raises:
         UnfitEnvironmentError: they are no choices.
     """
-    spec = env.action_spec
+    spec = env.action_spec_unbatched
     if not isinstance(spec, OneHot):
         raise UnfitEnvironmentError(
             f"{algorithm} chooses among actions, and this environment takes {type(spec).__name__}; "
@@ -83,7 +83,7 @@ def continuous(env: Any, algorithm: str) -> int:
     Raises:
         UnfitEnvironmentError: they are not continuous, or have no limits.
     """
-    spec = env.action_spec
+    spec = env.action_spec_unbatched
     if not isinstance(spec, Bounded):
         raise UnfitEnvironmentError(
             f"{algorithm} takes continuous actions with limits, and this environment's are {type(spec).__name__}; "
@@ -105,23 +105,27 @@ def network(inputs: int, outputs: int, cells: tuple[int, ...], activation: type[
 def stochastic_policy(env: Any, cells: tuple[int, ...], activation: type[nn.Module]) -> ProbabilisticActor:
     """A policy that draws its actions: of one-hot choices, or of a normal distribution that is squeezed into limits."""
     inputs = seen(env)
-    if isinstance(env.action_spec, OneHot):
+    if isinstance(env.action_spec_unbatched, OneHot):
         module = TensorDictModule(
-            network(inputs, int(env.action_spec.space.n), cells, activation), ["observation"], ["logits"]
+            network(inputs, int(env.action_spec_unbatched.space.n), cells, activation), ["observation"], ["logits"]
         )
         return ProbabilisticActor(
-            module, in_keys=["logits"], distribution_class=OneHotCategorical, spec=env.action_spec, return_log_prob=True
+            module,
+            in_keys=["logits"],
+            distribution_class=OneHotCategorical,
+            spec=env.action_spec_unbatched,
+            return_log_prob=True,
         )
     controls = continuous(env, "a policy")
     body = nn.Sequential(network(inputs, 2 * controls, cells, activation), NormalParamExtractor())
-    space = env.action_spec.space
+    space = env.action_spec_unbatched.space
     limits = {"low": space.low.reshape(-1, controls)[0], "high": space.high.reshape(-1, controls)[0]}
     return ProbabilisticActor(
         TensorDictModule(body, ["observation"], ["loc", "scale"]),
         in_keys=["loc", "scale"],
         distribution_class=TanhNormal,
         distribution_kwargs=limits,
-        spec=env.action_spec,
+        spec=env.action_spec_unbatched,
         return_log_prob=True,
     )
 
@@ -132,7 +136,9 @@ def deterministic_policy(env: Any, cells: tuple[int, ...], algorithm: str) -> An
 
     controls = continuous(env, algorithm)
     body = TensorDictModule(network(seen(env), controls, cells, nn.ReLU), ["observation"], ["param"])
-    return TensorDictSequential(body, TanhModule(in_keys=["param"], out_keys=["action"], spec=env.action_spec))
+    return TensorDictSequential(
+        body, TanhModule(in_keys=["param"], out_keys=["action"], spec=env.action_spec_unbatched)
+    )
 
 
 def critic(env: Any, cells: tuple[int, ...], activation: type[nn.Module]) -> ValueOperator:
@@ -142,7 +148,7 @@ def critic(env: Any, cells: tuple[int, ...], activation: type[nn.Module]) -> Val
 
 def q_network(env: Any, cells: tuple[int, ...]) -> ValueOperator:
     """Values of observations and actions."""
-    controls = int(env.action_spec.shape[-1])
+    controls = int(env.action_spec_unbatched.shape[-1])
     return ValueOperator(network(seen(env) + controls, 1, cells, nn.ReLU), in_keys=["observation", "action"])
 
 

@@ -39,7 +39,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "frames": 20_000,
         "envs": 4,
         "batch_frames": 16,
-        "updates": 16,
+        "updates": 8,
         "batch_size": 128,
         "buffer": 20_000,
         "cells": (64, 64),
@@ -50,7 +50,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 def build(env: Any, settings: Settings, frames: int) -> Parts:
     """The parts for an environment, and a run of so many frames."""
     policy = deterministic_policy(env, settings.cells, "ddpg")
-    noise = AdditiveGaussianModule(env.action_spec, sigma_init=settings.noise, sigma_end=settings.noise)
+    noise = AdditiveGaussianModule(env.action_spec_unbatched, sigma_init=settings.noise, sigma_end=settings.noise)
     loss = DDPGLoss(policy, q_network(env, settings.cells), loss_function="l2", delay_actor=True, delay_value=True)
     loss.make_value_estimator(gamma=settings.gamma)
     return Parts(

@@ -38,7 +38,7 @@ class Settings:
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "CartPole-v1": {"frames": 50_000, "envs": 8, "batch_frames": 128, "updates": 64, "eps_frames": 8_000, "lr": 1e-3},
+    "CartPole-v1": {"frames": 30_000, "envs": 8, "batch_frames": 128, "updates": 64, "eps_frames": 6_000, "lr": 1e-3},
 }
 
 
@@ -46,10 +46,10 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
     """The parts for an environment, and a run of so many frames."""
     actions = discrete(env, "dqn")
     policy = QValueActor(
-        network(seen(env), actions, settings.cells, nn.ReLU), in_keys=["observation"], spec=env.action_spec
+        network(seen(env), actions, settings.cells, nn.ReLU), in_keys=["observation"], spec=env.action_spec_unbatched
     )
     greedy = EGreedyModule(
-        env.action_spec, eps_init=1.0, eps_end=settings.eps_end, annealing_num_steps=settings.eps_frames
+        env.action_spec_unbatched, eps_init=1.0, eps_end=settings.eps_end, annealing_num_steps=settings.eps_frames
     )
     loss = DQNLoss(policy, loss_function="smooth_l1", delay_value=True, double_dqn=True, action_space="one-hot")
     loss.make_value_estimator(gamma=settings.gamma)

@@ -39,7 +39,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "frames": 60_000,
         "envs": 4,
         "batch_frames": 16,
-        "updates": 16,
+        "updates": 8,
         "batch_size": 128,
         "buffer": 60_000,
         "cells": (64, 64),

@@ -37,7 +37,7 @@ class Settings:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
-        "frames": 100_000,
+        "frames": 60_000,
         "envs": 8,
         "steps": 32,
         "batch_size": 256,
@@ -46,7 +46,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "gamma": 0.98,
         "lmbda": 0.8,
     },
-    "Pendulum-v1": {"frames": 200_000, "envs": 16, "steps": 128, "batch_size": 256, "lr": 1e-3, "gamma": 0.9},
+    "Pendulum-v1": {"frames": 200_000, "envs": 16, "steps": 64, "batch_size": 128, "lr": 1e-3, "gamma": 0.9},
 }
 
 

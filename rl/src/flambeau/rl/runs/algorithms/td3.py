@@ -37,10 +37,10 @@ class Settings:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "Pendulum-v1": {
-        "frames": 20_000,
+        "frames": 15_000,
         "envs": 4,
         "batch_frames": 16,
-        "updates": 16,
+        "updates": 8,
         "batch_size": 128,
         "buffer": 20_000,
         "cells": (64, 64),
@@ -51,7 +51,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 def build(env: Any, settings: Settings, frames: int) -> Parts:
     """The parts for an environment, and a run of so many frames."""
     policy = deterministic_policy(env, settings.cells, "td3")
-    noise = AdditiveGaussianModule(env.action_spec, sigma_init=settings.noise, sigma_end=settings.noise)
+    noise = AdditiveGaussianModule(env.action_spec_unbatched, sigma_init=settings.noise, sigma_end=settings.noise)
     loss = TD3Loss(policy, q_network(env, settings.cells), action_spec=env.action_spec_unbatched, loss_function="l2")
     loss.make_value_estimator(gamma=settings.gamma)
     actor = torch.optim.Adam(parameters_of(loss, "actor"), lr=settings.lr)

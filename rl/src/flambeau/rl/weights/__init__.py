@@ -1,0 +1,1 @@
+"""What is known about pretrained weights: facts alone, nothing here imports torch."""
