@@ -76,8 +76,11 @@ class TemperedLoss(ScalarOutputs):
         spec, key = self._action_spec, self._tensor_keys.action
         if spec is None:
             spec = getattr(self.actor_network, "spec", None)
-        if spec is not None and (not hasattr(spec, "keys") or key in spec.keys(True)):
-            target = -float(math.prod(action_spec_of(spec, key).shape))
+        if hasattr(spec, "keys") and key not in spec.keys(True):
+            return
+        of_action = action_spec_of(spec, key)
+        if of_action is not None:
+            target = -float(math.prod(of_action.shape))
             self.register_buffer(self._target_name, torch.tensor(target, device=self.log_alpha.device))
 
     def _entropy_to_meet(self) -> Tensor:

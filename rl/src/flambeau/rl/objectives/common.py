@@ -449,6 +449,11 @@ class LossModule(TensorDictModuleBase):  # type: ignore[misc]
 
     _expand_loss_mask = staticmethod(_expand_loss_mask)
 
+    def _loss_masks(self, tensordict: TensorDictBase) -> list[Tensor]:
+        """The masks in a batch that say which steps count."""
+        found = (tensordict.get(key, None) for key in self._loss_mask_keys())
+        return [mask for mask in found if mask is not None]
+
     def _reduce_loss(
         self, loss: Tensor, tensordict: TensorDictBase | None = None, *, mask: Tensor | None = None,
         reduction: str | None = None, weights: Tensor | None = None,
@@ -456,14 +461,23 @@ class LossModule(TensorDictModuleBase):  # type: ignore[misc]
         """Reduce a loss over the steps that count; what does not is 0 where nothing is reduced."""
         masks = [] if mask is None else [mask]
         if tensordict is not None:
-            masks += [tensordict.get(key) for key in self._loss_mask_keys() if tensordict.get(key, None) is not None]
+            masks += self._loss_masks(tensordict)
+        return self._reduce_masked(loss, masks, reduction, weights)
+
+    def _reduce_masked(
+        self, loss: Tensor, masks: list[Tensor], reduction: str | None = None, weights: Tensor | None = None
+    ) -> Tensor:
         how = self.reduction if reduction is None else reduction
         if not masks:
             return _reduce(loss, how, weights=weights)
         counted = functools.reduce(torch.logical_and, (_expand_loss_mask(each, loss) for each in masks))
         if how == "none":
             return torch.where(counted, _reduce(loss, how, weights=weights), 0)
-        return _reduce(loss, how, counted, weights)
+        if how != "mean":
+            return _reduce(loss, how, counted, weights)
+        # A mean over no steps is 0.
+        count = torch.where(counted, 1.0 if weights is None else weights, 0.0).sum()
+        return _reduce(loss, "sum", counted, weights) / torch.where(count == 0, 1.0, count)
 
     def _maybe_get_priority_weight(self, tensordict: TensorDictBase) -> Tensor | None:
         """Weights of steps that a prioritized replay buffer left, unless the loss is not to use them."""
