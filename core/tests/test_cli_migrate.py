@@ -262,7 +262,7 @@ def test_the_table_covers_every_upstream_library() -> None:
     assert moved("captum") is None and moved("captum.influence.x") == "flambeau.influence.x"
     assert set(MODULES) == {
         *("torchvision", "torchaudio", "torchtext", "torchrec", "torchrl", "torchdata", "tensordict", "torcharrow"),
-        *("torchx", "captum.influence", "fbgemm_gpu"),
+        *("torchx", "captum.influence", "fbgemm_gpu", "torchcsprng"),
     }
 
 

@@ -106,7 +106,7 @@ def test_a_call_that_would_draw_from_torchs_own_generator_is_refused(program):
 
 
 def test_what_is_refused_says_what_is_not():
-    with pytest.raises(csprng.UnsupportedCallError, match="poisson cannot draw .* torch.rand,"):
+    with pytest.raises(csprng.UnsupportedCallError, match=r"poisson cannot draw .* torch\.rand,"):
         torch.poisson(HALF, generator=seeded())
 
 
@@ -148,7 +148,9 @@ def test_what_torch_refuses_is_refused(program):
 def test_loaders_and_samplers_take_a_generator():
     data, generator = list(range(10)), csprng.create_random_device_generator()
     assert sorted(torch.utils.data.RandomSampler(data, generator=generator)) == data
-    assert sorted(torch.cat(list(torch.utils.data.DataLoader(data, shuffle=True, generator=generator))).tolist()) == data
+    assert (
+        sorted(torch.cat(list(torch.utils.data.DataLoader(data, shuffle=True, generator=generator))).tolist()) == data
+    )
     parts = torch.utils.data.random_split(data, [4, 6], generator=generator)
     assert sorted([*parts[0], *parts[1]]) == data
     sampler = torch.utils.data.WeightedRandomSampler([0.0, 1.0, 1.0], 20, generator=generator)

@@ -82,7 +82,9 @@ def test_rejected_words_are_replaced_by_those_of_the_next_stream():
 def test_uniform_is_the_low_53_bits_of_a_word(dtype):
     drawn = torch.empty(201, dtype=dtype).uniform_(-2, 3, generator=seeded(11))
     expected = torch.tensor([unit(word) * 5 - 2 for word in words(11, 201, 8)], dtype=torch.float64).to(dtype)
-    assert torch.equal(drawn, expected.clamp(max=math.nextafter(3.0, 0) if dtype is torch.float64 else _fills._below(3.0, dtype)))
+    assert torch.equal(
+        drawn, expected.clamp(max=math.nextafter(3.0, 0) if dtype is torch.float64 else _fills._below(3.0, dtype))
+    )
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -83,7 +83,7 @@ def test_a_random_device_has_neither_seed_nor_state(call):
 
 
 def test_a_seed_is_a_whole_number():
-    with pytest.raises(TypeError, match="seed is 1.5, expected an int"):
+    with pytest.raises(TypeError, match=r"seed is 1\.5, expected an int"):
         csprng.create_mt19937_generator(1.5)
 
 

@@ -207,8 +207,7 @@ def _normal(generator: Generator, args: Arguments, options: Options) -> Tensor:
         out = torch.empty(shape, dtype=tensors[0].dtype, device=tensors[0].device)
     drawn = torch.empty(shape, dtype=torch.float64, device=out.device)
     _standard_normal(drawn, generator)
-    out.resize_(shape)
-    return out.copy_((drawn * std + mean).to(out.dtype))
+    return _written(out, (drawn * std + mean).to(out.dtype))
 
 
 def _bernoulli(generator: Generator, args: Arguments, options: Options) -> Tensor:
@@ -220,13 +219,17 @@ def _bernoulli(generator: Generator, args: Arguments, options: Options) -> Tenso
     return _bernoulli_(generator, (out, values if probabilities is None else probabilities), {})
 
 
+def _written(out: Tensor, values: Tensor) -> Tensor:
+    return out.resize_(values.shape).copy_(values)
+
+
 def _multinomial(generator: Generator, args: Arguments, options: Options) -> Tensor:
     names = ("input", "num_samples", "replacement")
     given = {"replacement": False, **dict(zip(names, args, strict=False)), **options}
     weights, count, out = given["input"], given["num_samples"], given.get("out")
     torch.multinomial(weights, count, given["replacement"], generator=torch.Generator(weights.device))
     drawn = _fills.multinomial(weights, count, given["replacement"], generator)
-    return drawn if out is None else out.resize_(drawn.shape).copy_(drawn)
+    return drawn if out is None else _written(out, drawn)
 
 
 _FUNCTIONS: dict[Any, Callable[[Generator, Arguments, Options], Tensor]] = {

@@ -10,7 +10,7 @@ import hashlib
 import os
 import warnings
 from collections import OrderedDict
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -143,7 +143,8 @@ class _Reuse:
         """Warn, once, of a key that was met before."""
         if key.device.type != "cpu" or key.dtype != torch.uint8 or not key.is_contiguous():
             key = key.detach().contiguous().reshape(-1).view(torch.uint8).cpu()
-        digest = hashlib.blake2b(key.numpy(), digest_size=16, key=self._salt).digest()
+        secret: Any = key.numpy()
+        digest = hashlib.blake2b(secret, digest_size=16, key=self._salt).digest()
         if digest in self._met:
             self.warned = True
             warnings.warn(

@@ -65,7 +65,9 @@ def _crypt(input: Tensor, output: Tensor, key: Tensor, key_bytes: int, method: i
     return output
 
 
-def _crypt_plainly(input: Tensor, output: Tensor, key: Tensor, key_bytes: int, method: int, iv: Tensor | None) -> Tensor:
+def _crypt_plainly(
+    input: Tensor, output: Tensor, key: Tensor, key_bytes: int, method: int, iv: Tensor | None
+) -> Tensor:
     output = output.clone()
     crypt_module._reference(input, output, key, key_bytes, method, iv)
     return output

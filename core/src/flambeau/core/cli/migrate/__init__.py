@@ -33,8 +33,9 @@ def configure(parser: Parser) -> None:
     """Add the paths and what to do with them."""
     parser.description = (
         "Rewrite imports of torchvision, torchaudio, torchtext, torchrec, torchrl, torchdata, tensordict, torcharrow, "
-        "torchx, captum.influence and fbgemm operators, with what uses them, in Python files and notebooks; and what "
-        "requires their distributions, in requirements files, pyproject.toml, setup.cfg and environment.yml."
+        "torchx, torchcsprng, captum.influence and fbgemm operators, with what uses them, in Python files and "
+        "notebooks; and what requires their distributions, in requirements files, pyproject.toml, setup.cfg and "
+        "environment.yml."
     )
     kinds = "a Python file, a notebook, a list of requirements or a folder"
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help=kinds)

@@ -9,6 +9,7 @@ MODULES: dict[str, str] = {
     "tensordict": "flambeau.data.tensordict",
     "torcharrow": "flambeau.data.frame",
     "torchaudio": "flambeau.audio",
+    "torchcsprng": "flambeau.csprng",
     "torchdata": "flambeau.data",
     "torchrec": "flambeau.rec",
     "torchrl": "flambeau.rl",

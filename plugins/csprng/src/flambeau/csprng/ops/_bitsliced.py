@@ -74,7 +74,7 @@ def expand(key: Tensor) -> Tensor:
 
 
 def counting_blocks(first: int, count: int, device: torch.device, attempt: int = 0) -> Tensor:
-    """Blocks (count, 16) that count from `first`: eight bytes little-endian, then eight with the number of the attempt."""
+    """Blocks (count, 16) that count from `first`: eight bytes little-endian, then eight with the attempt's number."""
     numbers = torch.arange(first, first + count, dtype=torch.int64, device=device)
     return torch.stack([numbers, torch.full_like(numbers, attempt)], dim=1).view(torch.uint8)
 

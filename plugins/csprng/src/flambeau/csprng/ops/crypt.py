@@ -30,8 +30,8 @@ def crypt(input: Tensor, output: Tensor, key: Tensor, key_bytes: int, method: in
             to 15 bytes fewer than the input has. With `iv` both may have as many bytes as the input, too.
         key: `key_bytes` bytes in all.
         key_bytes: 16, 24 or 32.
-        method: `ECB_ENCRYPT`, `ECB_DECRYPT`, `CTR_ENCRYPT` or `CTR_DECRYPT`. CTR counts blocks from 0, little-endian, in
-            their first eight bytes.
+        method: `ECB_ENCRYPT`, `ECB_DECRYPT`, `CTR_ENCRYPT` or `CTR_DECRYPT`. CTR counts blocks from 0, little-endian,
+            in their first eight bytes.
         iv: None, or 16 bytes, for CTR: counts from there, big-endian (NIST SP 800-38A).
 
     Raises:
