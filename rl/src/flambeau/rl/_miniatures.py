@@ -89,6 +89,7 @@ def _minari(folder: Path) -> None:
     text = {"type": "Text", "max_length": 20, "min_length": 1, "charset": "go t0123456789"}
     described = {
         "total_episodes": len(LENGTHS), "total_steps": sum(LENGTHS), "data_format": "hdf5", "dataset_id": IDS["minari"],
+        "minari_version": "0.5.4",
         "observation_space": json.dumps({"type": "Dict", "subspaces": {"position": position, "mission": text}}),
         "action_space": json.dumps({"type": "Discrete", "dtype": "int64", "start": 0, "n": 2}),
     }  # fmt: skip
@@ -107,7 +108,6 @@ def _roboset(folder: Path) -> None:
                 f"Trial{trial}/done": np.zeros(length, bool),
                 f"Trial{trial}/time": steps / 10,
                 f"Trial{trial}/env_infos/solved": steps > 1,
-                f"Trial{trial}/config": b"{}",
             }
         _hdf5(folder / f"door_seed{seed}.h5", arrays)
 

@@ -100,6 +100,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "UnboundedContinuous",
             "UnboundedDiscrete",
         ),
+        "video": ("VideoClipRef", "clear_video_decoder_cache", "set_video_decoder_cache_size"),
     },
-    submodules=("tensor_specs",),
+    submodules=("datasets", "tensor_specs", "video"),
 )

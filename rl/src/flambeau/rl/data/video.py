@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict import tensorclass
+from flambeau.data.tensordict import TensorClass
 from flambeau.rl.data._video_decoding import VideoFile
 
 __all__ = ["VideoClipRef", "clear_video_decoder_cache", "set_video_decoder_cache_size"]
@@ -59,8 +59,7 @@ def set_video_decoder_cache_size(size: int) -> None:
     _decoders.trim(size)
 
 
-@tensorclass(nocast=True)
-class VideoClipRef:
+class VideoClipRef(TensorClass["nocast"]):  # type: ignore[misc,name-defined]
     """Which frames of which videos: indexed, stacked and stored like a tensor of frames, and decoded by `decode`.
 
     Args:
@@ -75,8 +74,8 @@ class VideoClipRef:
     """
 
     sources: Any
-    frame_index: Tensor | None = None
-    file_id: Tensor | None = None
+    frame_index: Any = None
+    file_id: Any = None
     stream: int | None = None
     auto_decode: bool = False
     out_device: Any = None
@@ -223,7 +222,7 @@ class VideoClipRef:
             dtype: what frames are.
         """
         video = None if fps is not None else _decoders.get(os.fspath(path), stream)
-        rate = fps if video is None else video.fps
+        rate = video.fps if video is not None else fps or 0.0
         frames = (torch.as_tensor(timestamps, dtype=torch.float64) * rate).round().long().clamp(min=0)
         if video is not None:
             frames = frames.clamp(max=len(video) - 1)
@@ -255,7 +254,8 @@ class VideoClipRef:
         else:
             share = torch.linspace(0, 1, frames_per_bin, dtype=torch.float64)
             chosen = (first[:, None] + (last - first)[:, None] * share).round().long()
-        return self.reshape(-1)[chosen.reshape(-1)].reshape(chosen.shape)
+        binned: VideoClipRef = self.reshape(-1)[chosen.reshape(-1)].reshape(chosen.shape)
+        return binned
 
     def _binned(self, num_bins: int | None, frames_per_bin: int | None) -> VideoClipRef:
         if num_bins is None:

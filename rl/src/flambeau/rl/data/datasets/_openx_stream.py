@@ -118,7 +118,7 @@ class TrajectoryStream(Storage):
         raise RuntimeError(ImmutableDatasetWriter.WRITING_ERR)
 
     def __len__(self) -> int:
-        raise RuntimeError("How many steps a stream has is not known; download the data set, or iterate.")
+        raise TypeError("How many steps a stream has is not known; download the data set, or iterate.")
 
     def get(self, index: Any) -> Any:
         """Refuse: trajectories come in an order of their own.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -84,15 +85,22 @@ def listing(repository: str) -> tuple[str, ...]:
         raise OfflineError(f"the files of {repository} are listed by the Hugging Face hub; unset FLAMBEAU_OFFLINE.")
     try:
         import huggingface_hub
-        from huggingface_hub.errors import HfHubHTTPError
     except ImportError as error:
         raise HubError(
             f"{repository} needs huggingface_hub, which is not installed. Run: pip install 'flambeau-rl[datasets]'"
         ) from error
     try:
         return tuple(huggingface_hub.HfApi().list_repo_files(repository, repo_type="dataset"))
-    except (HfHubHTTPError, OSError, RuntimeError) as error:
+    except hub_errors() as error:
         raise DownloadError(f"the files of {repository} on the Hugging Face hub cannot be listed: {error}") from error
+
+
+def hub_errors() -> tuple[type[Exception], ...]:
+    """What `huggingface_hub` raises where it cannot ask: errors of its own, and of the library that it asks with."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    libraries = (sys.modules.get(name) for name in ("httpx", "httpx2"))
+    return (HfHubHTTPError, OSError, RuntimeError, *(each.HTTPError for each in libraries if each is not None))
 
 
 def remove(files: Mapping[str, Path], folder: Path) -> None:

@@ -36,6 +36,8 @@ def split_rows(steps: Any, folder: Path) -> None:
             key if isinstance(key, tuple) else (key,): _padded(value, longest)
             for key, value in part.items(True, True, is_leaf=is_leaf_nontensor)
         }
+        if ("next", "done") in made:  # what the data end with is an end, too
+            made["next", "done"][0, length - 1] = True
         made["mask",] = (torch.arange(longest) < length)[None]
         made["traj_ids",] = torch.where(made["mask",], number, 0)
         rows.append(made, f"trajectory {number}")

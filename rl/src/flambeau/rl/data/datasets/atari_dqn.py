@@ -129,13 +129,14 @@ class AtariDQNExperienceReplay(BaseDatasetExperienceReplay):
         storage = RunStorage([TensorDict.load_memmap(folder) for folder in folders])
         self.episodes = storage.episodes()
         if sampler is None and (num_slices is not None or slice_len is not None):
-            kind = SliceSampler if replacement else SliceSamplerWithoutReplacement
-            sampler = kind(
-                num_slices=num_slices,
-                slice_len=slice_len,
-                trajectories=self.episodes,
-                cache_values=True,
-                strict_length=strict_len,
+            slices: dict[str, Any] = {
+                "num_slices": num_slices,
+                "slice_len": slice_len,
+                "trajectories": self.episodes,
+                "strict_length": strict_len,
+            }
+            sampler = (
+                SliceSampler(**slices, cache_values=True) if replacement else SliceSamplerWithoutReplacement(**slices)
             )
         elif sampler is None and not replacement:
             sampler = SamplerWithoutReplacement()
@@ -178,10 +179,11 @@ class AtariDQNExperienceReplay(BaseDatasetExperienceReplay):
         try:
             found = fetched(self.name, wanted, sources, download=download, homepage=HOMEPAGE)
         except DownloadError as error:
-            if error.status not in (403, 404):
+            status = getattr(error.__cause__, "status", None)
+            if status not in (403, 404):
                 raise
             raise DatasetMissingError(
-                f"{self.name}: {address} answers {error.status}. The bucket of this data set was removed in 2026. Set "
+                f"{self.name}: {address} answers {status}. The bucket of this data set was removed in 2026. Set "
                 f"{type(self).__name__}.BASE_URL to a copy of it, or place the files {', '.join(names.values())}, and "
                 f"those of the other checkpoints, in {sources / 'replay_logs'}."
             ) from error

@@ -213,7 +213,7 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
                     pbar=pbar,
                     mp_start_method=mp_start_method,
                 )
-            made.memmap(folder)
+            made.memmap(folder, copy_existing=True)
         return TensorStorage(TensorDict.load_memmap(Path(dest).absolute()))
 
     def delete(self) -> None:

@@ -208,7 +208,7 @@ def _from_package(name: str, from_env: bool, arguments: dict[str, Any]) -> dict[
     """Arrays that the package d4rl gives, by the names of its files."""
     try:
         import d4rl  # type: ignore[import-not-found]  # archived, and not on PyPI
-        import gym
+        import gym  # type: ignore[import-not-found]
     except ImportError as error:
         raise ImportError(
             "from_env=True and direct_download=False read from the package d4rl, which is not installed; leave them "

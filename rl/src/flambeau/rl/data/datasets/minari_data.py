@@ -21,7 +21,7 @@ from flambeau.rl.data.datasets._class_property import classproperty
 from flambeau.rl.data.datasets._hdf5 import following
 from flambeau.rl.data.datasets._minari_episodes import episodes, read_metadata
 from flambeau.rl.data.datasets._minari_spaces import as_spec
-from flambeau.rl.data.datasets._published_files import fetched, hub_files, listing
+from flambeau.rl.data.datasets._published_files import fetched, hub_errors, hub_files, listing
 from flambeau.rl.data.datasets._row_files import RowFiles
 from flambeau.rl.data.datasets.common import BaseDatasetExperienceReplay, Download
 from flambeau.rl.data.replay_buffers.storages.tensor import TensorStorage
@@ -218,7 +218,6 @@ def _described(path: Path) -> dict[str, Any]:
 def _published() -> list[str]:
     try:
         import huggingface_hub
-        from huggingface_hub.errors import HfHubHTTPError
     except ImportError as error:
         raise HubError(
             "the data sets of Minari are listed by huggingface_hub, which is not installed. Run: pip install "
@@ -226,7 +225,7 @@ def _published() -> list[str]:
         ) from error
     try:
         groups = [found.id for found in huggingface_hub.HfApi().list_datasets(author=_OWNER)]
-    except (HfHubHTTPError, OSError, RuntimeError) as error:
+    except hub_errors() as error:
         raise HubError(f"the data sets of {_OWNER} on the Hugging Face hub cannot be listed: {error}") from error
     ends = "/data/metadata.json"
     return sorted(

@@ -185,7 +185,7 @@ class OpenXExperienceReplay(BaseDatasetExperienceReplay):
         """How many steps can be drawn.
 
         Raises:
-            RuntimeError: of a stream, it is not known.
+            TypeError: of a stream, it is not known.
         """
         return len(self._storage) if self.streaming else super().__len__()
 

@@ -27,6 +27,13 @@ _FACTORIES: dict[str, DatasetFactory] = {
 }
 
 
+class TakenPrefixError(DuplicateNameError, KeyError):
+    """Data sets of another source have this prefix."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # KeyError quotes its message
+
+
 def register_dataset(prefix: str, dataset: DatasetFactory, *, replace: bool = False) -> None:
     """Let `load_dataset` find data sets of a source.
 
@@ -36,7 +43,8 @@ def register_dataset(prefix: str, dataset: DatasetFactory, *, replace: bool = Fa
         replace: whether another one of this prefix is replaced.
 
     Raises:
-        ValueError: a prefix that is taken, is empty or has a colon; or a place that is not "module:attribute".
+        TakenPrefixError: another source has the prefix (a ValueError and KeyError).
+        ValueError: a prefix that is empty or has a colon, or a place that is not "module:attribute".
         TypeError: something that cannot be called.
     """
     if not prefix or ":" in prefix:
@@ -48,7 +56,7 @@ def register_dataset(prefix: str, dataset: DatasetFactory, *, replace: bool = Fa
     elif not callable(dataset):
         raise TypeError(f"dataset must be callable, or a text 'module:attribute'; got {type(dataset).__name__}.")
     if prefix in _FACTORIES and not replace:
-        raise DuplicateNameError(f"the prefix {prefix!r} is taken; choose another, or pass replace=True.")
+        raise TakenPrefixError(f"the prefix {prefix!r} is taken; choose another, or pass replace=True.")
     _FACTORIES[prefix] = dataset
 
 
@@ -71,7 +79,7 @@ def load_dataset(dataset_id: str, **kwargs: Any) -> Any:
     prefix, colon, rest = dataset_id.partition(":")
     if not colon or not rest:
         raise ValueError(
-            f"{dataset_id!r} has no prefix; expected one of {', '.join(sorted(_FACTORIES))}, a colon and a name."
+            f"{dataset_id!r} is no name with a prefix; expected one of {', '.join(sorted(_FACTORIES))}, a colon and a name."
         )
     factory = _FACTORIES.get(prefix)
     if factory is None:

@@ -364,6 +364,8 @@ class ReplayBuffer:
         return filled
 
     def _transformed(self, data: Any) -> Any:
+        if is_tensor_collection(data) and data.is_locked:
+            data = data.copy()  # of the storage's tensors; transforms add entries
         return self._transform(data)
 
     def can_sample(self, batch_size: int | None = None) -> bool:
