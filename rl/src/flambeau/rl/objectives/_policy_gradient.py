@@ -166,26 +166,27 @@ class PolicyGradientLoss(LossModule):
         return params.to_module(network)  # type: ignore[no-any-return]
 
     def _policy(self, tensordict: TensorDictBase) -> Any:
-        """The distribution of actions in the batch's states."""
+        """The distribution of actions in the batch's states; what the actor works out on the way is written."""
         actor = self.actor_network
         if not hasattr(actor, "get_dist"):
             self._refuse_actor(actor)
         if not self._functional:
             _gather_for_distributions(actor)
         with self._holding("actor_network"):
-            # A copy, as what is read may be a tensordict that the parameters of the distribution are written to.
-            return actor.get_dist(tensordict.select(*actor.in_keys, strict=False).copy())
+            return actor.get_dist(tensordict)
 
     def _log_prob(self, dist: Any, tensordict: TensorDictBase) -> Tensor:
         """The log-probability of what was done, `batch`; of several heads all together."""
         key = self._tensor_keys.action
-        whole = isinstance(key, list) or (key not in tensordict.keys(True) and isinstance(dist, CompositeDistribution))
-        action = tensordict if whole else self._entry(tensordict, key)
-        if isinstance(action, Tensor) and action.requires_grad:
-            raise RuntimeError(f"The entry {key!r} requires gradients; actions are data: detach them.")
-        if not isinstance(action, Tensor):
-            action = tensordict
-        found = dist.log_prob(action)
+        action = None if isinstance(key, list) else tensordict.get(key, None)
+        if isinstance(action, Tensor):
+            if action.requires_grad:
+                raise RuntimeError(f"The entry {key!r} requires gradients; actions are data: detach them.")
+            found = dist.log_prob(action)
+        else:
+            if not isinstance(key, list) and not isinstance(dist, CompositeDistribution):
+                self._entry(tensordict, key)
+            found = dist.log_prob(tensordict)
         return found if isinstance(found, Tensor) else _sum_td_features(found)
 
     def _entry(self, tensordict: TensorDictBase, key: Any) -> Any:
@@ -246,10 +247,11 @@ class PolicyGradientLoss(LossModule):
         keys, critic = self._tensor_keys, self.critic_network
         target = self._entry(tensordict, keys.value_target)
         former = None if self.clip_value is None else self._entry(tensordict, keys.value)
-        inputs = tensordict.select(*critic.in_keys, strict=False)
+        inputs = tensordict.detach() if self.separate_losses else tensordict.copy()
+        before = inputs.get(keys.value, None)
         with self._holding("critic_network"):
-            value = critic(inputs.detach() if self.separate_losses else inputs).get(keys.value, None)
-        if value is None:
+            value = critic(inputs).get(keys.value, None)
+        if value is None or value is before:
             raise KeyError(
                 f"{type(self).__name__} asks its critic for {keys.value!r}, which it does not write: its out_keys are "
                 f"{critic.out_keys}. Rename one of them, or tell the loss by set_keys."
@@ -284,10 +286,12 @@ class PolicyGradientLoss(LossModule):
             found = {name: found[name] for name in names if name in found}
         return TensorDict(found, [])
 
-    def _loss_of(self, errors: Any, tensordict: TensorDictBase) -> Tensor:
+    def _loss_of(self, errors: Any, tensordict: TensorDictBase, masks: list[Tensor]) -> Tensor:
         """Errors of steps, with or without a last dimension of 1, as a loss."""
         errors = errors if isinstance(errors, Tensor) else _sum_td_features(errors)
-        return self._reduce_loss(errors.squeeze(-1) if errors.dim() > tensordict.ndim else errors, tensordict)
+        if errors.dim() > tensordict.ndim and (masks or self.reduction == "none"):
+            errors = errors.squeeze(-1)
+        return self._reduce_masked(errors, masks)
 
 
 def _gather_for_distributions(actor: Any) -> None:

@@ -26,11 +26,15 @@ class Ratios:
         log_weight: the logarithm of the ratio that steps count by, (*batch, 1).
         log_distance: that of the ratio to the policy to stay near to; None where it is the same.
         divergence: the mean of what log-probabilities fell by since that policy, without gradients.
+        weight: the ratio.
     """
 
     log_weight: Tensor
     log_distance: Tensor | None
     divergence: Tensor
+
+    def __post_init__(self) -> None:
+        self.weight = self.log_weight.exp()
 
     @classmethod
     def of(cls, log_prob: Tensor, former: Tensor, near: Tensor, most: Tensor | None) -> Ratios:
@@ -44,24 +48,28 @@ class Ratios:
                 larger ratios keep a gradient.
         """
         acted = former if most is None else torch.maximum(former, log_prob.detach() - most.log())
-        distance = None if near is former and most is None else (log_prob - near).unsqueeze(-1)
-        fallen = (near - log_prob.detach()).mean()
-        return cls((log_prob - acted).unsqueeze(-1), distance, fallen)
+        log_weight = (log_prob - acted).unsqueeze(-1)
+        if near is former and most is None:
+            return cls(log_weight, None, -log_weight.detach().mean())
+        log_distance = (log_prob - near).unsqueeze(-1)
+        return cls(log_weight, log_distance, -log_distance.detach().mean())
 
-    def clipped(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-        """The logarithm of the weight whose distance is between two bounds, and where these changed it."""
+    def clipped_gain(self, advantage: Tensor, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """What steps bring while the ratio to the policy to stay near to is within bounds, and where it is not."""
         if self.log_distance is None:
-            clipped = self.log_weight.clamp(low, high)
-            return clipped, clipped != self.log_weight
-        clipped = self.log_distance.clamp(low, high)
-        return self.log_weight - self.log_distance + clipped, clipped != self.log_distance
+            ratio, scale = self.weight, None
+        else:
+            ratio, scale = self.log_distance.exp(), (self.log_weight - self.log_distance).exp()
+        clipped = ratio.clamp(low, high)
+        bounded = clipped if scale is None else clipped * scale
+        return torch.minimum(self.weight * advantage, bounded * advantage), clipped != ratio
 
 
 def effective_share(log_weight: Tensor) -> Tensor:
     """The effective number of steps along the first dimension (Kish, 1965), as a share of them: 1 if all are alike.
 
     Args:
-        log_weight: (steps, *others, 1).
+        log_weight: the logarithm of what each step counts, (steps, *others, 1).
 
     Returns:
         `others`.
@@ -69,8 +77,8 @@ def effective_share(log_weight: Tensor) -> Tensor:
     log_weight = log_weight.squeeze(-1)
     if not log_weight.dim():
         return torch.ones_like(log_weight)
-    effective = (2 * log_weight.logsumexp(0) - (2 * log_weight).logsumexp(0)).exp()
-    return effective / log_weight.shape[0]
+    relative = (log_weight - log_weight.amax(0)).exp()  # squares of the weights may be too large or too small
+    return relative.sum(0).square() / (relative.square().sum(0) * log_weight.shape[0])
 
 
 def explained_variance(value: Any, target: Any) -> Any:
@@ -85,11 +93,11 @@ def explained_variance(value: Any, target: Any) -> Any:
     """
     if not isinstance(target, Tensor):
         target, value = _sum_td_features(target), _sum_td_features(value)
-    with torch.no_grad():
-        if not target.dim():
-            return torch.ones_like(target)
-        left, given = (each.var(0, unbiased=False) for each in (target - value, target))
-        return 1 - left / (given + torch.finfo(given.dtype).eps)
+    target = target.detach()
+    if not target.dim():
+        return torch.ones_like(target)
+    left, given = torch.stack([target - value.detach(), target]).var(1, unbiased=False)
+    return 1 - left / (given + torch.finfo(given.dtype).eps)
 
 
 def standardized(advantage: Tensor, apart: Sequence[int], valid: Tensor | None = None) -> Tensor:

@@ -99,19 +99,19 @@ class A2CLoss(PolicyGradientLoss):
         """The losses of a batch of steps; see the class."""
         tensordict = tensordict.copy()
         advantage = self._advantage(tensordict)
-        dist = self._policy(tensordict)
+        dist, masks = self._policy(tensordict), self._loss_masks(tensordict)
         log_prob = self._log_prob(dist, tensordict).unsqueeze(-1)
         self._check_advantage(advantage, log_prob)
-        found = {"loss_objective": self._loss_of(-log_prob * advantage, tensordict)}
+        found = {"loss_objective": self._loss_of(-log_prob * advantage, tensordict, masks)}
         if self.entropy_bonus:
             entropy = self.get_entropy_bonus(dist)
             if not isinstance(entropy, Tensor):
                 found["composite_entropy"] = entropy.detach()
             found["entropy"] = total(entropy).detach().mean()
-            found["loss_entropy"] = self._loss_of(-self.entropy_coeff * total(entropy), tensordict)
+            found["loss_entropy"] = self._loss_of(total(entropy) * -self.entropy_coeff, tensordict, masks)
         if self.critic_coeff is not None:
             loss, clipped = self.loss_critic(tensordict)
-            found["loss_critic"] = self._loss_of(loss, tensordict)
+            found["loss_critic"] = self._loss_of(loss, tensordict, masks)
             if clipped is not None:
                 found["value_clip_fraction"] = clipped
         return self._results(found)

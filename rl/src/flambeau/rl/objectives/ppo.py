@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -17,6 +18,18 @@ from flambeau.rl.objectives._reductions import _sum_td_features, _validate_clip_
 from flambeau.rl.objectives._surrogates import Ratios, divergence, effective_share, explained_variance, standardized
 
 __all__ = ["ClipPPOLoss", "KLPENPPOLoss", "PPOLoss"]
+
+
+@dataclass
+class _Steps:
+    """A batch, the masks that say which steps count, and what policies say of what was done."""
+
+    data: TensorDictBase
+    advantage: Tensor
+    masks: list[Tensor]
+    former: Any
+    policy: Any
+    ratios: Ratios
 
 
 class PPOLoss(PolicyGradientLoss):
@@ -156,21 +169,25 @@ class PPOLoss(PolicyGradientLoss):
 
     def _losses(self, tensordict: TensorDictBase) -> TensorDict:
         tensordict = tensordict.copy()
-        advantage = self._scaled_advantage(tensordict)
-        dist = self._policy(tensordict)
-        ratios = self._ratios(tensordict, dist)
-        self._check_advantage(advantage, ratios.log_weight)
-        found = self._objective(tensordict, advantage, dist, ratios)
-        found["kl_approx"] = ratios.divergence
-        found |= self._entropy_terms(dist, tensordict)
+        advantage, masks = self._scaled_advantage(tensordict), self._loss_masks(tensordict)
+        steps = _Steps(tensordict, advantage, masks, *self._policies(tensordict))
+        self._check_advantage(advantage, steps.ratios.log_weight)
+        found = self._objective(steps)
+        found["kl_approx"] = steps.ratios.divergence
+        found |= self._entropy_terms(steps)
         if self.critic_network is not None and self.critic_coeff is not None:
-            found |= self._critic_terms(tensordict)
-        return self._results({**found, **self._diagnostics(ratios)})
+            found |= self._critic_terms(steps)
+        return self._results({**found, **self._diagnostics(steps.ratios)})
 
     # --- what subclasses change
 
-    def _objective(self, tensordict: TensorDictBase, advantage: Tensor, dist: Any, ratios: Ratios) -> dict[str, Any]:
-        return {"loss_objective": self._loss_of(-ratios.log_weight.exp() * advantage, tensordict)}
+    def _policies(self, tensordict: TensorDictBase) -> tuple[Any, Any, Ratios]:
+        """The policy to stay near to, if it is asked for; the actor's; and how they rate what was done."""
+        dist = self._policy(tensordict)
+        return None, dist, self._ratios(tensordict, dist)
+
+    def _objective(self, steps: _Steps) -> dict[str, Any]:
+        return {"loss_objective": self._loss_of(-steps.ratios.weight * steps.advantage, steps.data, steps.masks)}
 
     def _diagnostics(self, ratios: Ratios) -> dict[str, Tensor]:
         return {}
@@ -218,22 +235,22 @@ class PPOLoss(PolicyGradientLoss):
         with self.target_actor_network_params.to_module(actor):
             return actor.get_dist(tensordict.select(*actor.in_keys, strict=False).copy())
 
-    def _entropy_terms(self, dist: Any, tensordict: TensorDictBase) -> dict[str, Any]:
+    def _entropy_terms(self, steps: _Steps) -> dict[str, Any]:
         if not self.entropy_bonus:
             return {}
-        entropy = entropy_of(dist, self.samples_mc_entropy)
+        entropy = entropy_of(steps.policy, self.samples_mc_entropy)
         found: dict[str, Any] = {} if isinstance(entropy, Tensor) else {"composite_entropy": entropy.detach()}
         found["entropy"] = total(entropy).detach().mean()
         if self._entropy_coeff_map is None:
-            bonus = self.entropy_coeff * total(entropy)
+            loss = total(entropy) * -self.entropy_coeff
         else:
-            bonus = weighted(entropy, self._entropy_coeff_map, self._tensor_keys.action)
-        found["loss_entropy"] = self._loss_of(-bonus, tensordict)
+            loss = -weighted(entropy, self._entropy_coeff_map, self._tensor_keys.action)
+        found["loss_entropy"] = self._loss_of(loss, steps.data, steps.masks)
         return found
 
-    def _critic_terms(self, tensordict: TensorDictBase) -> dict[str, Any]:
-        loss, clipped, variance = self.loss_critic(tensordict)
-        found = {"loss_critic": self._loss_of(loss, tensordict)}
+    def _critic_terms(self, steps: _Steps) -> dict[str, Any]:
+        loss, clipped, variance = self.loss_critic(steps.data)
+        found = {"loss_critic": self._loss_of(loss, steps.data, steps.masks)}
         if clipped is not None:
             found["value_clip_fraction"] = clipped
         if variance is not None:
@@ -312,23 +329,24 @@ class ClipPPOLoss(PPOLoss):
         diagnostics = ["ESS", "kl_approx", "max_ratio", "mean_ratio"]
         return ["loss_objective", "clip_fraction", *self._other_out_keys(), *diagnostics]
 
-    @property
     def _clip_bounds(self) -> tuple[Tensor, Tensor]:
-        """The logarithms of the least and the largest ratio."""
+        """The least and the largest ratio."""
         if self._clips_apart:
-            return (-self.clip_epsilon_low).log1p(), self.clip_epsilon_high.log1p()
-        return (-self.clip_epsilon).log1p(), self.clip_epsilon.log1p()
+            return 1 - self.clip_epsilon_low, 1 + self.clip_epsilon_high
+        return 1 - self.clip_epsilon, 1 + self.clip_epsilon
 
-    def _objective(self, tensordict: TensorDictBase, advantage: Tensor, dist: Any, ratios: Ratios) -> dict[str, Any]:
-        clipped, is_clipped = ratios.clipped(*self._clip_bounds)
-        gain = torch.minimum(ratios.log_weight.exp() * advantage, clipped.exp() * advantage)
+    def _objective(self, steps: _Steps) -> dict[str, Any]:
+        gain, is_clipped = steps.ratios.clipped_gain(steps.advantage, *self._clip_bounds())
         fraction = is_clipped.to(gain.dtype).mean()
-        return {"loss_objective": self._loss_of(-gain, tensordict), "clip_fraction": fraction}
+        return {"loss_objective": self._loss_of(-gain, steps.data, steps.masks), "clip_fraction": fraction}
 
     def _diagnostics(self, ratios: Ratios) -> dict[str, Tensor]:
-        log_weight = ratios.log_weight.detach()
-        ratio = log_weight.exp()
-        return {"ESS": effective_share(log_weight), "max_ratio": ratio.max(), "mean_ratio": ratio.mean()}
+        ratio = ratios.weight.detach()
+        return {
+            "ESS": effective_share(ratios.log_weight.detach()),
+            "max_ratio": ratio.max(),
+            "mean_ratio": ratio.mean(),
+        }
 
 
 class KLPENPPOLoss(PPOLoss):
@@ -403,13 +421,17 @@ class KLPENPPOLoss(PPOLoss):
         keys: list[Any] = list(self.actor_network[-1].in_keys)
         return keys
 
-    def _objective(self, tensordict: TensorDictBase, advantage: Tensor, dist: Any, ratios: Ratios) -> dict[str, Any]:
-        kl = divergence(self._former_policy(tensordict), dist, self.samples_mc_kl).unsqueeze(-1)
+    def _policies(self, tensordict: TensorDictBase) -> tuple[Any, Any, Ratios]:
+        former = self._former_policy(tensordict)  # before the actor writes its own parameters in their place
+        return former, *super()._policies(tensordict)[1:]
+
+    def _objective(self, steps: _Steps) -> dict[str, Any]:
+        kl = divergence(steps.former, steps.policy, self.samples_mc_kl).unsqueeze(-1)
         now, following = self.beta.clone(), self._following_beta(kl.detach().mean())
         # Upstream: the loss has the penalty of this call, its gradient that of the next.
         penalty = following * kl + (now - following) * kl.detach()
         self.beta.copy_(following)
-        loss = self._loss_of(penalty - ratios.log_weight.exp() * advantage, tensordict)
+        loss = self._loss_of(penalty - steps.ratios.weight * steps.advantage, steps.data, steps.masks)
         return {"loss_objective": loss, "kl": kl.detach()}
 
     def _former_policy(self, tensordict: TensorDictBase) -> Any:

@@ -77,11 +77,12 @@ class ReinforceLoss(PolicyGradientLoss):
     def forward(self, tensordict: Any) -> Any:
         """The losses of a batch of steps; see the class."""
         advantage = self._advantage(tensordict)
-        log_prob = self._log_prob(self._policy(tensordict), tensordict).unsqueeze(-1)
+        data, masks = tensordict.copy(), self._loss_masks(tensordict)
+        log_prob = self._log_prob(self._policy(data), data).unsqueeze(-1)
         self._check_advantage(advantage, log_prob)
-        loss_value, clipped = self.loss_critic(tensordict)
+        loss_value, clipped = self.loss_critic(data)
         found = {"loss_actor": -log_prob * advantage.detach(), "loss_value": loss_value}
-        found = {name: self._loss_of(errors, tensordict) for name, errors in found.items()}
+        found = {name: self._loss_of(errors, data, masks) for name, errors in found.items()}
         if clipped is not None:
             found["value_clip_fraction"] = clipped
         return self._results(found)

@@ -59,7 +59,7 @@ _UNDO: dict[str, Callable[[Any, Any, Any], Any]] = {
     "to": lambda td, source, argument: _write_back(td, source),
     "lock_": lambda td, source, was_locked: was_locked or td.unlock_(),
     "unlock_": lambda td, source, was_locked: was_locked and td.lock_(),
-    "to_module": lambda td, source, argument: td._swap_back(*argument),
+    "to_module": lambda td, source, argument: None if argument is None else td._swap_back(*argument),
     "reshape": lambda td, source, argument: (
         None if source is None else _write_back(td.reshape(source.batch_size), source)
     ),

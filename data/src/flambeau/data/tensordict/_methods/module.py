@@ -18,6 +18,7 @@ from flambeau.data.tensordict._layout.keys import listing
 from flambeau.data.tensordict._tensorcollection import CollectionMethods, TensorCollection
 
 _NO_SIZE = torch.Size(())
+_CHANGED = -1  # among identities of modules, the mark that a place got another tensor
 
 
 class ModuleMethods(CollectionMethods):
@@ -135,7 +136,10 @@ class ModuleMethods(CollectionMethods):
             module.load_state_dict(dict(self.flatten_keys(".").items()), strict=False)
             swapped = before
         else:
-            swapped = self._swap(module, bool(inplace), non_blocking, {} if memo is None else memo)
+            memo = {} if memo is None else memo
+            swapped = self._swap(module, bool(inplace), non_blocking, memo)
+            if _CHANGED not in memo and return_swap and swap_dest is None:  # the tensors were in their places
+                return swapped._remember("to_module", None, None)
         if not return_swap or swapped is None:
             return None
         if swap_dest is not None:
@@ -162,6 +166,7 @@ class ModuleMethods(CollectionMethods):
                 if isinstance(child, TensorCollection):
                     before[key] = child
                     children[key] = value
+                    memo[_CHANGED] = True
                 else:
                     before[key] = value._swap(child, inplace, non_blocking, memo)
                 continue
@@ -169,6 +174,10 @@ class ModuleMethods(CollectionMethods):
             if places is None:
                 self._undo(module, before, key)
             old = places[key]
+            if old is value and not inplace:
+                before[key] = old
+                continue
+            memo[_CHANGED] = True
             if inplace and old is not None:
                 before[key] = old.detach().clone()
                 old.data.copy_(value, non_blocking=non_blocking)

@@ -29,6 +29,7 @@ __all__ = [
 Bound = Tensor | float
 Scale = Tensor | float | Callable[[Tensor], Tensor]
 _LOG_2 = 0.6931471805599453
+_LOG_ROOT_2_PI = 0.9189385332046727
 
 
 class IndependentNormal(D.Independent[D.Normal]):
@@ -61,6 +62,7 @@ class IndependentNormal(D.Independent[D.Normal]):
     ) -> None:
         self.tanh_loc, self.upscale = tanh_loc, upscale
         self._event_dim, self._kwargs = event_dim, {"validate_args": False, **kwargs}
+        self._scale_log: Tensor | None = None
         super().__init__(self._normal(loc, scale), event_dim, validate_args=False)
 
     def _normal(self, loc: Tensor, scale: Scale) -> D.Normal:
@@ -69,6 +71,7 @@ class IndependentNormal(D.Independent[D.Normal]):
 
     def update(self, loc: Tensor, scale: Scale) -> None:
         """Take other parameters."""
+        self._scale_log = None
         super().__init__(self._normal(loc, scale), self._event_dim, validate_args=False)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> IndependentNormal:
@@ -79,6 +82,34 @@ class IndependentNormal(D.Independent[D.Normal]):
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008
         """Draw (*sample_shape, ...), with gradients of the parameters."""
         return _drawn(self.base_dist, sample_shape)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The log-probability density of values (..., *event_shape)."""
+        base = self.base_dist
+        if base._validate_args or not self._event_dim:
+            return super().log_prob(value)
+        distance = (value - base.loc) / base.scale
+        halves = torch.addcmul(self._log_scale(), distance, distance, value=0.5)
+        return self._constant(-_LOG_ROOT_2_PI) - halves.sum(self._event())
+
+    def entropy(self) -> Tensor:
+        """The entropy of each element of the batch, in nats."""
+        if not self._event_dim:
+            return super().entropy()
+        return self._log_scale().sum(self._event()) + self._constant(0.5 + _LOG_ROOT_2_PI)
+
+    def _log_scale(self) -> Tensor:
+        """The logarithm of the deviation, which scores and entropies share."""
+        if self._scale_log is None:
+            self._scale_log = self.base_dist.scale.log()
+        return self._scale_log
+
+    def _event(self) -> list[int]:
+        return list(range(-self._event_dim, 0))
+
+    def _constant(self, each: float) -> float:
+        """What each of an event's numbers adds."""
+        return each * self.event_shape.numel()
 
     @property
     def mode(self) -> Tensor:
