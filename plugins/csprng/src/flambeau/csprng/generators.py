@@ -59,8 +59,8 @@ class Generator(_Base):
 
         return call(func, args, dict(kwargs or {}))
 
-    @property  # type: ignore[override]  # as torch's is, too
-    def device(self) -> torch.device:
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]  # torch's cannot be written either
         """Where keys are drawn: the CPU. They fill tensors of every device."""
         return torch.device("cpu")
 
