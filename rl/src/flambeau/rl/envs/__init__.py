@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.libs.gym import gym_backend as gym_backend
     from flambeau.rl.envs.libs.gym import register_gym_spec_conversion as register_gym_spec_conversion
     from flambeau.rl.envs.libs.gym import set_gym_backend as set_gym_backend
+    from flambeau.rl.envs.model_based import DreamerDecoder as DreamerDecoder
+    from flambeau.rl.envs.model_based import DreamerEnv as DreamerEnv
+    from flambeau.rl.envs.model_based import ImaginedEnv as ImaginedEnv
+    from flambeau.rl.envs.model_based import ModelBasedEnvBase as ModelBasedEnvBase
+    from flambeau.rl.envs.model_based import WorldModelEnv as WorldModelEnv
     from flambeau.rl.envs.transforms import ActionChunkTransform as ActionChunkTransform
     from flambeau.rl.envs.transforms import ActionDiscretizer as ActionDiscretizer
     from flambeau.rl.envs.transforms import ActionMask as ActionMask
@@ -131,6 +136,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "env_creator": ("EnvCreator", "env_creator", "get_env_metadata"),
         "gym_like": ("GymLikeEnv", "default_info_dict_reader"),
         "libs.gym": ("GymEnv", "GymWrapper", "gym_backend", "register_gym_spec_conversion", "set_gym_backend"),
+        "model_based": ("ModelBasedEnvBase", "DreamerDecoder", "DreamerEnv", "ImaginedEnv", "WorldModelEnv"),
         "transforms": (
             "ActionChunkTransform",
             "MacroAction",
@@ -226,5 +232,5 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "terminated_or_truncated",
         ),
     },
-    submodules=("custom", "libs", "transforms"),
+    submodules=("custom", "libs", "model_based", "transforms"),
 )

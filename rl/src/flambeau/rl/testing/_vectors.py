@@ -104,7 +104,7 @@ class _SeededEnv(EnvBase):
 
     def _observed(self, vector: Tensor) -> dict[str, Tensor]:
         seen = self._seen(vector)
-        return {self.out_key: seen, f"{self.out_key}_orig": seen}
+        return {self.out_key: seen, f"{self.out_key}_orig": seen.clone()}
 
     def _reset(self, tensordict: Any = None, **kwargs: Any) -> Any:
         self.counter = 0
