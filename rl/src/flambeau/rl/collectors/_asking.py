@@ -87,7 +87,9 @@ class AsksWorkers(InBackground):
         states = self._everyone("do", Packed(state_of), ())
         state = OrderedDict((f"worker{number}", each) for number, each in enumerate(states))
         state["frames"], state["iter"] = self._frames, self._iter
-        state["traj_pool"] = {"traj_id": torch.stack([pool._traj_id for pool in self._pools]).max()}
+        pools = [each["traj_pool"]["traj_id"] for each in states if "traj_pool" in each]
+        if pools:
+            state["traj_pool"] = {"traj_id": torch.stack(pools).max()}
         return state
 
     def load_state_dict(self, state_dict: OrderedDict[str, Any]) -> None:
@@ -96,11 +98,10 @@ class AsksWorkers(InBackground):
         Args:
             state_dict: what it gave.
         """
-        if "traj_pool" in state_dict:
-            for pool in self._pools:
-                pool.load_state_dict(state_dict["traj_pool"])
         for number in range(self.num_workers):
             first = state_dict[f"worker{number}"]
+            if "traj_pool" in state_dict:
+                first = {"traj_pool": state_dict["traj_pool"]} | first
             self._one(number, "do", Packed(load_state), (first,))
             if isinstance(self.policy, nn.Module) and "policy_state_dict" in first:
                 load_weights(self.policy, first["policy_state_dict"])

@@ -31,35 +31,45 @@ class MultiAsyncCollector(MultiCollector):
         return [frames_of_each(frames, 1, "processes")] * self.num_workers
 
     def _parts(self) -> Iterator[tuple[list[int], list[Any]]]:
-        turn = 0
-        while self._frames < self.total_frames:
-            self._check_open()
-            self.take_weights()
-            for worker in list(self._workers):
-                self._begin(worker)
-            while not any(worker.batches for worker in self._workers):
-                self._heard([worker for worker in self._workers if worker.is_busy])
-            # None is left waiting while others are served twice.
-            order = [*range(turn, self.num_workers), *range(turn)]
-            worker = next(self._workers[number] for number in order if self._workers[number].batches)
-            turn = (worker.number + 1) % self.num_workers
-            frames, part = worker.taken()
-            self._count(worker, frames)
-            part = None if part is None else part.clone()
-            if self.update_at_each_batch:
-                self.update_policy_weights_()
-            self._begin(worker)
-            yield [worker.number], [part]
-
-    def _begin(self, worker: Any) -> None:
-        """Let a worker that is idle collect, if its batch is not one too many."""
-        if worker.is_busy or worker.batches:
-            return
-        running = sum(self._frames_of[each.number] for each in self._workers if each.is_busy or each.batches)
-        if self._frames + running < self.total_frames:
-            self._collect(worker)
+        return one_by_one(self)
 
     def _joined(self, parts: list[Any]) -> Any:
         (batch,) = parts
         batch.names = [*([None] * (batch.ndim - 1)), "time"]
         return batch
+
+
+def one_by_one(collector: Any) -> Iterator[tuple[list[int], list[Any]]]:
+    """Batches of one worker each, as they come: its number, and what it gave.
+
+    Args:
+        collector: a `MultiCollector`.
+    """
+    turn, count = 0, collector.num_workers
+    while collector._frames < collector.total_frames:
+        collector._check_open()
+        collector.take_weights()
+        for worker in list(collector._workers):
+            _begin(collector, worker)
+        while not any(worker.batches for worker in collector._workers):
+            collector._heard([worker for worker in collector._workers if worker.is_busy])
+        # None is left waiting while others are served twice.
+        order = [*range(turn, count), *range(turn)]
+        worker = next(collector._workers[number] for number in order if collector._workers[number].batches)
+        turn = (worker.number + 1) % count
+        frames, part = worker.taken()
+        collector._count(worker, frames)
+        part = None if part is None else part.clone()
+        if collector.update_at_each_batch:
+            collector.update_policy_weights_()
+        _begin(collector, worker)
+        yield [worker.number], [part]
+
+
+def _begin(collector: Any, worker: Any) -> None:
+    """Let a worker that is idle collect, if its batch is not one too many."""
+    if worker.is_busy or worker.batches:
+        return
+    running = [each for each in collector._workers if each.is_busy or each.batches]
+    if collector._frames + sum(collector._frames_of[each.number] for each in running) < collector.total_frames:
+        collector._collect(worker)

@@ -16,7 +16,7 @@ from flambeau.rl.collectors._frames import frames_in_all, frames_of_each, random
 from flambeau.rl.collectors._runner import Job, Packed
 from flambeau.rl.collectors._sending import SendsWeights
 from flambeau.rl.collectors._trajectories import Assemblies, checked_format
-from flambeau.rl.collectors._worker import Crew, Worker, ready
+from flambeau.rl.collectors._worker import Crew, Worker
 from flambeau.rl.collectors.utils import _TrajectoryPool, split_trajectories
 from flambeau.rl.envs._batched.worker import default_method
 from flambeau.rl.envs.common import EnvBase
@@ -93,6 +93,9 @@ class MultiCollector(SendsWeights):
         CollectorWorkerError: a collector could not be made; in the loop, a process raised, died or does not answer.
         ValueError: arguments do not go together.
     """
+
+    _gives_schemes = True
+    """Whether workers get schemes when they are started; else `_connect_schemes` tells them."""
 
     def __init__(
         self,
@@ -199,19 +202,16 @@ class MultiCollector(SendsWeights):
             common |= {"postproc": postproc, "split_trajs": split_trajs}
             common |= {"trajs_per_batch": trajs_per_batch, "trajs_per_write": trajs_per_write}
         self._schemes = self._chosen_schemes(weight_sync_schemes, weight_updater is not None)
-        for model_id, scheme in self._schemes.items():
-            if not scheme.initialized_on_sender:
-                scheme.init_on_sender(model_id=model_id, context=self, num_workers=self.num_workers)
-            scheme.connect()
+        self._open_schemes()
         kwargs = one_each(create_env_kwargs, self.num_workers, "create_env_kwargs")
         self._jobs = [
             self._job(at, common, kwargs[at], collector_class, num_sub_threads, init_fn)
             for at in range(self.num_workers)
         ]
-        self._crew = Crew(self, default_method())
+        self._crew = self._made_crew()
         self.closed = False
-        facts = self._crew.start(self._jobs)
-        self._n_env = [fact["n_env"] for fact in facts]
+        self._crew.start(self._jobs)
+        self._connect_schemes()
         self.weight_updater = weight_updater
         self._receivers: tuple[WeightSyncScheme, ...] = ()
         if weight_recv_schemes:
@@ -260,15 +260,35 @@ class MultiCollector(SendsWeights):
         return Job(
             number=at,
             collector_class=Packed(Collector if collector_class is None else collector_class),
-            arguments=Packed(arguments),
+            arguments=Packed(self._arguments(at, arguments)),
             replay_buffer=self.replay_buffer,
             pool=self._pools[at],
             interruptor=self._interruptor,
-            schemes=self._schemes,
+            schemes=self._schemes if self._gives_schemes else {},
             threads=threads,
             init_fn=Packed(init_fn),
             notes="",
+            is_single=not (isinstance(collector_class, type) and issubclass(collector_class, MultiCollector)),
+            count=self.num_workers,
         )
+
+    def _arguments(self, at: int, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of one worker's collector."""
+        return arguments
+
+    def _open_schemes(self) -> None:
+        """Let schemes that processes get when they start be ready for them."""
+        for model_id, scheme in self._schemes.items():
+            if not scheme.initialized_on_sender:
+                scheme.init_on_sender(model_id=model_id, context=self, num_workers=self.num_workers)
+            scheme.connect()
+
+    def _connect_schemes(self) -> None:
+        """Let schemes reach workers that run."""
+
+    def _made_crew(self) -> Any:
+        """What starts workers."""
+        return Crew(self, default_method())
 
     # Batches
 
@@ -313,7 +333,7 @@ class MultiCollector(SendsWeights):
     def _heard(self, workers: list[Worker]) -> None:
         """Wait for the next answer of some workers; those who fail are started again, or all end."""
         try:
-            there = ready(workers, "collecting a batch")
+            there = self._crew.ready(workers, "collecting a batch")
         except CollectorWorkerError as error:
             there = []
             self._collect(self._started_again(self._workers[error.worker_idx or 0], error))

@@ -11,7 +11,7 @@ import signal
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import torch
 
 from flambeau.data.tensordict import TensorDict, TensorDictBase
+from flambeau.rl.collectors._recording import IDS
 from flambeau.rl.collectors.utils import _TrajectoryPool
 from flambeau.rl.envs._batched.makers import dumps
 
@@ -37,6 +38,17 @@ class Packed:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes]]:
         return _unpacked, (dumps(self.value),)
+
+
+class PackedByValue(Packed):
+    """Something on its way to another machine, with what it needs of the program that is run here."""
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[bytes]]:
+        try:
+            import cloudpickle
+        except ModuleNotFoundError:
+            return super().__reduce__()
+        return _unpacked, (cloudpickle.dumps(self.value),)
 
 
 def _unpacked(data: bytes) -> Packed:
@@ -58,6 +70,8 @@ class Job:
         threads: number of threads that torch may use.
         init_fn: called before anything else.
         notes: a file for tracebacks of crashes, and of where it is when asked by a signal.
+        is_single: the collector works in this process, and takes a pool and an interruptor.
+        count: number of workers.
     """
 
     number: int
@@ -70,7 +84,8 @@ class Job:
     threads: int
     init_fn: Packed
     notes: str
-    facts: dict[str, Any] = field(default_factory=dict)
+    is_single: bool = True
+    count: int = 1
 
     def made(self) -> Any:
         """The collector."""
@@ -79,23 +94,33 @@ class Job:
         arguments = dict(self.arguments.value)
         if self.schemes:
             arguments["weight_recv_schemes"] = self.schemes
-        return self.collector_class.value(
-            **arguments,
-            **self.facts,
-            replay_buffer=self.replay_buffer,
-            traj_pool=self.pool,
-            interruptor=self.interruptor,
-            worker_idx=self.number,
-        )
+        if self.is_single:
+            arguments |= {"traj_pool": self.pool, "interruptor": self.interruptor}
+        if self.replay_buffer is not None:
+            arguments["replay_buffer"] = self.replay_buffer
+        return self.collector_class.value(**arguments, worker_idx=self.number)
 
 
-def _main_async_collector(line: Connection, job: Job, strange: list[Connection]) -> None:
+def by_value(job: Job) -> Job:
+    """A job on its way to another machine."""
+    return replace(
+        job,
+        collector_class=PackedByValue(job.collector_class.value),
+        arguments=PackedByValue(job.arguments.value),
+        init_fn=PackedByValue(job.init_fn.value),
+    )
+
+
+def _main_async_collector(
+    line: Connection, job: Job, strange: list[Connection], desk: Callable[..., Desk] | None = None
+) -> None:
     """What a worker process does until it is told to end, or until nobody is there to tell it.
 
     Args:
         line: to those who started it.
         job: what it does.
         strange: ends of lines that a fork copied: while one is open here, its other end does not hear that we ended.
+        desk: makes what answers to commands; default: `Desk`.
     """
     for other in strange:
         other.close()
@@ -107,13 +132,13 @@ def _main_async_collector(line: Connection, job: Job, strange: list[Connection])
     torch.set_num_threads(job.threads)
     try:
         collector = job.made()
-        _answer(line, "ready", {"n_env": collector.n_env})
+        answer(line, "ready", None)
     except BaseException as error:
         send_error(line, error)
         return
     try:
         with suppress(EOFError, ConnectionError):
-            _Desk(line, collector).serve()
+            (Desk if desk is None else desk)(line, collector, job).serve()
     finally:
         with suppress(Exception):
             collector.shutdown(raise_on_error=False)
@@ -128,56 +153,74 @@ def send_error(line: Connection, error: BaseException) -> None:
     except Exception:  # whatever cannot make the journey stays here; its text goes
         cause = b""
     with suppress(EOFError, ConnectionError):
-        _answer(line, "error", (f"{type(error).__name__}: {error}", text, cause))
+        answer(line, "error", (f"{type(error).__name__}: {error}", text, cause))
 
 
-def _answer(line: Connection, kind: str, value: Any) -> None:
+def answer(line: Connection, kind: str, value: Any) -> None:
+    """Send an answer."""
     line.send_bytes(dumps((kind, value)))
 
 
-class _Desk:
+class Desk:
     """Answers to commands.
 
     Args:
         line: where they come from.
         collector: what carries them out.
+        job: what it is for.
     """
 
-    def __init__(self, line: Connection, collector: Any) -> None:
-        self.line, self.collector = line, collector
+    def __init__(self, line: Any, collector: Any, job: Job) -> None:
+        self.line, self.collector, self.job = line, collector, job
         self.batches = collector.iterator()
         self.slot: TensorDictBase | None = None
 
     def serve(self) -> None:
         """Answer until told to end."""
-        looks = bool(getattr(self.collector, "_receivers", ()))
         while True:
             # Weights are taken between steps, and while there is nothing to do.
-            while looks and not wait([self.line], _LOOK_S):
+            while getattr(self.collector, "_receivers", ()) and not wait([self.line], _LOOK_S):
                 self.collector.take_weights()
             command, value = self.line.recv()
             if command == "end":
                 return
             try:
-                kind, answer = getattr(self, f"_{command}")(*value)
+                kind, found = getattr(self, f"_{command}")(*value)
             except BaseException as error:
                 send_error(self.line, error)
                 if command == "collect" or not isinstance(error, Exception):
                     return
                 continue
-            _answer(self.line, kind, answer)
+            answer(self.line, kind, found)
+            self.answered(kind, found)
 
-    def _collect(self, slot: TensorDictBase | None, random: bool, version: Any) -> tuple[str, Any]:
+    def answered(self, kind: str, value: Any) -> None:
+        """What follows an answer."""
+
+    def batch(self, random: bool, version: Any) -> tuple[int, Any]:
+        """Number of steps, and data, of the next batch.
+
+        Args:
+            random: actions are random.
+            version: of the policy; None where it is not tracked.
+        """
         collector = self.collector
-        if slot is not None:
-            self.slot = slot
         if hasattr(collector, "init_random_frames"):
             collector.init_random_frames = float("inf") if random else 0
         if version is not None:
             collector._version = version
         before = collector._frames
         batch = next(self.batches, None)
-        frames = collector._frames - before
+        if batch is not None and not self.job.is_single and IDS in batch.keys(True):
+            # Collectors of several processes number trajectories without knowing of the other workers.
+            ids = batch.get(IDS)
+            batch.set(IDS, torch.where(ids < 0, ids, ids * self.job.count + self.job.number))
+        return collector._frames - before, batch
+
+    def _collect(self, slot: TensorDictBase | None, random: bool, version: Any) -> tuple[str, Any]:
+        if slot is not None:
+            self.slot = slot
+        frames, batch = self.batch(random, version)
         if batch is None:
             return "batch", (frames, None, False)
         if self.slot is not None and fits(self.slot, batch):

@@ -83,7 +83,7 @@ class Worker:
             self._raise_dead(error)
         if kind == "error":
             self.is_busy = False
-            raise _raised(self.number, value)
+            raise raised(self.number, value)
         if kind == "batch":
             self.is_busy = False
             self.batches.append(value)
@@ -180,14 +180,16 @@ def ready(workers: Iterable[Worker], doing: str, timeout: float | None = None) -
     lines: dict[Any, Worker] = {}
     for worker in workers:
         lines[worker.line] = worker
-        lines[worker.process.sentinel] = worker
+        if worker.process.sentinel is not None:
+            lines[worker.process.sentinel] = worker
     found = wait(list(lines), timeout_s() if timeout is None else timeout)
     if not found and timeout is None:
         raise next(iter(lines.values())).silent(doing)
     return list({lines[each].number: lines[each] for each in found}.values())  # type: ignore[index]
 
 
-def _raised(number: int, told: tuple[str, str, bytes]) -> CollectorWorkerError:
+def raised(number: int, told: tuple[str, str, bytes]) -> CollectorWorkerError:
+    """The error of a worker, by what it told: in short, its traceback, and a pickle of it."""
     short, text, cause = told
     error = CollectorWorkerError(f"Worker {number} raised {short}\n\nIn its process:\n{text}", number)
     if cause:
@@ -224,6 +226,18 @@ class Crew:
         except BaseException:
             self.end(0.0)
             raise
+
+    def ready(self, workers: Iterable[Worker], doing: str) -> list[Worker]:
+        """Those of several workers from which something comes, or who died; waits for the first.
+
+        Args:
+            workers: whom to wait for.
+            doing: what they are at, for messages.
+
+        Raises:
+            CollectorWorkerError: nobody answers in time.
+        """
+        return ready(workers, doing)
 
     def replace(self, worker: Worker, job: Job) -> Worker:
         """Start a process anew; it waits until that is ready."""

@@ -350,6 +350,14 @@ class WeightSyncScheme:
         if self._synchronized_on_sender and weights is not None and self._is_there(weights):
             transport.send_weights_async(weights)  # type: ignore[attr-defined]
 
+    def strategy_weights(self, source: Any) -> Any:
+        """The weights of a model, as they travel.
+
+        Args:
+            source: a module, a tensordict or a state_dict.
+        """
+        return self._strategy.extract_weights(source)
+
     # Weights on their way
 
     def prepare_weights(self, weights: Any, model_id: str, strategy: WeightStrategy, context: Any = None) -> Any:
