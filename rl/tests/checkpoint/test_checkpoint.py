@@ -18,6 +18,7 @@ import pytest
 import torch
 from torch import nn
 
+from flambeau.data.tensordict import TensorDict
 from flambeau.rl.checkpoint import (
     Checkpoint,
     CheckpointError,
@@ -92,6 +93,14 @@ def test_tensors_come_back_of_every_type_and_shape(tmp_path, dtype, shape):
     back = Holder()
     Checkpoint(x=back).load(Checkpoint(x=Holder({"t": given})).save(tmp_path / "c"))
     torch.testing.assert_close(back.state["t"], given, rtol=0, atol=0)
+
+
+def test_tensordicts_come_back_as_tensordicts(tmp_path):
+    given = TensorDict({"a": {"b": torch.ones(2, 3)}}, [2])
+    back = Holder()
+    Checkpoint(x=back).load(Checkpoint(x=Holder({"root": given})).save(tmp_path / "c"))
+    assert back.state["root"].batch_size == (2,)
+    assert bool((back.state["root"] == given).all())
 
 
 def test_arrays_come_back_as_arrays(tmp_path):

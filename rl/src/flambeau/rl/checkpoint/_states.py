@@ -1,6 +1,7 @@
 """State dictionaries as JSON beside tensors, so that loading one runs no code of a pickle.
 
-Each value is {"kind": ...}; tensors and arrays are named there, and stored by their names. The form is torchrl's.
+Each value is {"kind": ...}; tensors and arrays are named there, and stored by their names. The form is torchrl's, with
+one more for tensordicts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict import TensorDictBase
+from flambeau.data.tensordict import TensorDict, TensorDictBase
 
 __all__ = ["decoded", "encoded"]
 
@@ -66,12 +67,18 @@ def _mapping(value: Any, encode: Encode) -> dict[str, Any]:
     return form
 
 
+def _tensordict(value: Any, encode: Encode) -> dict[str, Any]:
+    # Upstream's has no form of its own: tensordicts come back as dictionaries, which their owners do not expect.
+    items = _mapping(dict(value.items()), encode)["items"]
+    return {"kind": "tensordict", "items": items, "batch_size": list(value.batch_size)}
+
+
 def _listed(kind: str) -> Callable[[Any, Encode], dict[str, Any]]:
     return lambda value, encode: {"kind": kind, "items": [encode(each) for each in value]}
 
 
 _FORMS: tuple[tuple[Any, Callable[[Any, Encode], dict[str, Any]]], ...] = (
-    (TensorDictBase, lambda value, encode: _mapping(dict(value.items()), encode)),
+    (TensorDictBase, _tensordict),
     (Mapping, _mapping),
     (torch.Size, lambda value, encode: {"kind": "torch_size", "items": list(value)}),
     (tuple, _listed("tuple")),
@@ -131,6 +138,7 @@ _READERS: dict[str, Callable[[dict[str, Any], Mapping[str, Tensor]], Any]] = {
     "numpy_scalar": lambda form, tensors: np.dtype(form["dtype"]).type(form["value"]),
     "dict": lambda form, tensors: dict(_pairs(form, tensors)),
     "ordered_dict": _ordered,
+    "tensordict": lambda form, tensors: TensorDict(dict(_pairs(form, tensors)), form["batch_size"]),
     "list": _items,
     "tuple": lambda form, tensors: tuple(_items(form, tensors)),
     "set": lambda form, tensors: set(_items(form, tensors)),

@@ -29,7 +29,7 @@ from flambeau.rl.checkpoint import Checkpoint, CheckpointRotation, GlobalRNGStat
 from flambeau.rl.collectors import Collector
 from flambeau.rl.record._files import save_tensors
 from flambeau.rl.runs.algorithms import algorithm
-from flambeau.rl.runs.environments import make_env
+from flambeau.rl.runs.environments import is_native, make_env
 from flambeau.rl.runs.episodes import Episodes
 from flambeau.rl.runs.evaluation import episode_returns
 from flambeau.rl.runs.progress import Progress
@@ -229,7 +229,7 @@ def _logger(run: RunSettings, settings: Any, folder: Path) -> Any:
 def _checkpointing(run: RunSettings, settings: Any, folder: Path, collector: Any, watch: Progress) -> dict[str, Any]:
     """Arguments by which a trainer writes checkpoints."""
     checkpoint = Checkpoint()
-    checkpoint.register("episodes", Episodes(collector, run.seed))
+    checkpoint.register("episodes", Episodes(collector, run.seed, kept=is_native(run.env)))
     checkpoint.register("progress", watch)
     # Restored after the others, in the order of names: they may draw numbers.
     checkpoint.register("zz_random", GlobalRNGState())
