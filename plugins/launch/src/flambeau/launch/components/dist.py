@@ -13,6 +13,7 @@ from flambeau.launch import specs
 from flambeau.launch.components.structured_arg import StructuredJArgument, StructuredNameArgument
 from flambeau.launch.errors import ComponentArgumentError
 from flambeau.launch.specs import macros
+from flambeau.launch.specs.macros import literal
 from flambeau.launch.specs.mounts import parse_mounts
 from flambeau.launch.util import shlex
 from flambeau.launch.version import IMAGE
@@ -128,7 +129,7 @@ def ddp(
         *("torchrun", "--rdzv_backend", rdzv_backend, "--rdzv_endpoint", endpoint, "--rdzv_id", macros.app_id),
         *("--nnodes", nnodes, "--nproc_per_node", str(nproc_per_node), "--tee", str(tee), "--role", ""),
         *(["-m", m] if m else [str(script)]),
-        *script_args,
+        *map(literal, script_args),
     ]
     role = specs.Role(
         name=get_role_name(script, m),

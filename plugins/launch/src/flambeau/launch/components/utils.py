@@ -8,12 +8,11 @@ import tempfile
 
 from flambeau.launch import specs
 from flambeau.launch.errors import ComponentArgumentError
+from flambeau.launch.specs.macros import literal
 from flambeau.launch.specs.mounts import parse_mounts
 from flambeau.launch.version import IMAGE
 
 __all__ = ["binary", "booth", "copy", "echo", "python", "sh", "touch"]
-
-_SMALL = specs.Resource(cpu=1, gpu=0, memMB=1024)
 
 
 def echo(msg: str = "hello world", image: str = IMAGE, num_replicas: int = 1) -> specs.AppDef:
@@ -24,7 +23,14 @@ def echo(msg: str = "hello world", image: str = IMAGE, num_replicas: int = 1) ->
         image: what it runs in
         num_replicas: how often
     """
-    role = specs.Role("echo", image, entrypoint="echo", args=[msg], num_replicas=num_replicas, resource=_small())
+    role = specs.Role(
+        "echo",
+        image,
+        entrypoint="echo",
+        args=[literal(msg)],
+        num_replicas=num_replicas,
+        resource=specs.Resource(cpu=1, gpu=0, memMB=1024),
+    )
     return specs.AppDef("echo", [role])
 
 
@@ -35,7 +41,14 @@ def touch(file: str, image: str = IMAGE) -> specs.AppDef:
         file: its path
         image: what it runs in
     """
-    return specs.AppDef("touch", [specs.Role("touch", image, entrypoint="touch", args=[file], resource=_small())])
+    return specs.AppDef(
+        "touch",
+        [
+            specs.Role(
+                "touch", image, entrypoint="touch", args=[file], resource=specs.Resource(cpu=1, gpu=0, memMB=1024)
+            )
+        ],
+    )
 
 
 def sh(
@@ -69,7 +82,7 @@ def sh(
     role = specs.Role(
         *("sh", image),
         entrypoint="sh",
-        args=["-c", " ".join(shlex.quote(word) for word in args)],
+        args=["-c", " ".join(shlex.quote(literal(word)) for word in args)],
         num_replicas=num_replicas,
         resource=specs.resource(cpu=cpu, gpu=gpu, memMB=memMB, h=h),
         env=variables,
@@ -113,7 +126,7 @@ def python(
     role = specs.Role(
         *("python", image),
         entrypoint="python",
-        args=[str(word) for word in (*program, *args)],
+        args=[literal(str(word)) for word in (*program, *args)],
         num_replicas=num_replicas,
         resource=specs.resource(cpu=cpu, gpu=gpu, memMB=memMB, h=h),
         # Hydra asks for it where it cannot find out itself.
@@ -147,7 +160,7 @@ def binary(
     role = specs.Role(
         *("binary", "<NONE>"),
         entrypoint=entrypoint,
-        args=list(args),
+        args=[literal(word) for word in args],
         num_replicas=num_replicas,
         resource=specs.resource(cpu=cpu, gpu=gpu, memMB=memMB, h=h),
     )
@@ -163,7 +176,13 @@ def copy(src: str, dst: str, image: str = IMAGE) -> specs.AppDef:
         image: what it runs in
     """
     arguments = ["-m", "flambeau.launch.apps.utils.copy_main", "--src", src, "--dst", dst]
-    role = specs.Role("torchx-utils-copy", image, entrypoint="python", args=arguments, resource=_small())
+    role = specs.Role(
+        "torchx-utils-copy",
+        image,
+        entrypoint="python",
+        args=arguments,
+        resource=specs.Resource(cpu=1, gpu=0, memMB=1024),
+    )
     return specs.AppDef("torchx-utils-copy", [role])
 
 
@@ -187,9 +206,11 @@ def booth(
         *("-m", "flambeau.launch.apps.utils.booth_main", "--x1", str(x1), "--x2", str(x2)),
         *("--trial_idx", str(trial_idx), "--tracker_base", tracker_base),
     ]
-    role = specs.Role("torchx-utils-booth", image, entrypoint="python", args=arguments, resource=_small())
+    role = specs.Role(
+        "torchx-utils-booth",
+        image,
+        entrypoint="python",
+        args=arguments,
+        resource=specs.Resource(cpu=1, gpu=0, memMB=1024),
+    )
     return specs.AppDef("torchx-utils-booth", [role])
-
-
-def _small() -> specs.Resource:
-    return specs.Resource.copy(_SMALL)

@@ -273,6 +273,7 @@ class LocalScheduler(TmpDirWorkspaceMixin, Scheduler[LocalOpts]):
         ready, _, _ = select.select([process.stdout], [], [], 60)
         answer = process.stdout.readline().strip() if ready else "the process that starts it does not answer"
         process.stdout.close()
+        process.wait()
         if answer != "started":
             raise CannotStart(answer or "the process that starts it ended")
         return request.app_id

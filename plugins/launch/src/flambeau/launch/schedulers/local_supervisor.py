@@ -38,6 +38,8 @@ def decoded(fields: dict[str, Any]) -> tuple[PopenRequest, str, dict[str, Any]]:
 
 def main(argv: list[str]) -> int:
     """Start an application, wait for its end, and return 0 where it was reached."""
+    if os.fork():  # whoever launched it waits for this process alone, and is nobody's parent
+        os._exit(0)
     request, session, described = decoded(json.loads(Path(argv[0]).read_text(encoding="utf-8")))
     application = LocalApp(request, session, described)
     try:

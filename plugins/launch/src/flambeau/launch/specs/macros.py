@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flambeau.launch.specs.apps import Role
 
-__all__ = ["macros"]
+__all__ = ["literal", "macros"]
 
 
 class macros:
@@ -60,6 +60,16 @@ class macros:
 
         def _apply_nested(self, value: Any) -> Any:
             return _map_text(value, self.substitute)
+
+
+def literal(word: str) -> str:
+    """A word of a command line as roles have it: two dollars stay two, and macros are macros.
+
+    Example:
+        >>> macros.Values("", "job-1", "0", "").substitute(literal("pid $$ of ${app_id}"))
+        'pid $$ of job-1'
+    """
+    return word.replace("$$", "$$$$")
 
 
 def _map_text(value: Any, change: Callable[[str], str]) -> Any:

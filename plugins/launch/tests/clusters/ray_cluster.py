@@ -1,6 +1,6 @@
 """A real Ray cluster on this machine, with its dashboard, in processes of their own.
 
-python plugins/launch/tests/clusters/ray.py      start one, and keep it until Ctrl-C; prints its address
+python plugins/launch/tests/clusters/ray_cluster.py      start one, and keep it until Ctrl-C; prints its address
 """
 
 from __future__ import annotations
