@@ -1,0 +1,1 @@
+"""The methods, in modules that are called as captum's."""
