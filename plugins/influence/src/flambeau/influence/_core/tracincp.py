@@ -201,9 +201,9 @@ class TracInCP(TracInCPBase):
         return total
 
     def compute_intermediate_quantities(self, inputs: Inputs, aggregate: bool = False) -> Tensor:
-        """Gradients of all checkpoints side by side, each times the root of its learning rate.
+        """Gradients of all checkpoints side by side, each times its learning rate.
 
-        The scalar product of two rows is the influence of one example on the other.
+        The scalar product with gradients that are not scaled is the influence of these examples.
 
         Args:
             inputs: a batch or a loader.
