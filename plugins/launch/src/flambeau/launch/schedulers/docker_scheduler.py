@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import logging
 import os
@@ -128,7 +129,8 @@ def has_docker() -> bool:
     if find_spec("docker") is None:
         return False
     try:
-        return bool(connect_docker().ping())
+        with contextlib.closing(connect_docker()) as client:
+            return bool(client.ping())
     except Exception:  # whatever the client raises, nothing answers
         return False
 

@@ -59,10 +59,10 @@ def get_len_random_id(string_length: int) -> str:
 def safe_id(name: str) -> str:
     """A name in which nothing means anything to a shell, a path or an address.
 
-    Letters, digits, `_`, `.` and `-` stay; everything else becomes `-`.
+    Letters, digits, `_`, `.` and `-` stay, the last three not at the beginning; everything else becomes `-`.
 
     Example:
         >>> safe_id("a; rm -rf $HOME")
         'a--rm--rf--HOME'
     """
-    return re.sub(r"[^A-Za-z0-9_.-]", "-", name).lstrip(".")
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", name).lstrip("._-") or "app"

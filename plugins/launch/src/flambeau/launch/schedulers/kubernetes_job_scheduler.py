@@ -182,7 +182,7 @@ class KubernetesJobScheduler(KubernetesBase[KubernetesJobOpts]):
         return DescribeAppResponse(
             app_id,
             state,
-            num_restarts=int(job.status.failed or 0),
+            num_restarts=int(getattr(job.status, "failed", None) or 0),
             msg=message or NONE,
             roles_statuses=statuses,
             roles=roles,

@@ -154,8 +154,10 @@ class LocalScheduler(TmpDirWorkspaceMixin, Scheduler[LocalOpts]):
         for role in app.roles:
             folder = Path(log_dir) / safe_id(role.name)
             folders = [str(folder / str(number)) for number in range(role.num_replicas)]
-            if role.name in request.role_params:
-                raise SpecError(f"two roles of {app.name!r} are named {role.name!r}; give each a name of its own.")
+            if any(folders == others for others in request.role_log_dirs.values()):
+                raise SpecError(
+                    f"two roles of {app.name!r} are named alike, {role.name!r}; give each a name of its own."
+                )
             request.role_log_dirs[role.name] = folders
             request.role_params[role.name] = [
                 self._param(role, number, request, provider, cfg, Path(path)) for number, path in enumerate(folders)

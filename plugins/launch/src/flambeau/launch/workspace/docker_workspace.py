@@ -52,6 +52,13 @@ class DockerWorkspaceMixin(WorkspaceMixin[dict[str, tuple[str, str]]]):
             self.__docker_client = connect_docker()
         return self.__docker_client
 
+    def close(self) -> None:
+        """Close the connection to the engine, if there is one."""
+        if self.__docker_client is not None:
+            self.__docker_client.close()
+            self.__docker_client = None
+        super().close()  # type: ignore[misc]  # of the scheduler that this is mixed into
+
     def workspace_opts(self) -> runopts:
         """Where images go, and whether building them is told."""
         options = runopts()
