@@ -26,7 +26,9 @@ def names(library):
     return SimpleNamespace(
         **{name: getattr(of("tensordict"), name) for name in ("TensorDict",)},
         nn=of("tensordict.nn"), modules=of("torchrl.modules"), data=of("torchrl.data"), losses=of("torchrl.objectives"),
-        deprecated=lambda: of("torchrl.objectives.deprecated"), multiagent=lambda: of("torchrl.objectives.multiagent"),
+        deprecated=lambda: of("torchrl.objectives.deprecated"), envs=lambda: of("torchrl.envs"),
+        dreamer_env=lambda: of("torchrl.envs.model_based.dreamer").DreamerEnv,
+        multiagent=lambda: of("torchrl.objectives.multiagent"),
     )  # fmt: skip
 
 

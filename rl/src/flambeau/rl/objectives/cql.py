@@ -112,6 +112,7 @@ class CQLLoss(TemperedLoss):
         self.convert_to_functional(actor_network, "actor_network", create_target_params=delay_actor)
         self._convert_critics(qvalue_network, self.num_qvalue_nets, delay_qvalue, actor_network.parameters())
         self._convert_temperature(alpha_init, min_alpha, max_alpha, fixed_alpha, target_entropy, action_spec)
+        self._bounds = self._bounds_of_spec()
         if with_lagrange:
             self.target_action_gap = lagrange_thresh
             self.log_alpha_prime = nn.Parameter(torch.tensor(0.0, device=self._default_device))
@@ -219,19 +220,27 @@ class CQLLoss(TemperedLoss):
             scores.append(self._acted(data, self.actor_network_params))
             kinds.append(data.select(*critic.in_keys, strict=False))
         action = kinds[0].get(self._tensor_keys.action)
-        low, high = self._bounds(action)
+        low, high = (bound.to(action) for bound in self._bounds)
         drawn = low + (high - low) * (torch.empty_like(action).uniform_(-1, 1) + 1) / 2
         scores.append(-(high - low).log().expand_as(drawn).flatten(scores[0].ndim).sum(-1))
         kinds.append(kinds[0].copy().set(self._tensor_keys.action, drawn))
         return torch.cat(kinds, -1), scores
 
-    def _bounds(self, action: Tensor) -> tuple[Tensor, Tensor]:
-        spec = self._action_spec if self._action_spec is not None else getattr(self.actor_network, "spec", None)
-        space = getattr(action_spec_of(spec, self._tensor_keys.action), "space", None)
+    def _set_in_keys(self) -> None:
+        """Keys were renamed, of which one is the action's."""
+        self._bounds = self._bounds_of_spec()
+
+    def _bounds_of_spec(self) -> tuple[Tensor, Tensor]:
+        """The lowest and the highest action."""
+        spec, key = self._action_spec, self._tensor_keys.action
+        if spec is None:
+            spec = getattr(self.actor_network, "spec", None)
+        known = not hasattr(spec, "keys") or key in spec.keys(True)
+        space = getattr(action_spec_of(spec, key), "space", None) if known else None
         low, high = getattr(space, "low", None), getattr(space, "high", None)
         if low is None or high is None or not (low.isfinite().all() and high.isfinite().all()):
             low, high = -torch.ones(()), torch.ones(())
-        return low.to(action), high.to(action)
+        return low, high
 
     def alpha_prime_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """How far alpha' is from holding the conservative loss at its threshold; needs what `cql_loss` writes.
