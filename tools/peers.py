@@ -96,6 +96,8 @@ torch.ops.fbgemm.asynchronous_complete_cumsum(torch.tensor([1, 2]))
         (
             "cloudpickle", "gymnasium", "huggingface-hub>=1.31", "orjson", "pillow", "pyvers", "regex", "safetensors",
             "tokenizers", "typer",
+            # What its data sets are read with.
+            "datasets", "h5py", "minari", "pandas", "pyarrow", "scikit-learn",
         ),
         TORCHVISION_CHECK
         + """

@@ -5,7 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import multiprocessing
 import pickle
+import resource
+import signal
 import tarfile
 import warnings
 from pathlib import Path
@@ -15,7 +18,7 @@ import pytest
 import torch
 
 from flambeau.core.datasets import list_datasets
-from flambeau.core.errors import DatasetMissingError, HubWarning
+from flambeau.core.errors import DatasetMissingError, DiskFullError, HubWarning
 from flambeau.core.testing.server import FileServer
 from flambeau.data.tensordict import TensorDict
 from flambeau.rl._miniatures import IDS, LENGTHS, write_miniature
@@ -161,6 +164,29 @@ def test_a_conversion_that_fails_leaves_nothing_that_looks_like_a_copy(tmp_path,
     with pytest.raises(KeyboardInterrupt):
         MinariExperienceReplay(**config)
     assert not (tmp_path / IDS["minari"]).exists()
+
+
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path):
+    config = dataset_fixture("gen_dgrl", tmp_path)
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(False)
+
+    def run():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        try:
+            GenDGRLExperienceReplay(**config)
+        except DiskFullError as error:
+            sender.send(str(error))
+
+    process = context.Process(target=run)
+    process.start()
+    process.join(60)
+    assert receiver.poll(0)
+    assert "make room" in receiver.recv()
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.endswith(".lock")) == [
+        "bigfish-1M_E.sources"
+    ]
 
 
 def test_a_mark_keeps_the_digest_of_each_file_that_a_copy_was_made_of(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import signal
 import time
 from pathlib import Path
@@ -150,6 +151,40 @@ def test_a_truncated_file_is_not_loaded(tmp_path):
         ReplayBuffer(storage=LazyTensorStorage(6)).loads(tmp_path / "saved")
 
 
+def _limited(function, most_bytes, *arguments):
+    """Call a function in a process whose files cannot grow beyond a size, as on a full disk; its error's text."""
+
+    def run(sender):
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+        try:
+            function(*arguments)
+        except (OSError, RuntimeError) as error:
+            sender.send(f"{type(error).__name__}: {error}")
+        else:
+            sender.send("no error")
+
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(False)
+    process = context.Process(target=run, args=(sender,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
+    return receiver.recv()
+
+
+def test_a_full_disk_leaves_the_checkpoint_that_was_there(tmp_path):
+    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(100), batch_size=4)
+    buffer.extend(rows(50))
+    buffer.dumps(tmp_path / "saved")
+    buffer.extend(rows(50, start=1000))
+    assert "no error" not in _limited(buffer.dumps, 200, tmp_path / "saved")
+    assert [path.name for path in tmp_path.iterdir()] == ["saved"]
+    again = TensorDictReplayBuffer(storage=LazyTensorStorage(100), batch_size=4)
+    again.loads(tmp_path / "saved")
+    assert again[:]["step"].tolist() == list(range(50))
+
+
 def test_a_list_is_not_sent_to_other_processes():
     with pytest.raises(RuntimeError, match=r"ListStorage cannot be shared.*LazyMemmapStorage"):
         ReplayBuffer(storage=ListStorage(4), shared=True)
@@ -208,6 +243,46 @@ def _kill_writers(times: int) -> None:
 
 def test_killed_writers_leave_neither_torn_rows_nor_a_lock():
     _kill_writers(5)
+
+
+def _write_and_acknowledge(buffer, acknowledged, first):
+    number = first
+    while True:
+        number += 1
+        buffer.extend(TensorDict({"number": torch.full((10,), number), "copy": torch.full((10,), number)}, [10]))
+        acknowledged.value = number
+
+
+def _kill_and_count(times: int) -> None:
+    """Of what a writer was told to be written, all is there when it is killed, and of what was not, nothing by half."""
+    context = multiprocessing.get_context("fork")
+    for round_ in range(times):
+        buffer = ReplayBuffer(storage=LazyMemmapStorage(200_000), batch_size=8, shared=True)
+        buffer.extend(TensorDict({"number": torch.zeros(10, dtype=torch.int64), "copy": torch.zeros(10).long()}, [10]))
+        acknowledged = context.Value("q", 0, lock=False)
+        writer = context.Process(target=_write_and_acknowledge, args=(buffer, acknowledged, 0))
+        writer.start()
+        deadline = time.monotonic() + 60
+        while acknowledged.value < 5 + 7 * (round_ % 10) and time.monotonic() < deadline:
+            time.sleep(0)
+        os.kill(writer.pid, signal.SIGKILL)
+        writer.join(60)
+        last = acknowledged.value
+        assert last > 0
+        everything = buffer[:]
+        assert torch.equal(everything["number"], everything["copy"])
+        counts = everything["number"].bincount(minlength=last + 1)
+        assert counts[: last + 1].tolist() == [10] * (last + 1)
+        assert buffer.storage.cleanup()
+
+
+def test_what_a_killed_writer_was_told_to_be_written_is_there():
+    _kill_and_count(5)
+
+
+@pytest.mark.slow
+def test_what_a_hundred_killed_writers_were_told_to_be_written_is_there():
+    _kill_and_count(100)
 
 
 @pytest.mark.slow

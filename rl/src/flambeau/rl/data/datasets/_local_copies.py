@@ -6,6 +6,7 @@ is a mark with the size of each other file, and the digest of each file that it 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import warnings
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from flambeau.core.errors import DatasetMissingError, HubWarning
+from flambeau.core.errors import DatasetMissingError, DiskFullError, HubWarning
 from flambeau.core.files import lock, write_atomic
 from flambeau.core.folders import recover_folder, replaced_folder
 from flambeau.core.hub import cache_dir
@@ -25,6 +26,7 @@ __all__ = ["LocalCopy", "default_root"]
 
 MARK = ".flambeau-dataset.json"
 _LOCK_TIMEOUT_S = 3600.0
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 def default_root(source: str) -> Path:
@@ -82,7 +84,7 @@ class LocalCopy:
             sources: the files that it is made of, by their names; their digests are kept.
             facts: what else is to be known of the data set.
         """
-        with replaced_folder(self.folder) as folder:
+        with self._room(), replaced_folder(self.folder) as folder:
             yield folder
             made = {name: {"sha256": file_digest(path)} for name, path in sources.items()}
             written = [path for path in sorted(folder.rglob("*")) if path.is_file()]
@@ -91,6 +93,18 @@ class LocalCopy:
             sizes = {path.relative_to(folder).as_posix(): path.stat().st_size for path in written}
             mark = {"dataset": self.name, "facts": dict(facts or {}), "sources": made, "files": sizes}
             write_atomic(folder / MARK, json.dumps(mark, indent=1, sort_keys=True))
+
+    @contextmanager
+    def _room(self) -> Iterator[None]:
+        """Say what to do where the disk is full; what was there before is there still."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            raise DiskFullError(
+                f"{self.name} does not fit into {self.folder.parent}, which is full; make room, or give another root."
+            ) from error
 
     def load(self) -> Any:
         """The copy as a tensordict of memory-mapped tensors.

@@ -52,7 +52,7 @@ class RowFiles:
                 content = value.detach().contiguous()
                 if content.dtype == torch.bfloat16:
                     content = content.view(torch.int16)
-                content.numpy().tofile(file)
+                file.write(content.reshape(-1).view(torch.uint8).numpy().data)
             else:
                 self._texts[key].extend(value)
         self.rows += rows

@@ -79,7 +79,7 @@ def load_dataset(dataset_id: str, **kwargs: Any) -> Any:
     prefix, colon, rest = dataset_id.partition(":")
     if not colon or not rest:
         raise ValueError(
-            f"{dataset_id!r} is no name with a prefix; expected one of {', '.join(sorted(_FACTORIES))}, a colon and a name."
+            f"{dataset_id!r} is no name with a prefix; expected one of {', '.join(sorted(_FACTORIES))}, and a colon."
         )
     factory = _FACTORIES.get(prefix)
     if factory is None:
