@@ -119,7 +119,7 @@ class Study:
         if not found:
             states = ", ".join(f"{trial.number}: {trial.state}" for trial in self.trials) or "none ran"
             raise StudyError(f"no trial came to a value of {self.objective!r} ({states}).")
-        return (min if self.direction == "minimize" else max)(found, key=lambda trial: trial.value)
+        return (min if self.direction == "minimize" else max)(found, key=lambda trial: trial.value or 0.0)
 
     def optimize(self, trials: int, *, parallel: int = 1, runner: Runner | None = None, poll_s: float = 0.2) -> Trial:
         """Launch trials until so many have ended, and give the best one.
@@ -174,7 +174,7 @@ class Study:
         return True
 
 
-def _optuna_study(direction: str, seed: int) -> Sampler:
+def _optuna_study(direction: Literal["minimize", "maximize"], seed: int) -> Sampler:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -199,8 +199,7 @@ def _distributions(space: Mapping[str, Range]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, values in space.items():
         if isinstance(values, tuple) and len(values) == 2 and all(type(value) is int for value in values):
-            low, high = values
-            found[name] = IntDistribution(low, high)
+            found[name] = IntDistribution(int(values[0]), int(values[1]))
         elif isinstance(values, tuple) and len(values) == 2 and all(isinstance(v, int | float) for v in values):
             if values[0] > values[1]:
                 raise StudyError(f"{name}: {values} has its larger end first.")

@@ -54,7 +54,7 @@ def _register() -> None:
         from IPython import get_ipython
     except ImportError:
         return
-    if (shell := get_ipython()) is not None:  # type: ignore[no-untyped-call]
+    if (shell := get_ipython()) is not None:
         shell.register_magic_function(workspacefile, "cell")
 
 

@@ -95,7 +95,7 @@ def init_pg(backend: Backend = "auto", **kwargs: Any) -> torch.device:
         return local_device()
     if "TORCHELASTIC_RUN_ID" not in os.environ and "MASTER_ADDR" not in os.environ:
         warnings.warn("torchrun did not start this process: the process group has this one alone.", stacklevel=2)
-        kwargs = {"rank": 0, "world_size": 1, "store": dist.HashStore(), **kwargs}
+        kwargs = {"rank": 0, "world_size": 1, "store": torch._C._distributed_c10d.HashStore(), **kwargs}
     chosen = backend if backend != "auto" else "nccl" if has_cuda_devices() else "gloo"
     dist.init_process_group(chosen, **kwargs)
     device = local_device()

@@ -18,7 +18,7 @@ from flambeau.launch.schedulers.api import (
     Stream,
     filter_regex,
 )
-from flambeau.launch.schedulers.aws_logs import aws_client, events, refusals
+from flambeau.launch.schedulers.aws_logs import aws_client, events, refusals, tag_values
 from flambeau.launch.schedulers.devices import get_device_mounts
 from flambeau.launch.schedulers.ids import make_unique, safe_id
 from flambeau.launch.specs.apps import NONE, AppDef, AppDryRunInfo, Role
@@ -218,12 +218,14 @@ class AWSBatchScheduler(DockerWorkspaceMixin, Scheduler[AWSBatchOpts]):
                 "attempts": max(1, max(role.max_retries for role in app.roles)),
                 "evaluateOnExit": [{"onExitCode": "0", "action": "EXIT"}],
             },
-            "tags": {
-                TAG_TORCHX_VER: __version__,
-                TAG_TORCHX_APPNAME: app.name,
-                TAG_TORCHX_USER: str(cfg.get("user") or getpass.getuser()),
-                **app.metadata,
-            },
+            "tags": tag_values(
+                {
+                    TAG_TORCHX_VER: __version__,
+                    TAG_TORCHX_APPNAME: app.name,
+                    TAG_TORCHX_USER: str(cfg.get("user") or getpass.getuser()),
+                    **app.metadata,
+                }
+            ),
         }
         if cfg.get("share_id") is not None:
             definition["schedulingPriority"] = cfg.get("priority", 0)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from flambeau.launch.errors import LogsUnavailable, SchedulerError
 
-__all__ = ["aws_client", "events", "refusals", "to_millis"]
+__all__ = ["aws_client", "events", "refusals", "tag_values", "to_millis"]
 
 _EVERY_S = 1.0
 
@@ -53,6 +54,11 @@ class refusals:
             raise SchedulerError(f"{self._what}: AWS refuses: {about.get('Code')}: {about.get('Message')}") from None
         if isinstance(error, BotoCoreError):
             raise SchedulerError(f"{self._what}: AWS cannot be asked: {error}") from None
+
+
+def tag_values(tags: Mapping[str, str]) -> dict[str, str]:
+    """Tags with values that AWS takes: at most 256 characters, `-` for those it refuses."""
+    return {name: re.sub(r"[^a-zA-Z0-9 _.:/=+@%-]", "-", value)[:256] for name, value in tags.items()}
 
 
 def to_millis(moment: datetime | None) -> int | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from flambeau.launch.errors import LogsUnavailable, SpecError
 from flambeau.launch.schedulers.api import DescribeAppResponse, ListAppResponse, Scheduler, Stream, filter_regex
-from flambeau.launch.schedulers.aws_logs import aws_client, events, refusals
+from flambeau.launch.schedulers.aws_logs import aws_client, events, refusals, tag_values
 from flambeau.launch.schedulers.ids import make_unique, safe_id
 from flambeau.launch.specs.apps import NONE, AppDef, AppDryRunInfo, Role
 from flambeau.launch.specs.macros import macros
@@ -327,7 +327,7 @@ def _job(name: str, app: AppDef, role: Role, cfg: AWSSageMakerOpts) -> dict[str,
             MaxRuntimeInSeconds=options.get("max_run") or 86400, MaxWaitTimeInSeconds=options.get("max_wait")
         ),
         "Environment": environment,
-        "Tags": _pairs(tags, "Key", "Value"),
+        "Tags": _pairs(tag_values(tags), "Key", "Value"),
     }
     attempts = options.get("max_retry_attempts") or role.max_retries
     optional = _given(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from flambeau.launch.errors import LogsUnavailable, SchedulerError, SpecError
@@ -230,8 +231,7 @@ class GCPBatchScheduler(Scheduler[GCPBatchOpts]):
         return filter_regex(regex, lines) if regex else lines
 
     def _entries(self, project: str, chosen: str) -> Iterator[str]:
-        from google.cloud import logging as cloud_logging
-
+        cloud_logging = import_module("google.cloud.logging")
         with _refusals("logs"):
             client = cloud_logging.Client(project=project)
             for entry in client.logger(BATCH_LOGGER_NAME).list_entries(filter_=chosen):

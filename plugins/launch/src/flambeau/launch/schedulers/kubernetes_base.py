@@ -98,7 +98,10 @@ class KubernetesBase(DockerWorkspaceMixin, Scheduler[T]):
             SchedulerError: neither is there.
         """
         if self._client is None:
-            from kubernetes import client, config
+            from kubernetes import client
+            from kubernetes import config as kube_config
+
+            config: Any = kube_config
 
             configuration = client.Configuration()
             try:
@@ -127,8 +130,9 @@ class KubernetesBase(DockerWorkspaceMixin, Scheduler[T]):
 
     def _active_namespace(self) -> str:
         """The namespace that kubectl would ask for."""
-        from kubernetes import config
+        from kubernetes import config as kube_config
 
+        config: Any = kube_config
         try:
             _, active = config.list_kube_config_contexts()
         except config.ConfigException:

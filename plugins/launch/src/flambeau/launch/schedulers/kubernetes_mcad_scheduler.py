@@ -149,7 +149,7 @@ def role_to_pod(
     """
     from kubernetes.client import models
 
-    pod = _role_to_pod(name, role, service_account)
+    pod: Any = _role_to_pod(name, role, service_account)
     pod.api_version, pod.kind = "v1", "Pod"
     pod.metadata.name, pod.metadata.namespace = name, namespace
     pod.spec.hostname, pod.spec.subdomain = name, unique_app_id
@@ -158,7 +158,8 @@ def role_to_pod(
         pod.spec.image_pull_secrets = [models.V1LocalObjectReference(name=image_secret)]
     if network is not None:
         pod.metadata.annotations["k8s.v1.cni.cncf.io/networks"] = network
-    return pod
+    made: V1Pod = pod
+    return made
 
 
 def create_pod_group(app: AppDef, role: Role, role_idx: int, namespace: str, app_id: str) -> dict[str, Any]:
@@ -242,7 +243,7 @@ def app_to_resource(
             rank0 = "TORCHX_RANK0_HOST" if pods == 0 else host_variable
             filled = macros.Values("", unique, str(number), rank0).apply(role)
             name = f"{unique}-{pods}"
-            pod = role_to_pod(
+            pod: Any = role_to_pod(
                 name,
                 unique,
                 namespace,

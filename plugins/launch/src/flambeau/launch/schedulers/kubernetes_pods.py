@@ -101,6 +101,13 @@ def pod_labels(app: AppDef, role_idx: int, role: Role, replica_id: int, app_id: 
     }
 
 
+def _models() -> Any:
+    """The client's models; their types call every field optional, also those that are always there."""
+    from kubernetes.client import models
+
+    return models
+
+
 def role_to_pod(name: str, role: Role, service_account: str | None) -> V1Pod:
     """The pod of a replica.
 
@@ -109,8 +116,7 @@ def role_to_pod(name: str, role: Role, service_account: str | None) -> V1Pod:
         role: whose macros are filled in.
         service_account: that it runs by.
     """
-    from kubernetes.client import models
-
+    models = _models()
     volumes, mounts, devices = _volumes(role)
     container = models.V1Container(
         command=[role.entrypoint, *role.args],
@@ -130,9 +136,10 @@ def role_to_pod(name: str, role: Role, service_account: str | None) -> V1Pod:
         node_selector=_node_selector(role),
     )
     # A sidecar would go on when the replica has ended, and the job with it.
-    return models.V1Pod(
+    pod: V1Pod = models.V1Pod(
         spec=spec, metadata=models.V1ObjectMeta(annotations={ANNOTATION_ISTIO_SIDECAR: "false"}, labels={})
     )
+    return pod
 
 
 def _node_selector(role: Role) -> dict[str, str]:
@@ -163,8 +170,7 @@ _BY_PLUGIN = (EFA_DEVICE, NEURON_DEVICE)
 
 def _volumes(role: Role) -> tuple[list[Any], list[Any], bool]:
     """Volumes, where they are mounted, and whether there are device files among them."""
-    from kubernetes.client import models
-
+    models = _models()
     # Loaders of data share tensors between processes there, and the default has 64 MB.
     volumes = [models.V1Volume(name="dshm", empty_dir=models.V1EmptyDirVolumeSource(medium="Memory"))]
     mounts = [models.V1VolumeMount(name="dshm", mount_path="/dev/shm")]
@@ -189,8 +195,7 @@ def _volumes(role: Role) -> tuple[list[Any], list[Any], bool]:
     return volumes, mounts, has_devices
 
 
-def set_rank0_here(pod: V1Pod) -> None:
+def set_rank0_here(pod: Any) -> None:
     """The first replica finds itself at home; only the others have a variable with its address."""
-    from kubernetes.client import models
-
+    models = _models()
     pod.spec.containers[0].env.append(models.V1EnvVar(name="TORCHX_RANK0_HOST", value="localhost"))

@@ -141,7 +141,7 @@ def app_to_resource(
             # is its own host, and the name of a service may not resolve before it is up.
             rank0 = "TORCHX_RANK0_HOST" if first else _hosts_variable(app)
             values = macros.Values("", unique, str(number), rank0)
-            pod = role_to_pod(name, values.apply(role), service_account)
+            pod: Any = role_to_pod(name, values.apply(role), service_account)
             pod.metadata.labels.update(pod_labels(app, index, role, number, unique))
             if first:
                 set_rank0_here(pod)

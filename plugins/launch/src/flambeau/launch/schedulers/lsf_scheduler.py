@@ -300,7 +300,7 @@ def bjobs_msg_to_log_file(app_id: str, role_name: str, k: int = 0, streams: Stre
     name = f"{app_id}-{safe_id(role_name)}-{k}"
     ending, chosen = ("err", "error_file") if streams is Stream.STDERR else ("out", "output_file")
     for job in _jobs(msg):
-        path = getattr(job, chosen)
+        path = str(getattr(job, chosen))
         if job.job_name == name and path not in ("", "-"):
             return path.removesuffix(f".submit.{ending}") + f".{ending}"
     raise LogsUnavailable(f"{name} writes to no file; the option jobdir names the folder of logs.")

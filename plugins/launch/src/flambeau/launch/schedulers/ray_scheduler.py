@@ -391,7 +391,7 @@ def _cluster_address(job: RayJob) -> str:
 
     if job.cluster_name:
         raise SpecError("Ray finds a cluster by its file; write cluster_name into that file.")
-    return f"{get_head_node_ip(job.cluster_config_file)}:8265"
+    return f"{get_head_node_ip(str(job.cluster_config_file))}:8265"
 
 
 def _parse(app_id: str) -> tuple[str, str]:

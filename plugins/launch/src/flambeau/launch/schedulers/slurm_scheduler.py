@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -227,11 +227,13 @@ class SlurmScheduler(DirWorkspaceMixin, Scheduler[SlurmOpts]):
             log.warning("logs of Slurm have no times; since and until are ignored")
         folder = self._folder(app_id)
         endings = {Stream.STDOUT: ["out"], Stream.STDERR: ["err"]}.get(streams or Stream.COMBINED, ["out", "err"])
-        files = [folder / f"slurm-{app_id}-{safe_id(f'{role_name}-{k}')}.{ending}" for ending in endings]
+        files: Sequence[Path] = [
+            folder / f"slurm-{app_id}-{safe_id(f'{role_name}-{k}')}.{ending}" for ending in endings
+        ]
         lines = self._lines(app_id, files, should_tail)
         return filter_regex(regex, lines) if regex else lines
 
-    def _lines(self, app_id: str, files: list[Path], should_tail: bool) -> Iterator[str]:
+    def _lines(self, app_id: str, files: Sequence[Path], should_tail: bool) -> Iterator[str]:
         last_asked, ended = 0.0, not should_tail
 
         def has_ended() -> bool:

@@ -71,7 +71,7 @@ class runopts:
         if origin is list:
             return isinstance(obj, list) and all(isinstance(item, str) for item in obj)
         if origin is dict:
-            return isinstance(obj, dict) and all(isinstance(k, str) and isinstance(v, str) for k, v in obj.items())
+            return isinstance(obj, dict) and all(isinstance(text, str) for pair in obj.items() for text in pair)
         return isinstance(obj, origin)
 
     def get(self, name: str) -> runopt | None:

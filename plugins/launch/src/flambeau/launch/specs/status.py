@@ -173,8 +173,7 @@ class AppStatus:
                 replica["state"] = repr(replica["state"])
         if self.structured_error_msg != NONE:
             fields["structured_error_msg"] = _parsed(self.structured_error_msg) or self.structured_error_msg
-        text = yaml.safe_dump({"AppStatus": fields}, default_flow_style=False)
-        return text.replace("AppStatus:\n", "AppStatus:\n", 1)
+        return str(yaml.safe_dump({"AppStatus": fields}, default_flow_style=False))
 
 
 def _sorted(replicas: list[ReplicaStatus]) -> list[ReplicaStatus]:

@@ -170,7 +170,7 @@ def _factories() -> dict[str, Callable[..., TrackerBase]]:
     from flambeau.launch.util.entrypoints import load_group
 
     def late(target: str) -> Callable[..., TrackerBase]:
-        return lambda config: import_target(target)(config)  # type: ignore[no-any-return]
+        return lambda config: import_target(target)(config)
 
     found: dict[str, Any] = {name: late(target) for name, target in OURS.items()}
     found.update({name: late(target) for name, target in tracker_factories().items()})

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import ray
 from ray.util.placement_group import PlacementGroup
@@ -89,7 +89,7 @@ class _CommandActor:
         """The address of this machine, and a port that is free now."""
         with closing(socket.socket()) as probe:
             probe.bind(("", 0))
-            return ray.util.get_node_ip_address(), int(probe.getsockname()[1])
+            return str(ray.util.get_node_ip_address()), int(probe.getsockname()[1])
 
     def exec_module(self, master_addr: str, master_port: int, actor_id: str) -> TaskCompleted:
         """Run the program to its end, with its output going to the actor's."""
@@ -140,7 +140,8 @@ def create_placement_group_async(replicas: list[RayActor]) -> PlacementGroup:
     for replica in replicas:
         bundle: dict[str, float] = {"CPU": replica.num_cpus, "GPU": replica.num_gpus, "memory": replica.memory}
         bundles.append({name: amount for name, amount in bundle.items() if amount > 0} or {"CPU": 0.001})
-    return ray.util.placement_group(bundles, strategy="SPREAD")
+    group: PlacementGroup = ray.util.placement_group(bundles, strategy="SPREAD")
+    return group
 
 
 @dataclass
@@ -185,7 +186,7 @@ class RayDriver:
 
     def create_and_schedule_actor(self, pg: PlacementGroup, replica: RayActor, index: int = 0) -> Any:
         """Make a replica's actor in its room; it starts once the room is there."""
-        actor = CommandActor.options(
+        actor: Any = CommandActor.options(
             num_cpus=replica.num_cpus or 0.001,
             num_gpus=replica.num_gpus,
             memory=replica.memory or None,
@@ -250,7 +251,7 @@ class RayDriver:
                 info = open_streams[key][0]
                 started.add(key)
                 try:
-                    lines = ray.get(next(stream))
+                    lines: Any = ray.get(next(cast("Any", stream)))
                 except StopIteration:
                     del open_streams[key]
                     continue
