@@ -235,7 +235,7 @@ class Checkpoint:
             inner = folder / place
             inner.mkdir(parents=True)
             adapter.save(component.value, inner, args=merged.save_args or (), kwargs=merged.save_kwargs or {})
-            files = sorted(file for file in inner.rglob("*") if file.is_file())
+            files = sorted((file for file in inner.rglob("*") if file.is_file()), key=Path.as_posix)
             records[name] = {
                 "adapter": adapter.adapter_id,
                 "adapter_version": adapter.format_version,

@@ -73,11 +73,11 @@ class VideoRecorder(ObservationTransform):
         keys = ["pixels"] if in_keys is None else in_keys
         super().__init__(in_keys=keys, out_keys=keys if out_keys is None else out_keys)
         self.video_kwargs = kwargs if fps is None else {**kwargs, "fps": fps}
-        self.iter = 0
+        self.count = 0
         self._skip = skip
         self.logger = logger.client() if hasattr(logger, "client") else logger
         self.tag = tag
-        self.count = 0
+        self.iter = 0
         self.center_crop = center_crop
         self._make_grid = make_grid
         self.max_frames = max_frames
@@ -100,8 +100,8 @@ class VideoRecorder(ObservationTransform):
         return self._skip
 
     def _apply_transform(self, observation: Tensor) -> Tensor:
-        self.iter += 1
-        if self.iter % self.skip or (self.max_frames is not None and len(self.obs) >= self.max_frames):
+        self.count += 1
+        if self.count % self.skip or (self.max_frames is not None and len(self.obs) >= self.max_frames):
             return observation
         frames = _channels_first(observation)
         if self.center_crop is not None:
@@ -160,10 +160,10 @@ class VideoRecorder(ObservationTransform):
             video = torch.stack([frame.cpu() for frame in self.obs]).unsqueeze(0)
             name = self.tag if suffix is None else f"{self.tag}_{suffix}"
             self.logger.log_video(
-                name=name, video=video, step=self.count if step is None else step, **self.video_kwargs
+                name=name, video=video, step=self.iter if step is None else step, **self.video_kwargs
             )
-        self.iter = 0
-        self.count += 1
+        self.count = 0
+        self.iter += 1
         self.obs = []
 
     def to_animation(

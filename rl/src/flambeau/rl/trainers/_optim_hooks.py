@@ -150,8 +150,12 @@ class DefaultOptimizationStepper(OptimizationStepper):
                 "DefaultOptimizationStepper steps the trainer's optimizer, which it has not; give optimizer=."
             )
         losses = trainer._process_loss_hook(sub_batch, trainer.compute_loss(sub_batch))
-        hook = OptimizerHook(optimizer, self.loss_components)
-        return hook(losses, trainer.clip_grad_norm, trainer.clip_norm, 0).detach()
+        _summed(losses, self.loss_components).backward()
+        norm = total_norm(_parameters(optimizer), trainer.clip_grad_norm, trainer.clip_norm)
+        losses.set("grad_norm", norm.detach())
+        optimizer.step()
+        optimizer.zero_grad()
+        return losses.detach()
 
 
 class MixedPrecisionOptimizationStepper(OptimizationStepper):

@@ -571,6 +571,7 @@ class Trainer:
             self._pre_epoch_log_hook(batch)
             prepared = self._pre_epoch_hook(batch)
             step = 0
+            sums, count = None, 0  # Upstream: means are those of the last epoch.
             while self.optim_steps_per_batch is None or step < self.optim_steps_per_batch:
                 try:
                     sub_batch = self._process_optim_batch_hook(prepared)

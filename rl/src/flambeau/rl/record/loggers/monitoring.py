@@ -45,7 +45,7 @@ class Every:
     @classmethod
     def seconds(cls, interval: float) -> Every:
         """Every so many seconds."""
-        return cls("seconds", interval)
+        return cls("seconds", float(interval))
 
     @classmethod
     def counter(cls, key: str, interval: int) -> Every:
