@@ -24,11 +24,29 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.env_creator import get_env_metadata as get_env_metadata
     from flambeau.rl.envs.gym_like import GymLikeEnv as GymLikeEnv
     from flambeau.rl.envs.gym_like import default_info_dict_reader as default_info_dict_reader
+    from flambeau.rl.envs.libs.brax import BraxEnv as BraxEnv
+    from flambeau.rl.envs.libs.brax import BraxWrapper as BraxWrapper
+    from flambeau.rl.envs.libs.dm_control import DMControlEnv as DMControlEnv
+    from flambeau.rl.envs.libs.dm_control import DMControlWrapper as DMControlWrapper
+    from flambeau.rl.envs.libs.envpool import MultiThreadedEnv as MultiThreadedEnv
+    from flambeau.rl.envs.libs.envpool import MultiThreadedEnvWrapper as MultiThreadedEnvWrapper
     from flambeau.rl.envs.libs.gym import GymEnv as GymEnv
     from flambeau.rl.envs.libs.gym import GymWrapper as GymWrapper
+    from flambeau.rl.envs.libs.gym import MOGymEnv as MOGymEnv
+    from flambeau.rl.envs.libs.gym import MOGymWrapper as MOGymWrapper
     from flambeau.rl.envs.libs.gym import gym_backend as gym_backend
     from flambeau.rl.envs.libs.gym import register_gym_spec_conversion as register_gym_spec_conversion
     from flambeau.rl.envs.libs.gym import set_gym_backend as set_gym_backend
+    from flambeau.rl.envs.libs.jumanji import JumanjiEnv as JumanjiEnv
+    from flambeau.rl.envs.libs.jumanji import JumanjiWrapper as JumanjiWrapper
+    from flambeau.rl.envs.libs.lbforaging import LBForagingEnv as LBForagingEnv
+    from flambeau.rl.envs.libs.lbforaging import LBForagingWrapper as LBForagingWrapper
+    from flambeau.rl.envs.libs.openspiel import OpenSpielEnv as OpenSpielEnv
+    from flambeau.rl.envs.libs.openspiel import OpenSpielWrapper as OpenSpielWrapper
+    from flambeau.rl.envs.libs.pettingzoo import PettingZooEnv as PettingZooEnv
+    from flambeau.rl.envs.libs.pettingzoo import PettingZooWrapper as PettingZooWrapper
+    from flambeau.rl.envs.libs.vmas import VmasEnv as VmasEnv
+    from flambeau.rl.envs.libs.vmas import VmasWrapper as VmasWrapper
     from flambeau.rl.envs.model_based import DreamerDecoder as DreamerDecoder
     from flambeau.rl.envs.model_based import DreamerEnv as DreamerEnv
     from flambeau.rl.envs.model_based import ImaginedEnv as ImaginedEnv
@@ -135,7 +153,23 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "custom.pendulum": ("PendulumEnv",),
         "env_creator": ("EnvCreator", "env_creator", "get_env_metadata"),
         "gym_like": ("GymLikeEnv", "default_info_dict_reader"),
-        "libs.gym": ("GymEnv", "GymWrapper", "gym_backend", "register_gym_spec_conversion", "set_gym_backend"),
+        "libs.brax": ("BraxEnv", "BraxWrapper"),
+        "libs.dm_control": ("DMControlEnv", "DMControlWrapper"),
+        "libs.envpool": ("MultiThreadedEnv", "MultiThreadedEnvWrapper"),
+        "libs.jumanji": ("JumanjiEnv", "JumanjiWrapper"),
+        "libs.lbforaging": ("LBForagingEnv", "LBForagingWrapper"),
+        "libs.openspiel": ("OpenSpielEnv", "OpenSpielWrapper"),
+        "libs.pettingzoo": ("PettingZooEnv", "PettingZooWrapper"),
+        "libs.vmas": ("VmasEnv", "VmasWrapper"),
+        "libs.gym": (
+            "GymEnv",
+            "GymWrapper",
+            "MOGymEnv",
+            "MOGymWrapper",
+            "gym_backend",
+            "register_gym_spec_conversion",
+            "set_gym_backend",
+        ),
         "model_based": ("ModelBasedEnvBase", "DreamerDecoder", "DreamerEnv", "ImaginedEnv", "WorldModelEnv"),
         "transforms": (
             "ActionChunkTransform",

@@ -15,13 +15,22 @@ from flambeau.rl.data._specs.base import checks_encode
 from flambeau.rl.data.tensor_specs import Bounded, Categorical, Composite, OneHot, Unbounded
 from flambeau.rl.envs._keys import RESET
 from flambeau.rl.envs.gym_like import GymLikeEnv
+from flambeau.rl.envs.libs._backends import Available, backend
 from flambeau.rl.envs.libs._gym_backend import gym_backend, set_gym_backend
 from flambeau.rl.envs.libs._gym_spaces import (
     _gym_to_torchrl_spec_transform as _gym_to_torchrl_spec_transform,
 )
 from flambeau.rl.envs.libs._gym_spaces import register_gym_spec_conversion
 
-__all__ = ["GymEnv", "GymWrapper", "gym_backend", "register_gym_spec_conversion", "set_gym_backend"]
+__all__ = [
+    "GymEnv",
+    "GymWrapper",
+    "MOGymEnv",
+    "MOGymWrapper",
+    "gym_backend",
+    "register_gym_spec_conversion",
+    "set_gym_backend",
+]
 
 
 class _AvailableEnvs:
@@ -33,6 +42,15 @@ class _AvailableEnvs:
         except ImportError:
             return []
         return sorted(registry.keys() if hasattr(registry, "keys") else registry.env_specs.keys())
+
+
+def _multi_objective() -> list[str]:
+    """Names of the environments of MO-Gymnasium."""
+    import gymnasium
+    import mo_gymnasium  # noqa: F401  # registers them
+
+    points = {name: spec.entry_point for name, spec in gymnasium.registry.items()}
+    return sorted(name for name, point in points.items() if str(point).startswith("mo_gymnasium"))
 
 
 class GymWrapper(GymLikeEnv):
@@ -111,6 +129,9 @@ class GymWrapper(GymLikeEnv):
         if not isinstance(observation, Composite):
             observation = Composite(observation=observation)
         reward_space = getattr(env, "reward_space", None)
+        if reward_space is None:
+            # Wrappers of gymnasium 1.0 pass on no attributes.
+            reward_space = getattr(getattr(env, "unwrapped", None), "reward_space", None)
         if reward_space is not None:
             reward = _gym_to_torchrl_spec_transform(reward_space, device=self.device)
         else:
@@ -304,15 +325,15 @@ class GymEnv(GymWrapper):
         self._constructor_kwargs = {
             "env_name": env_name, "num_envs": num_envs, "from_pixels": from_pixels, "pixels_only": pixels_only, **kwargs
         }  # fmt: skip
-        backend = gym_backend()
+        library = gym_backend()
         if from_pixels:
             kwargs.setdefault("render_mode", "rgb_array")
         kwargs.setdefault("disable_env_checker", True)
-        if "disable_env_checker" not in inspect.signature(backend.make).parameters:
+        if "disable_env_checker" not in inspect.signature(library.make).parameters:
             kwargs.pop("disable_env_checker")
 
         def make() -> Any:
-            env = backend.make(env_name, **kwargs)
+            env = library.make(env_name, **kwargs)
             return _with_pixels(env, pixels_only) if from_pixels else env
 
         if not num_envs:
@@ -321,6 +342,52 @@ class GymEnv(GymWrapper):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(env={self.env_name}, batch_size={self.batch_size}, device={self.device})"
+
+
+class MOGymWrapper(GymWrapper):
+    """An environment of MO-Gymnasium, which was made already: a `GymWrapper` with rewards of several objectives.
+
+    Args:
+        env: the environment.
+        categorical_action_encoding: as for `GymWrapper`.
+        kwargs: likewise.
+
+    References:
+        F. Felten et al., A Toolkit for Reliable Benchmarking and Research in Multi-Objective Reinforcement Learning,
+        NeurIPS 2023.
+    """
+
+    git_url = "https://github.com/Farama-Foundation/MO-Gymnasium"
+    libname = "mo-gymnasium"
+    available_envs = Available("mo_gymnasium", _multi_objective)
+
+
+class MOGymEnv(GymEnv):
+    """An environment of MO-Gymnasium by its name, with rewards (objectives,).
+
+    Args:
+        env_name: the name under which it is registered.
+        kwargs: as for `GymEnv`, without `num_envs`.
+
+    Raises:
+        ImportError: MO-Gymnasium is not installed.
+    """
+
+    git_url = MOGymWrapper.git_url
+    libname = MOGymWrapper.libname
+    available_envs = Available("mo_gymnasium", _multi_objective)
+
+    def _build_env(  # type: ignore[override]
+        self, env_name: str, from_pixels: bool = False, pixels_only: bool = True, **kwargs: Any
+    ) -> Any:
+        self._constructor_kwargs = {
+            "env_name": env_name, "from_pixels": from_pixels, "pixels_only": pixels_only, **kwargs
+        }  # fmt: skip
+        library = backend("mo_gymnasium", type(self).__name__, "pip install 'flambeau-rl[mo_gymnasium]'")
+        if from_pixels:
+            kwargs.setdefault("render_mode", "rgb_array")
+        env = library.make(env_name, **kwargs)
+        return _with_pixels(env, pixels_only) if from_pixels else env
 
 
 def _resets_of_vectors() -> dict[str, Any]:
