@@ -15,6 +15,10 @@ from flambeau.rl.envs.libs._gym_spaces import torch_dtype
 __all__ = ["DMControlEnv", "DMControlWrapper"]
 
 INSTALL = "pip install 'flambeau-rl[dm_control]'"
+OWN = {
+    "from_pixels", "pixels_only", "camera_id", "render_kwargs", "frame_skip", "device", "batch_size",
+    "allow_done_after_reset", "spec_locked",
+}  # fmt: skip
 
 
 def _tasks() -> list[tuple[str, list[str]]]:
@@ -153,7 +157,7 @@ class DMControlEnv(DMControlWrapper):
         env_name: the domain, such as "cheetah".
         task_name: the task, such as "run".
         kwargs: as for `DMControlWrapper`; `task_kwargs`, `environment_kwargs` and `visualize_reward` as for
-            `dm_control.suite.load`.
+            `dm_control.suite.load`; all others are the task's, such as `time_limit` in seconds.
 
     Raises:
         ImportError: dm_control is not installed.
@@ -164,9 +168,10 @@ class DMControlEnv(DMControlWrapper):
         given = {
             key: kwargs.pop(key) for key in ("task_kwargs", "environment_kwargs", "visualize_reward") if key in kwargs
         }
+        task = {key: kwargs.pop(key) for key in list(kwargs) if key not in OWN}
         self.__dict__["env_name"], self.__dict__["task_name"] = env_name, task_name
         seed = int(torch.empty((), dtype=torch.int64).random_(0, 2**31))
-        given["task_kwargs"] = {"random": seed} | (given.get("task_kwargs") or {})
+        given["task_kwargs"] = {"random": seed} | (given.get("task_kwargs") or {}) | task
         super().__init__(env=suite.load(env_name, task_name, **given), **kwargs)
 
     def __repr__(self) -> str:

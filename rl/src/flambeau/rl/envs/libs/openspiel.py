@@ -111,6 +111,8 @@ class OpenSpielWrapper(_EnvWrapper):
         self.full_observation_spec = seen
         end = Categorical(2, (1,), dtype=torch.bool, device=self.device)
         self.full_done_spec = Composite(done=end, terminated=end.clone(), device=self.device)
+        self._leave_to_chance()
+        self._allow()
 
     def _set_seed(self, seed: int | None) -> None:
         self.__dict__["_random"] = random.Random(seed)
@@ -138,6 +140,7 @@ class OpenSpielWrapper(_EnvWrapper):
         return self._given(None)
 
     def _given(self, rewards: Any) -> Any:
+        self._allow()
         state, entries = self._env, {}
         over = state.is_terminal()
         for at, name in enumerate(self.agent_names):
@@ -182,55 +185,41 @@ class OpenSpielWrapper(_EnvWrapper):
             if legal and action not in legal:
                 raise RuntimeError(
                     f"{type(self).__name__}: {self.agent_names[player]} may not take action {action}; those that it "
-                    f"may are {legal}. `all_actions` gives them, and `rand_action` draws from them."
+                    f"may are {legal}. the mask of the action's spec says so, too."
                 )
 
     # Legal actions
 
-    def rand_action(self, tensordict: Any = None) -> Any:
-        """Write random legal actions into a tensordict.
-
-        Args:
-            tensordict: default: a new one.
-        """
-        tensordict = super().rand_action(tensordict)
-        state = self._env
+    def _allow(self) -> None:
+        """Say in the specs which actions are legal; those who are not to move have the action 0 alone."""
+        state, count = self._env, self.game.num_distinct_actions()
+        over = state.is_terminal()
         for group, names in self.group_map.items():
-            action = tensordict.get((group, "action"))
+            mask = torch.zeros(len(names), count, dtype=torch.bool, device=self.device)
             for at, name in enumerate(names):
-                legal = state.legal_actions(self.agent_names.index(name)) if not state.is_terminal() else []
-                if legal:
-                    drawn = legal[int(torch.randint(len(legal), ()))]
-                    action[at] = drawn if self.categorical_actions else self._one_hot(drawn)
-        return tensordict
-
-    def _one_hot(self, action: int) -> Tensor:
-        made = torch.zeros(self.game.num_distinct_actions(), dtype=torch.int64, device=self.device)
-        made[action] = 1
-        return made
+                legal = [] if over else state.legal_actions(self.agent_names.index(name))
+                mask[at, legal or [0]] = True
+            self.full_action_spec[group, "action"].update_mask(mask)
 
     def all_actions(self, tensordict: Any = None) -> Any:
-        """The legal actions of the player who is to move, along a new first dimension; the others' are 0.
+        """The legal actions of the player who is to move, along a new first dimension; the others have the same.
 
         Args:
             tensordict: where the game is; default: where it is now.
         """
         if tensordict is not None:
             self.reset(tensordict.exclude("_reset"))
-        state = self._env
-        legal = state.legal_actions()
-        spec = self.full_action_spec
-        out = torch.stack([spec.zero() for _ in legal], 0)
-        mover = self.agent_names[state.current_player()] if state.current_player() >= 0 else None
-        for group, names in self.group_map.items():
-            for at, name in enumerate(names):
-                if name == mover:
-                    values = [action if self.categorical_actions else self._one_hot(action) for action in legal]
-                    stacked = torch.stack([torch.as_tensor(value, device=self.device) for value in values])
-                    action = out[group, "action"].clone()
-                    action[:, at] = stacked
-                    out[group, "action"] = action
-        return out
+        legal = torch.tensor(self._env.legal_actions(), device=self.device)
+        if not self.categorical_actions:
+            legal = torch.nn.functional.one_hot(legal, self.game.num_distinct_actions())
+        found = {
+            group: TensorDict(
+                {"action": legal.unsqueeze(1).expand(len(legal), len(names), *legal.shape[1:]).clone()},
+                [len(legal), len(names)],
+            )
+            for group, names in self.group_map.items()
+        }
+        return TensorDict(found, [len(legal)], device=self.device)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(game={self.game}, device={self.device})"

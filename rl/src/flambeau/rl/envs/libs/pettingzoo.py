@@ -113,16 +113,15 @@ class PettingZooWrapper(_EnvWrapper):
         self.__dict__["group_map"] = groups
         specs: dict[str, dict[str, Composite]] = {key: {} for key in ("action", "observation", "reward", "done")}
         for name in names:
-            specs["action"][name] = Composite(action=self._converted(env.action_space(name)))
+            specs["action"][name] = Composite(action=self._converted(env.action_space(name), self.categorical_actions))
             specs["observation"][name] = self._observation_spec_of(name, env)
             specs["reward"][name] = Composite(reward=Unbounded((1,), device=self.device))
             specs["done"][name] = Composite({key: self._end() for key in ENDS})
         size = Size([])
         for kind, found in specs.items():
             setattr(self, f"full_{kind}_spec", stacked_specs(groups, found, size))
-        done = self.full_done_spec.clone()
-        for key in ENDS:
-            done[key] = self._end()
+        done = Composite({key: self._end() for key in ENDS})
+        done.update(self.full_done_spec.clone())
         self.full_done_spec = done
         if self.return_state:
             seen = self.full_observation_spec.clone()
@@ -132,20 +131,21 @@ class PettingZooWrapper(_EnvWrapper):
     def _end(self) -> Categorical:
         return Categorical(2, (1,), dtype=torch.bool, device=self.device)
 
-    def _converted(self, space: Any) -> Any:
+    def _converted(self, space: Any, categorical: bool = False) -> Any:
         spec = _gym_to_torchrl_spec_transform(
-            space, device=self.device, categorical_action_encoding=self.categorical_actions,
-            remap_state_to_observation=False,
-        )  # fmt: skip
+            space, device=self.device, categorical_action_encoding=categorical, remap_state_to_observation=False
+        )
         return spec.to(torch.int64) if isinstance(spec, Categorical | OneHot) else spec
 
     def _observation_spec_of(self, name: str, env: Any) -> Composite:
         seen = self._converted(env.observation_space(name))
         spec = Composite()
-        if isinstance(seen, Composite) and "action_mask" in seen.keys():  # noqa: SIM118
+        masked = isinstance(seen, Composite) and "action_mask" in seen.keys()  # noqa: SIM118
+        if masked:
             del seen["action_mask"]
-            spec["action_mask"] = self._mask_spec(env.action_space(name))
         spec["observation"] = seen
+        if masked:
+            spec["action_mask"] = self._mask_spec(env.action_space(name))
         if self.use_mask:
             spec["mask"] = Categorical(2, (), dtype=torch.bool, device=self.device)
         return spec
@@ -214,6 +214,8 @@ class PettingZooWrapper(_EnvWrapper):
                     last[name] = self._seen(group, at, observations[name], infos.get(name, {}))
                 seen = dict(last.get(name) or zeros[group][at].items())
                 seen = {key: value.clone() for key, value in seen.items()}
+                if name not in acting and "action_mask" in seen:
+                    seen["action_mask"] = torch.ones_like(seen["action_mask"])
                 if self.use_mask:
                     seen["mask"] = torch.tensor(name in acting, device=self.device)
                 if rewards is not None:

@@ -58,8 +58,6 @@ class VmasWrapper(_EnvWrapper):
     def __init__(self, env: Any = None, categorical_actions: bool = True, group_map: Any = None, **kwargs: Any) -> None:
         if env is not None:
             kwargs["env"] = env
-            if kwargs.get("device") is None:
-                kwargs["device"] = getattr(env, "device", None)
             if not kwargs.get("batch_size"):
                 kwargs["batch_size"] = Size([getattr(env, "num_envs", 1)])
         self.__dict__["group_map"] = group_map
