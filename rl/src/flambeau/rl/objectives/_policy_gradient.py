@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,6 +17,7 @@ from flambeau.rl.objectives._reductions import (
     _valid_value_target_rows,
     distance_loss,
 )
+from flambeau.rl.objectives._sharding import forwarded, is_sharded, policy_parameters, written_by
 from flambeau.rl.objectives.common import LossModule
 from flambeau.rl.objectives.utils import ValueEstimators
 
@@ -170,8 +170,9 @@ class PolicyGradientLoss(LossModule):
         actor = self.actor_network
         if not hasattr(actor, "get_dist"):
             self._refuse_actor(actor)
-        if not self._functional:
-            _gather_for_distributions(actor)
+        if is_sharded(actor):
+            tensordict.update(forwarded(actor, policy_parameters)(tensordict))
+            return actor.build_dist_from_params(tensordict)
         with self._holding("actor_network"):
             return actor.get_dist(tensordict)
 
@@ -179,12 +180,13 @@ class PolicyGradientLoss(LossModule):
         """The log-probability of what was done, `batch`; of several heads all together."""
         key = self._tensor_keys.action
         action = None if isinstance(key, list) else tensordict.get(key, None)
-        if isinstance(action, Tensor):
+        several = isinstance(dist, CompositeDistribution)
+        if isinstance(action, Tensor) and not several:
             if action.requires_grad:
                 raise RuntimeError(f"The entry {key!r} requires gradients; actions are data: detach them.")
             found = dist.log_prob(action)
         else:
-            if not isinstance(key, list) and not isinstance(dist, CompositeDistribution):
+            if not isinstance(key, list) and not several:
                 self._entry(tensordict, key)
             found = dist.log_prob(tensordict)
         return found if isinstance(found, Tensor) else _sum_td_features(found)
@@ -250,7 +252,10 @@ class PolicyGradientLoss(LossModule):
         inputs = tensordict.detach() if self.separate_losses else tensordict.copy()
         before = inputs.get(keys.value, None)
         with self._holding("critic_network"):
-            value = critic(inputs).get(keys.value, None)
+            if is_sharded(critic):
+                value = forwarded(critic, written_by)(inputs).get(keys.value)
+            else:
+                value = critic(inputs).get(keys.value, None)
         if value is None or value is before:
             raise KeyError(
                 f"{type(self).__name__} asks its critic for {keys.value!r}, which it does not write: its out_keys are "
@@ -279,8 +284,13 @@ class PolicyGradientLoss(LossModule):
                 "advantage the shape (*batch, 1)."
             )
 
-    def _results(self, found: dict[str, Any]) -> TensorDict:
-        """What is returned: all that was found, or what `select_out_keys` left of it."""
+    def _terms(self, tensordict: TensorDictBase) -> dict[str, Any]:
+        """The losses and what is told beside them, by name."""
+        raise NotImplementedError(f"{type(self).__name__} has no losses.")
+
+    def _results(self, tensordict: TensorDictBase) -> TensorDict:
+        """What is returned: all terms, or what `select_out_keys` left of them."""
+        found = forwarded(self, type(self)._terms)(tensordict) if is_sharded(self) else self._terms(tensordict)
         names = self.out_keys
         if names is not self.out_keys_source:
             found = {name: found[name] for name in names if name in found}
@@ -292,11 +302,3 @@ class PolicyGradientLoss(LossModule):
         if errors.dim() > tensordict.ndim and (masks or self.reduction == "none"):
             errors = errors.squeeze(-1)
         return self._reduce_masked(errors, masks)
-
-
-def _gather_for_distributions(actor: Any) -> None:
-    """Let FSDP gather the parameters of an actor for `get_dist`, too, which is no forward call of it."""
-    sharding = sys.modules.get("torch.distributed.fsdp")
-    if sharding is None or not isinstance(actor, sharding.FSDPModule) or "get_dist" in actor.__dict__:
-        return
-    sharding.register_fsdp_forward_method(actor, "get_dist")

@@ -97,6 +97,9 @@ class A2CLoss(PolicyGradientLoss):
     @dispatch  # type: ignore[untyped-decorator]
     def forward(self, tensordict: Any) -> Any:
         """The losses of a batch of steps; see the class."""
+        return self._results(tensordict)
+
+    def _terms(self, tensordict: TensorDictBase) -> dict[str, Any]:
         tensordict = tensordict.copy()
         advantage = self._advantage(tensordict)
         dist, masks = self._policy(tensordict), self._loss_masks(tensordict)
@@ -114,7 +117,7 @@ class A2CLoss(PolicyGradientLoss):
             found["loss_critic"] = self._loss_of(loss, tensordict, masks)
             if clipped is not None:
                 found["value_clip_fraction"] = clipped
-        return self._results(found)
+        return found
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Any, Tensor | None]:
         """How far the critic's values are from their targets, not reduced, and how many of them were clipped."""

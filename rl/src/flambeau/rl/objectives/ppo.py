@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict import TensorDict, TensorDictBase
+from flambeau.data.tensordict import TensorDictBase
 from flambeau.data.tensordict.nn import dispatch
 from flambeau.rl.objectives._entropies import coefficients_of, entropy_of, total, weighted
 from flambeau.rl.objectives._keys import each_once
@@ -165,9 +165,9 @@ class PPOLoss(PolicyGradientLoss):
     @dispatch  # type: ignore[untyped-decorator]
     def forward(self, tensordict: Any) -> Any:
         """The losses of a batch of steps; see the class."""
-        return self._losses(tensordict)
+        return self._results(tensordict)
 
-    def _losses(self, tensordict: TensorDictBase) -> TensorDict:
+    def _terms(self, tensordict: TensorDictBase) -> dict[str, Any]:
         tensordict = tensordict.copy()
         advantage, masks = self._scaled_advantage(tensordict), self._loss_masks(tensordict)
         steps = _Steps(tensordict, advantage, masks, *self._policies(tensordict))
@@ -177,7 +177,7 @@ class PPOLoss(PolicyGradientLoss):
         found |= self._entropy_terms(steps)
         if self.critic_network is not None and self.critic_coeff is not None:
             found |= self._critic_terms(steps)
-        return self._results({**found, **self._diagnostics(steps.ratios)})
+        return {**found, **self._diagnostics(steps.ratios)}
 
     # --- what subclasses change
 

@@ -76,6 +76,9 @@ class ReinforceLoss(PolicyGradientLoss):
     @dispatch  # type: ignore[untyped-decorator]
     def forward(self, tensordict: Any) -> Any:
         """The losses of a batch of steps; see the class."""
+        return self._results(tensordict)
+
+    def _terms(self, tensordict: TensorDictBase) -> dict[str, Any]:
         advantage = self._advantage(tensordict)
         data, masks = tensordict.copy(), self._loss_masks(tensordict)
         log_prob = self._log_prob(self._policy(data), data).unsqueeze(-1)
@@ -85,7 +88,7 @@ class ReinforceLoss(PolicyGradientLoss):
         found = {name: self._loss_of(errors, data, masks) for name, errors in found.items()}
         if clipped is not None:
             found["value_clip_fraction"] = clipped
-        return self._results(found)
+        return found
 
     def loss_critic(self, tensordict: TensorDictBase) -> tuple[Any, Tensor | None]:
         """How far the critic's values are from their targets, not reduced, and how many of them were clipped."""

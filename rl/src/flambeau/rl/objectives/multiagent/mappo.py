@@ -50,7 +50,7 @@ class MAPPOLoss(ClipPPOLoss):
     @dispatch  # type: ignore[untyped-decorator]
     def forward(self, tensordict: Any) -> Any:
         """The losses of a batch of a team's steps; see the class."""
-        return self._losses(tensordict)
+        return self._results(tensordict)
 
     def _scaled(self, tensordict: TensorDictBase, value: Any, target: Any, former: Any) -> tuple[Any, Any, Any]:
         norm = self.value_norm
