@@ -16,7 +16,7 @@ from flambeau.rl.envs.libs._gym_spaces import _gym_to_torchrl_spec_transform
 
 __all__ = ["LBForagingEnv", "LBForagingWrapper"]
 
-INSTALL = "pip install lbforaging"
+INSTALL = "pip install 'flambeau-rl[lbforaging]'"
 
 
 def _tasks() -> list[str]:

@@ -17,7 +17,7 @@ from flambeau.rl.envs.libs._groups import by_prefix, group_map_of, stacked_data,
 
 __all__ = ["OpenSpielEnv", "OpenSpielWrapper"]
 
-INSTALL = "pip install open_spiel"
+INSTALL = "pip install 'flambeau-rl[openspiel]'"
 
 
 def _games() -> list[str]:

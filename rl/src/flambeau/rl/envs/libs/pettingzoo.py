@@ -18,7 +18,7 @@ from flambeau.rl.envs.libs._gym_spaces import _gym_to_torchrl_spec_transform
 
 __all__ = ["PettingZooEnv", "PettingZooWrapper"]
 
-INSTALL = "pip install pettingzoo"
+INSTALL = "pip install 'flambeau-rl[pettingzoo]'"
 ENDS = ("done", "terminated", "truncated")
 
 

@@ -17,7 +17,7 @@ from flambeau.rl.envs.libs._gym_spaces import _gym_to_torchrl_spec_transform
 
 __all__ = ["VmasEnv", "VmasWrapper"]
 
-INSTALL = "pip install vmas"
+INSTALL = "pip install 'flambeau-rl[vmas]'"
 
 
 def _scenarios() -> list[str]:
