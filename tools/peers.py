@@ -91,8 +91,9 @@ torch.ops.fbgemm.asynchronous_complete_cumsum(torch.tensor([1, 2]))
 """,
     ),
     "rl": Peers(
-        # torchrl's transforms of images are torchvision's, its tokenizers those of transformers.
-        ("torchrl==0.14.1", "tensordict==0.14.3", TORCHVISION, "transformers==5.23.0"),
+        # torchrl's transforms of images are torchvision's, its tokenizers those of transformers. stable-baselines3
+        # trains in environments of ours.
+        ("torchrl==0.14.1", "tensordict==0.14.3", TORCHVISION, "transformers==5.23.0", "stable-baselines3==2.9.2"),
         (
             "cloudpickle", "gymnasium", "huggingface-hub>=1.31", "orjson", "pillow", "pyvers", "regex", "safetensors",
             "tokenizers", "typer",

@@ -10,7 +10,7 @@ from torch import nn
 
 from flambeau.data.tensordict.nn import TensorDictSequential
 from flambeau.rl.modules import EGreedyModule, QValueActor
-from flambeau.rl.objectives import DQNLoss, SoftUpdate
+from flambeau.rl.objectives import DQNLoss, HardUpdate
 from flambeau.rl.runs.algorithms._parts import Parts, discrete, network, replay, seen
 from flambeau.rl.trainers.algorithms import DQNTrainer
 
@@ -30,7 +30,7 @@ class Settings:
     start: int = 1_000
     lr: float = 1e-3
     gamma: float = 0.99
-    tau: float = 0.005
+    target_every: int = 250
     eps_end: float = 0.05
     eps_frames: int = 20_000
     grad_norm: float = 10.0
@@ -39,13 +39,15 @@ class Settings:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
-        "frames": 40_000,
+        "frames": 50_000,
         "envs": 8,
-        "batch_frames": 64,
-        "updates": 32,
-        "batch_size": 128,
-        "eps_frames": 10_000,
-        "lr": 5e-4,
+        "batch_frames": 256,
+        "updates": 128,
+        "target_every": 128,
+        "eps_end": 0.04,
+        "eps_frames": 8_000,
+        "lr": 2.3e-3,
+        "cells": (256, 256),
     },
 }
 
@@ -69,7 +71,7 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
         {
             "optimizer": torch.optim.Adam(loss.parameters(), lr=settings.lr),
             "replay_buffer": replay(settings.buffer, settings.batch_size),
-            "target_net_updater": SoftUpdate(loss, tau=settings.tau),
+            "target_net_updater": HardUpdate(loss, value_network_update_interval=settings.target_every),
             "greedy_module": greedy,
             "optim_steps_per_batch": settings.updates,
             "clip_norm": settings.grad_norm,
