@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from itertools import product
 from pathlib import Path
@@ -22,6 +23,15 @@ SUITE = Suite(
     rtol=1e-4,
     atol=1e-6,
 )
+# Eigenvectors of eigenvalues near the bound are known less exactly.
+FUNCTIONS_SUITE = Suite(
+    "functions",
+    ours="flambeau.influence",
+    peer="captum.influence",
+    differences=Path(__file__).with_name("differences.toml"),
+    rtol=2e-3,
+    atol=2e-4,
+)
 
 
 def quiet(call):
@@ -35,8 +45,8 @@ def quiet(call):
     return called
 
 
-def add(name, area, call):
-    SUITE.add(Cell(name, area, quiet(call), effects=False, printed=False))
+def add(name, area, call, suite=SUITE):
+    suite.add(Cell(name, area, quiet(call), effects=False, printed=False))
 
 
 # What is asked of an object of a method, by programs: `i` is it, `s` the subject.
@@ -60,7 +70,11 @@ TRACIN = {
     "quantities": "i.compute_intermediate_quantities(s.inputs)",
     "quantities-sum": "i.compute_intermediate_quantities(s.test_loader(), aggregate=True)",
 }
-FAST = {**QUESTIONS, "loader": "i.influence(s.test_loader())", "outer": "i.self_influence(outer_loop_by_checkpoints=True)"}
+FAST = {
+    **QUESTIONS,
+    "loader": "i.influence(s.test_loader())",
+    "outer": "i.self_influence(outer_loop_by_checkpoints=True)",
+}
 STORED = {
     "all": "i.influence(s.inputs, k=None)",
     "quantities": "i.compute_intermediate_quantities(s.inputs)",
@@ -114,8 +128,8 @@ class Exact:
         self.data = data
 
     def get_nearest_neighbors(self, query, k):
-        found = torch.topk(query @ self.data.T, k, dim=1).indices
-        return found, self.data[found]
+        found = torch.topk(query @ self.data.T, k, dim=1)
+        return found.indices, found.values
 
 
 for kind, dim, seed in product(("net", "conv"), (None, 9, 30), (0, 3)):
@@ -136,32 +150,46 @@ for kind, (loss, each), dim in product(("net", "conv"), (("none", False), ("sum"
         return library.NaiveInfluenceFunction(
             subject.model, subject.train, str(library.folder / "model.pt"), layers=[subject.last],
             loss_fn=LOSSES[loss](), batch_size=4, sample_wise_grads_per_batch=each, projection_dim=dim,
-            hessian_reg=1e-2, hessian_inverse_tol=1e-2,
+            hessian_reg=1e-2, hessian_inverse_tol=2e-2,
         )  # fmt: skip
 
     for name, question in FUNCTIONS.items():
-        add(f"naive/{kind}/{loss}/{dim}/{name}", "NaiveInfluenceFunction", ask(naive, question, kind))
+        add(f"naive/{kind}/{loss}/{dim}/{name}", "NaiveInfluenceFunction", ask(naive, question, kind), FUNCTIONS_SUITE)
 
-for kind, direction, top_k, size in product(("net", "conv"), ("max", "min"), (1, 3), (4, 11)):
+
+def similarities(library, folder, kind, direction, top_k, size):
+    subject = Subject(kind)
     layers = ["fc1", "fc2"] if kind == "net" else ["conv", "fc"]
+    options = {} if direction == "max" else {
+        "similarity_metric": library._core.similarity_influence.euclidean_distance
+    }  # fmt: skip
+    found = library.SimilarityInfluence(
+        subject.model, layers, subject.train_x[:8], str(folder), "model", similarity_direction=direction,
+        batch_size=size, **options,
+    ).influence(subject.test_x, top_k=top_k)  # fmt: skip
+    return {name: tuple(pair) for name, pair in found.items()}
 
-    def similar(library, given, kind=kind, direction=direction, top_k=top_k, size=size, layers=layers):
-        subject = Subject(kind)
-        options = {} if direction == "max" else {
-            "similarity_metric": library._core.similarity_influence.euclidean_distance
-        }  # fmt: skip
-        found = library.SimilarityInfluence(
-            subject.model, layers, subject.train_x[:8], str(library.folder / "kept"), "model",
-            similarity_direction=direction, batch_size=size, **options,
-        ).influence(subject.test_x, top_k=top_k)  # fmt: skip
-        return {name: tuple(pair) for name, pair in found.items()}
 
-    add(f"similarity/{kind}/{direction}/{top_k}/{size}", "SimilarityInfluence", similar)
+for case in product(("net", "conv"), ("max", "min"), (1, 3), (4, 11)):
+
+    def similar(library, given, case=case):
+        with tempfile.TemporaryDirectory() as folder:
+            return similarities(library, folder, *case)
+
+    add("/".join(map(str, ("similarity", *case))), "SimilarityInfluence", similar)
+
+add(
+    "stored-activations/net",
+    "SimilarityInfluence",
+    lambda library, given: similarities(library, library.folder / "kept", "net", "max", 2, 4),
+)
 
 
 def single_layer(library, given):
     subject = Subject("net")
-    influence = library.SimilarityInfluence(subject.model, "fc1", subject.train_x[:8], str(library.folder / "kept"), "model")
+    influence = library.SimilarityInfluence(
+        subject.model, "fc1", subject.train_x[:8], str(library.folder / "kept"), "model"
+    )
     return dict(influence.influence(subject.test_x, top_k=2))
 
 
@@ -201,9 +229,7 @@ def checkpoints_of(how):
             torch.save(subject.states[k], path)
             paths.append(str(path))
         given = {"folder": str(library.folder), "list": paths, "empty": [], "none": None}[how]
-        influence = library.TracInCP(
-            subject.model, subject.train, given, loss_fn=LOSSES["none"](), batch_size=4
-        )
+        influence = library.TracInCP(subject.model, subject.train, given, loss_fn=LOSSES["none"](), batch_size=4)
         return [Path(path).name for path in influence.checkpoints], influence.influence(subject.inputs)
 
     return call
@@ -214,10 +240,10 @@ for how in ("folder", "list", "empty", "none"):
 
 for program in (
     "library.TracInCP(s.model, s.train, iter(range(3)), s.load, loss_fn=L['sum'](), batch_size=4)",
-    "library.TracInCP(s.model, s.train, iter(range(3)), s.load, loss_fn=L['none'](), batch_size=4, sample_wise_grads_per_batch=True)",
+    "library.TracInCP(s.model, s.train, iter(range(3)), s.load, loss_fn=L['none'](), sample_wise_grads_per_batch=True)",
     "library.TracInCPFast(s.model, 'fc2', s.train, iter(range(3)), s.load, loss_fn=L['none'](), batch_size=4)",
-    "library.TracInCP(s.model, s.train, iter(range(3)), s.load, loss_fn=L['none'](), batch_size=4).influence(s.inputs, k=0)",
-    "library.TracInCP(s.model, s.loader(shuffle=True), iter(range(3)), s.load, loss_fn=L['none']()).influence(s.inputs).shape",
+    "library.TracInCP(s.model, s.train, iter(range(3)), s.load, loss_fn=L['none']()).influence(s.inputs, k=0)",
+    "library.TracInCP(s.model, s.loader(shuffle=True), iter('0'), lambda *a: 1.0, loss_fn=L['none']()).influence(s.inputs).shape",
     "library._core.similarity_influence.cosine_similarity(s.test_x, s.train_x)",
     "library._core.similarity_influence.cosine_similarity(s.test_x * 0, s.train_x, replace_nan=-2)",
     "library._core.similarity_influence.euclidean_distance(s.test_x, s.train_x)",
@@ -234,5 +260,11 @@ def test_both_libraries_do_the_same(cell):
     SUITE.check(cell)
 
 
-def test_every_intended_difference_is_one():
-    SUITE.check_differences()
+@pytest.mark.parametrize("cell", FUNCTIONS_SUITE.cells, ids=str)
+def test_influence_functions_of_both_libraries_are_the_same(cell):
+    FUNCTIONS_SUITE.check(cell)
+
+
+@pytest.mark.parametrize("suite", [SUITE, FUNCTIONS_SUITE], ids=lambda suite: suite.name)
+def test_every_intended_difference_is_one(suite):
+    suite.check_differences()

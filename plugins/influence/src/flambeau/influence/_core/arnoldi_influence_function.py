@@ -1,7 +1,7 @@
 """Influence functions for many parameters: the Hessian is seen through its products with vectors alone.
 
 Schioppa, Zablotskaia, Vilar and Sokolov, "Scaling Up Influence Functions", 2022, arXiv:2112.03052: Arnoldi's iteration
-(1951) builds a basis in which the Hessian is small, and the largest eigenvalues of the small one are nearly those of it.
+(1951) builds a basis in which the Hessian is small, and its largest eigenvalues there are nearly those that it has.
 """
 
 from __future__ import annotations

@@ -289,5 +289,3 @@ def _top_eigen(matrix: Tensor, count: int | None, regularization: float, toleran
             f"No eigenvalue of the Hessian is above hessian_inverse_tol={tolerance}; lower it, or raise hessian_reg."
         )
     return values, vectors
-
-

@@ -104,7 +104,9 @@ class SimilarityInfluence(DataInfluence):
         if similarity_direction not in ("max", "min"):
             raise InfluenceError(f"similarity_direction is {similarity_direction!r}, expected 'max' or 'min'.")
         if not re.fullmatch(r"[\w.-]*", model_id) or model_id in (".", ".."):
-            raise InfluenceError(f"model_id is {model_id!r}, expected letters, digits, '.', '-' and '_': it is a folder.")
+            raise InfluenceError(
+                f"model_id is {model_id!r}, expected letters, digits, '.', '-' and '_': it is a folder."
+            )
         self.influence_src_dataset = influence_src_dataset
         self.influence_src_dataloader = _loader(influence_src_dataset, batch_size, "influence_src_dataset")
         self.activation_dir, self.model_id, self.batch_size = activation_dir, model_id, batch_size
@@ -237,5 +239,3 @@ def _noted(module: nn.Module, layers: Sequence[str]) -> Iterator[dict[str, Tenso
     finally:
         for handle in handles:
             handle.remove()
-
-

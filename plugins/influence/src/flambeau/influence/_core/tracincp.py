@@ -139,9 +139,7 @@ class TracInCP(TracInCPBase):
         test_loss_fn: Loss = None,
         sample_wise_grads_per_batch: bool = False,
     ) -> None:
-        super().__init__(
-            model, train_dataset, checkpoints, checkpoints_load_func, loss_fn, batch_size, test_loss_fn
-        )
+        super().__init__(model, train_dataset, checkpoints, checkpoints_load_func, loss_fn, batch_size, test_loss_fn)
         self.sample_wise_grads_per_batch = sample_wise_grads_per_batch
         self.reduction_type = _check_loss_fn(loss_fn, "loss_fn", sample_wise_grads_per_batch)
         self.test_reduction_type = _check_loss_fn(self.test_loss_fn, "test_loss_fn", sample_wise_grads_per_batch)

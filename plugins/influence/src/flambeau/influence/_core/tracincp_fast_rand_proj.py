@@ -7,7 +7,7 @@ is left out, as upstream does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -17,7 +17,6 @@ from torch.utils.data import DataLoader, Dataset
 
 from flambeau.influence._core.tracincp import TracInCPBase
 from flambeau.influence._utils.common import (
-    Batch,
     Inputs,
     KMostInfluentialResults,
     LoadFunction,
@@ -259,9 +258,8 @@ class TracInCPFastRandProj(TracInCPFast):
         if not isinstance(k, int) or k < 1:
             raise InfluenceError(f"k is {k!r}, expected a positive int.")
         sign = 1 if proponents else -1
-        positions, vectors = self.nearest_neighbors.get_nearest_neighbors(sign * quantities, k)
-        scores = torch.einsum("qkn,qn->qk", vectors.to(quantities), quantities)
-        return KMostInfluentialResults(positions, scores)
+        positions, products = self.nearest_neighbors.get_nearest_neighbors(sign * quantities, k)
+        return KMostInfluentialResults(positions, sign * products)
 
     def self_influence(
         self,
@@ -309,11 +307,11 @@ class TracInCPFastRandProj(TracInCPFast):
     def _drawn(self, gradient: Tensor, value: Tensor) -> Factors:
         assert self.projection_dim is not None
         generator = torch.Generator().manual_seed(self.seed)
+        # Upstream: the seed is set before a loader is asked, which draws a number of its own.
+        torch.empty((), dtype=torch.int64).random_(generator=generator)
         root = int(self.projection_dim**0.5)
         first, second = (
             torch.normal(torch.zeros(part.shape[1], size), 1.0 / size**0.5, generator=generator).to(part)
             for part, size in ((part, min(root, part.shape[1])) for part in (gradient, value))
         )
         return first, second
-
-

@@ -10,8 +10,14 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, SubsetRandomSampler
-from torch.utils.data import WeightedRandomSampler
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 from flambeau.core.errors import HubError
 from flambeau.core.weights import load_state_dict
@@ -84,6 +90,8 @@ def _listed_checkpoints(checkpoints: str | Path | Iterable[Any]) -> list[Any]:
         raise InfluenceError("checkpoints is None, expected a folder, a list of files, or an iterable of checkpoints.")
     else:
         found = list(checkpoints)
+        if isinstance(checkpoints, list) and all(isinstance(path, str) for path in found):
+            found.sort(key=lambda path: _natural(Path(path)))  # Upstream: lists of files are sorted as folders are
     if not found:
         raise InfluenceError(f"checkpoints {checkpoints!r} has none; influence is a sum over checkpoints.")
     return found

@@ -29,7 +29,7 @@ class NearestNeighbors(ABC):
             k: how many.
 
         Returns:
-            Positions (queries, k), int64, and the vectors (queries, k, numbers), best first.
+            Positions (queries, k), int64, and the scalar products (queries, k), the largest first.
         """
 
 
@@ -65,7 +65,7 @@ class ExactNearestNeighbors(NearestNeighbors):
             best, positions = torch.cat([best, products], 1), torch.cat([positions, places], 1)
             found = torch.topk(best, min(k, best.shape[1]), dim=1)
             best, positions = found.values, positions.gather(1, found.indices)
-        return positions, data[positions]
+        return positions, best
 
 
 class AnnoyNearestNeighbors(NearestNeighbors):
@@ -101,14 +101,15 @@ class AnnoyNearestNeighbors(NearestNeighbors):
     def get_nearest_neighbors(self, query: Tensor, k: int) -> tuple[Tensor, Tensor]:
         """As `NearestNeighbors`; what the forest does not find is left to exact search."""
         data = _set_up(self._data)
-        k, rows = min(k, len(data)), []
+        k, rows, products = min(k, len(data)), [], []
         for vector in query.detach().cpu():
             places = torch.tensor(self._index.get_nns_by_vector(vector.tolist(), min(4 * k, len(data))))
             if len(places) < k:
                 places = torch.arange(len(data))
-            rows.append(places[torch.topk(data[places] @ vector, k).indices])
-        positions = torch.stack(rows)
-        return positions, data[positions]
+            best = torch.topk(data[places] @ vector, k)
+            rows.append(places[best.indices])
+            products.append(best.values)
+        return torch.stack(rows).to(query.device), torch.stack(products).to(query.device)
 
 
 def _set_up(data: Tensor | None) -> Tensor:

@@ -49,7 +49,10 @@ class Subject:
     def __init__(self, kind):
         make, shape, self.classes, self.last = KINDS[kind]
         self.kind, self.model = kind, fill_(make()).eval()
-        self.train_x, self.train_y = tensor(f"{kind}.train.x", (11, *shape)), integers(f"{kind}.train.y", (11,), self.classes)
+        self.train_x, self.train_y = (
+            tensor(f"{kind}.train.x", (11, *shape)),
+            integers(f"{kind}.train.y", (11,), self.classes),
+        )
         self.test_x, self.test_y = tensor(f"{kind}.test.x", (3, *shape)), integers(f"{kind}.test.y", (3,), self.classes)
         self.train = TensorDataset(self.train_x, self.train_y)
         self.inputs = (self.test_x, self.test_y)
