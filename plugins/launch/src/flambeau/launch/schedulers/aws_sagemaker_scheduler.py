@@ -71,6 +71,12 @@ class AWSSageMakerOpts(TypedDict, total=False):
     checkpoint_local_path: str | None
     enable_network_isolation: bool | None
     environment: dict[str, str] | None
+    enable_sagemaker_metrics: bool | None
+    disable_profiler: bool | None
+    disable_output_compression: bool | None
+    enable_infra_check: bool | None
+    training_repository_access_mode: str | None
+    training_repository_credentials_provider_arn: str | None
     max_retry_attempts: int | None
     hyperparameters: dict[str, str] | None
 
@@ -289,6 +295,12 @@ _OPTIONS: tuple[tuple[str, Any, str], ...] = (
     ("checkpoint_local_path", str, "folder that the program writes them to"),
     ("enable_network_isolation", bool, "whether the job has no network"),
     ("environment", dict[str, str], "environment variables, as A:1;B:2"),
+    ("enable_sagemaker_metrics", bool, "whether SageMaker keeps metrics as series of times"),
+    ("disable_profiler", bool, "whether SageMaker does not profile the job"),
+    ("disable_output_compression", bool, "whether results are uploaded as they are"),
+    ("enable_infra_check", bool, "whether machines are checked before the job starts"),
+    ("training_repository_access_mode", str, "how the image is fetched: Platform or Vpc"),
+    ("training_repository_credentials_provider_arn", str, "Lambda function that knows the registry's password"),
     ("max_retry_attempts", int, "how often the job is started again when SageMaker fails, 1 to 30"),
     ("hyperparameters", dict[str, str], "what SageMaker shows as such, as A:1;B:2"),
 )
@@ -313,9 +325,15 @@ def _job(name: str, app: AppDef, role: Role, cfg: AWSSageMakerOpts) -> dict[str,
             ContainerEntrypoint=[role.entrypoint],
             ContainerArguments=role.args or None,
             MetricDefinitions=_pairs(options.get("metric_definitions"), "Name", "Regex"),
+            EnableSageMakerMetricsTimeSeries=options.get("enable_sagemaker_metrics"),
+            TrainingImageConfig=_repository(options),
         ),
         "RoleArn": options["role"],
-        "OutputDataConfig": _given(S3OutputPath=options.get("output_path"), KmsKeyId=options.get("output_kms_key")),
+        "OutputDataConfig": _given(
+            S3OutputPath=options.get("output_path"),
+            KmsKeyId=options.get("output_kms_key"),
+            CompressionType="NONE" if options.get("disable_output_compression") else None,
+        ),
         "ResourceConfig": _given(
             InstanceType=options["instance_type"],
             InstanceCount=options.get("instance_count") or role.num_replicas,
@@ -336,8 +354,20 @@ def _job(name: str, app: AppDef, role: Role, cfg: AWSSageMakerOpts) -> dict[str,
         EnableInterContainerTrafficEncryption=options.get("encrypt_inter_container_traffic"),
         EnableManagedSpotTraining=options.get("use_spot_instances"),
         RetryStrategy={"MaximumRetryAttempts": attempts} if attempts else None,
+        ProfilerConfig={"DisableProfiler": True} if options.get("disable_profiler") else None,
+        InfraCheckConfig={"EnableInfraCheck": True} if options.get("enable_infra_check") else None,
     )
     return {**job, **optional, **_places(options)}
+
+
+def _repository(options: Mapping[str, Any]) -> dict[str, Any] | None:
+    """How the image is fetched from a registry in the job's own network."""
+    if not options.get("training_repository_access_mode"):
+        return None
+    config: dict[str, Any] = {"TrainingRepositoryAccessMode": options["training_repository_access_mode"]}
+    if provider := options.get("training_repository_credentials_provider_arn"):
+        config["TrainingRepositoryAuthConfig"] = {"TrainingRepositoryCredentialsProviderArn": provider}
+    return config
 
 
 def _places(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -118,7 +118,15 @@ class KubernetesMCADOpts(TypedDict, total=False):
 
 @dataclass
 class KubernetesMCADJob(KubernetesJob):
-    """The request for a job, see `KubernetesJob`."""
+    """The request for a job.
+
+    Attributes:
+        images_to_push: id of a local image -> its repository and tag.
+        resource: the AppWrapper, as plain values.
+    """
+
+    images_to_push: dict[str, tuple[str, str]]
+    resource: dict[str, Any]
 
     __repr__ = KubernetesJob.__str__
 

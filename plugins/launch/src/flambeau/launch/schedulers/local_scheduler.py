@@ -21,7 +21,7 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from flambeau.launch.errors import LogsUnavailable, SchedulerError, SpecError
 from flambeau.launch.schedulers.api import DescribeAppResponse, ListAppResponse, Scheduler, Stream, filter_regex
@@ -49,14 +49,18 @@ __all__ = [
     "NA",
     "STDERR_LOG",
     "STDOUT_LOG",
+    "AppId",
+    "AppName",
     "CWDImageProvider",
     "ImageProvider",
     "LocalDirectoryImageProvider",
     "LocalOpts",
     "LocalScheduler",
     "LogIterator",
+    "PopenProtocol",
     "PopenRequest",
     "ReplicaParam",
+    "RoleName",
     "SignalException",
     "create_directory_scheduler",
     "create_scheduler",
@@ -69,7 +73,36 @@ STDERR_LOG = "stderr.log"
 COMBINED_LOG = "combined.log"
 NA: str = "<N/A>"
 ENV_CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+AppId = str
+AppName = str
+RoleName = str
 _FILES = {Stream.STDOUT: "stdout", Stream.STDERR: "stderr", Stream.COMBINED: "combined"}
+
+
+class PopenProtocol(Protocol):
+    """What is asked of a process: the part of `subprocess.Popen` that stand-ins for it need."""
+
+    @property
+    def pid(self) -> int:
+        """Number of the process."""
+        ...
+
+    @property
+    def returncode(self) -> int:
+        """How it ended."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; returns how."""
+        ...
+
+    def poll(self) -> int | None:
+        """How it ended; None while it runs."""
+        ...
+
+    def kill(self) -> None:
+        """End it by force."""
+        ...
 
 
 class SignalException(Exception):

@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from flambeau.launch.specs.builders import materialize_appdef as materialize_appdef
     from flambeau.launch.specs.handles import make_app_handle as make_app_handle
     from flambeau.launch.specs.mounts import parse_mounts as parse_mounts
+    from flambeau.launch.specs.named_resources import AWS_NAMED_RESOURCES as AWS_NAMED_RESOURCES
+    from flambeau.launch.specs.named_resources import GENERIC_NAMED_RESOURCES as GENERIC_NAMED_RESOURCES
     from flambeau.launch.specs.named_resources import get_named_resources as get_named_resources
+    from flambeau.launch.specs.named_resources import load_group as load_group
     from flambeau.launch.specs.named_resources import named_resources as named_resources
     from flambeau.launch.specs.named_resources import resource as resource
 
@@ -29,7 +32,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "handles": ("AppHandle", "ParsedAppHandle", "make_app_handle", "parse_app_handle"),
         "macros": ("macros",),
         "mounts": ("BindMount", "DeviceMount", "MountType", "VolumeMount", "parse_mounts"),
-        "named_resources": ("get_named_resources", "named_resources", "resource"),
+        "named_resources": (
+            *("AWS_NAMED_RESOURCES", "GENERIC_NAMED_RESOURCES", "get_named_resources", "load_group"),
+            *("named_resources", "resource"),
+        ),
         "options": ("CfgVal", "InvalidRunConfigException", "get_type_name", "runopt", "runopts"),
         "resources": ("NULL_RESOURCE", "Resource"),
         "status": (

@@ -12,8 +12,17 @@ from flambeau.launch.specs import named_resources_aws, named_resources_generic
 from flambeau.launch.specs.resources import NULL_RESOURCE, Resource
 from flambeau.launch.util.entrypoints import load_group
 
-__all__ = ["get_named_resources", "named_resources", "resource"]
+__all__ = [
+    "AWS_NAMED_RESOURCES",
+    "GENERIC_NAMED_RESOURCES",
+    "get_named_resources",
+    "load_group",
+    "named_resources",
+    "resource",
+]
 
+AWS_NAMED_RESOURCES = named_resources_aws.NAMED_RESOURCES
+GENERIC_NAMED_RESOURCES = named_resources_generic.NAMED_RESOURCES
 GROUPS = ("torchx.named_resources", "flambeau.launch.named_resources")
 """Groups of entry points whose values are functions that make a `Resource`; of equal names the last one's hold."""
 

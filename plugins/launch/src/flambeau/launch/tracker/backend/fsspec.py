@@ -123,7 +123,10 @@ class FsspecTracker(TrackerBase):
         for entry in sorted(self._fs.ls(self._path_builder.path(), detail=True), key=lambda entry: str(entry["name"])):
             if entry["type"] != "directory":
                 continue
-            run_id = _decode(posixpath.basename(str(entry["name"])))
+            try:
+                run_id = _decode(posixpath.basename(str(entry["name"])))
+            except ValueError:  # somebody else's folder
+                continue
             if parent_run_id is None or any(s.source_run_id == parent_run_id for s in self.sources(run_id)):
                 yield run_id
 

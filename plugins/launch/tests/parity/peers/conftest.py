@@ -1,0 +1,15 @@
+"""The tables of cells beside the tests are importable by their names."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+@pytest.fixture(autouse=True)
+def no_configuration(tmp_path, monkeypatch):
+    """Neither library reads configuration of the machine."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
