@@ -21,7 +21,9 @@ from flambeau.core.testing.golden import upstream_facts
 ROOT = Path(__file__).parent.parent.resolve()
 # Upstream's root as recorded -> ours. Vision's record is already printed under our root.
 ROOTS = {
+    "captum": "flambeau",
     "torchaudio": "flambeau.audio",
+    "torchcsprng": "flambeau.csprng",
     "torio": "flambeau.audio",
     "torchtext": "flambeau.text",
     "torchrec": "flambeau.rec",

@@ -82,6 +82,11 @@ import gensim.models, tiktoken, tokenizers, transformers
 transformers.T5Config, transformers.BertModel, transformers.T5ForConditionalGeneration
 """,
     ),
+    "influence": Peers(
+        ("captum==0.9.0",),
+        ("matplotlib", "packaging", "tqdm"),
+        "import captum.influence, captum.influence._core.arnoldi_influence_function",
+    ),
     "rec": Peers(
         ("torchrec==1.8.0", "fbgemm-gpu-cpu==1.8.0", "torchmetrics==1.0.3", "tensordict==0.14.3"),
         ("iopath", "lightning-utilities", "portalocker", "pyre-extensions", "pyvers", "typing-inspect"),
