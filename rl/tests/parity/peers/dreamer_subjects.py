@@ -135,3 +135,60 @@ def steps(n, shape=(3,)):
     following |= {"done": done, "terminated": done.clone()}
     now = {"observation": tensor("now", (*shape, 5)), "action": tensor("action", (*shape, 2))}
     return n.TensorDict({**now, "next": following}, shape)
+
+
+class TwoHot(nn.Module):
+    """Logits of values and the value that they stand for."""
+
+    def __init__(self):
+        super().__init__()
+        self.joined = Joined(STATE + BELIEF, 255)
+        bins = torch.linspace(-20, 20, 255)
+        self.register_buffer("bins", bins.sign() * bins.abs().expm1())
+
+    def forward(self, state, belief):
+        logits = self.joined(state, belief)
+        return logits, (logits.softmax(-1) * self.bins).sum(-1, keepdim=True)
+
+
+def two_hot_value(n):
+    return n.nn.TensorDictModule(fill_(TwoHot()), ["state", "belief"], ["state_value_logits", "state_value"])
+
+
+def lifted_value(n):
+    """A value model that differs from the model of rewards."""
+    model = value_model(n)
+    with torch.no_grad():
+        model.module.l.bias.add_(0.5)
+    return model
+
+
+def goes_on(n):
+    net = fill_(Joined(STATE + BELIEF, 1, nn.Sigmoid()))
+    return n.nn.TensorDictModule(net, ["state", "belief"], ["continuation"])
+
+
+def inferring(n):
+    """A world model that infers states of what it sees."""
+
+    def part(net, reads, *writes):
+        return n.nn.TensorDictModule(fill_(net), reads, list(writes))
+
+    state, belief = ("next", "state"), ("next", "belief")
+    return n.nn.TensorDictSequential(
+        part(nn.Linear(5, STATE), [("next", "observation")], state),
+        part(nn.Linear(5, BELIEF), [("next", "observation")], belief),
+        part(Joined(STATE + BELIEF, 5), [state, belief], ("next", "reco_pixels")),
+        part(Joined(STATE + BELIEF, 1), [state, belief], ("next", "reward")),
+        part(Logits(STATE), [state], ("next", "posterior_logits")),
+        part(Logits(BELIEF), [belief], ("next", "prior_logits")),
+    )
+
+
+class Logits(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.l = nn.Linear(size, GROUPS * CLASSES)
+
+    def forward(self, x):
+        return self.l(x).unflatten(-1, (GROUPS, CLASSES)) * 3

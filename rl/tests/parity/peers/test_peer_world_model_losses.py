@@ -143,6 +143,202 @@ for _case, _options in VALUE.items():
 cell("dreamer-value", "rows", value_loss({}, (2, 3, 4)))
 cell("dreamer-value", "unknown-key", value_loss({}, keys={"zzz": "a"}))
 
+# --- DreamerV3 -------------------------------------------------------------------------------------
+SAID = ("prior_logits", "posterior_logits", "reward", "reward_logits", "continue_pred", "reco_pixels")
+MODEL_V3 = {
+    "plain": {}, "weights": {"lambda_kl": 2.0, "lambda_reco": 0.5, "lambda_reward": 3.0},
+    "continue": {"lambda_continue": 1.0}, "horizon": {"lambda_continue": 2.0, "continue_target_scale": 0.9},
+    "separate": {"kl_mode": "separate", "lambda_kl": 3.0},
+    "separate-mixed": {"kl_mode": "separate", "unimix": 0.1, "free_bits": 0.1, "lambda_dynamic": 2.0,
+                       "lambda_representation": 3.0},
+    "mixed": {"unimix": 0.1, "free_bits": 0.0}, "half": {"kl_alpha": 0.5, "free_bits": 0.1},
+    "l1": {"reco_loss": "l1"}, "plain-pixels": {"reco_symlog": False}, "list": {"reco_symlog": [False]},
+    "two-answers": {"reco_symlog": [True, False]}, "numbers": {"reward_two_hot": False},
+    "average": {"global_average": True}, "attached": {"detach_output": False}, "bins": {"num_reward_bins": 101},
+    "other-mode": {"kl_mode": "x"}, "huber": {"reco_loss": "smooth_l1"}, "unknown": {"nothing": 1},
+}  # fmt: skip
+
+
+def model_v3(options, shape=(2, 3), keys=None, change=None):
+    def call(n):
+        loss = n.losses.DreamerV3ModelLoss(dreamer.said(n, *SAID), **options)
+        loss.set_keys(**(keys or {}))
+        data = dreamer.seen(n, shape)
+        if change is not None:
+            change(data)
+        return trained(loss, data)
+
+    return call
+
+
+def images(data):
+    data["next", "pixels"] = (data["next", "pixels"].abs() * 100).to(torch.uint8)
+
+
+def twice(data):
+    data["next", "other"] = data["next", "pixels"] * 2
+    data["said", "reward_logits"] = data["said", "reward_logits"] * 2
+
+
+for _case, _options in MODEL_V3.items():
+    cell("dreamer-v3-model", _case, model_v3(_options))
+for _shape in ((4, 1), (2, 2, 3), (3,)):
+    cell("dreamer-v3-model", f"shape-{len(_shape)}", model_v3({"lambda_continue": 1.0}, _shape))
+cell("dreamer-v3-model", "images", model_v3({"reco_symlog": False}, change=images))
+cell("dreamer-v3-model", "squashed-images", model_v3({}, change=images))
+cell("dreamer-v3-model", "two-heads", model_v3(
+    {"reco_symlog": [True, False]}, keys={"pixels": ["pixels", "other"], "reco_pixels": ["reco_pixels", "reco_pixels"]},
+    change=twice))  # fmt: skip
+cell("dreamer-v3-model", "done-alone", model_v3(
+    {"lambda_continue": 1.0}, change=lambda data: data.exclude(("next", "terminated"), inplace=True)))  # fmt: skip
+for _case, _options in {"plain": {}, "half": {"alpha": 0.5, "free_bits": 0.1}, "free": {"free_bits": 0.0}}.items():
+    cell("dreamer-v3-model", f"balanced-{_case}", lambda n, o=_options: divergence(n.losses.categorical_kl_balanced, o))
+for _case, _options in {"plain": {}, "mixed": {"unimix": 0.3}, "free": {"free_nats": 0.0, "unimix": 0.0}}.items():
+    cell("dreamer-v3-model", f"terms-{_case}", lambda n, o=_options: divergence(n.losses.categorical_kl_terms, o))
+
+
+def divergence(function, options):
+    """Values and gradients of both sides."""
+    sides = [(tensor(name, (4, 3, 5)) * 2).requires_grad_() for name in ("posterior", "prior")]
+    found = function(*sides, **options)
+    found = found if isinstance(found, tuple) else (found,)
+    return [(one.detach(), torch.autograd.grad(one, sides, retain_graph=True, allow_unused=True)) for one in found]
+
+
+ACTOR_V3 = {
+    "plain": {}, "no-entropy": {"entropy_bonus": 0.0}, "entropy": {"entropy_bonus": 1.0},
+    "all-alike": {"discount_loss": False}, "reinforce": {"use_reinforce": True},
+    "reinforce-scaled": {"use_reinforce": True, "return_normalization_min_scale": 0.01},
+    "scaled": {"return_normalization_min_scale": 0.01}, "as-it-is": {"return_normalization": False},
+    "percentiles": {"return_normalization_quantiles": (0.2, 0.7)}, "at-once": {"return_normalization_rate": 0.5},
+    "no-scale": {"return_normalization_min_scale": 0.0}, "upside-down": {"return_normalization_quantiles": (0.9, 0.1)},
+    "gamma": {"gamma": 0.9}, "unknown": {"nothing": 1},
+}  # fmt: skip
+
+
+def actor_v3(options, estimator=ESTIMATORS["one-step"], shape=(5,), going_on=False, calls=1):
+    def call(n):
+        given = {"continuation_model": dreamer.goes_on(n)} if going_on else {}
+        loss = n.losses.DreamerV3ActorLoss(
+            dreamer.actor(n), dreamer.lifted_value(n), dreamer.env(n), imagination_horizon=3, **given, **options
+        )
+        loss.make_value_estimator(**estimator(n))
+        for _ in range(calls - 1):
+            with fixed_draws():
+                loss(dreamer.latents(n, shape))
+        found = trained(loss, dreamer.latents(n, shape))
+        return found, loss.return_low, loss.return_high, loss.return_normalization_rate
+
+    return call
+
+
+for _case, _options in ACTOR_V3.items():
+    cell("dreamer-v3-actor", _case, actor_v3(_options))
+    cell("dreamer-v3-actor", f"{_case}-going-on", actor_v3(_options, ESTIMATORS["default"], going_on=True))
+for _case, _estimator in ESTIMATORS.items():
+    cell("dreamer-v3-actor", f"returns-{_case}", actor_v3({}, _estimator))
+    if _case not in ("td1", "one-step", "gamma"):  # that have no lambda
+        cell("dreamer-v3-actor", f"returns-{_case}-going-on", actor_v3({}, _estimator, going_on=True))
+cell("dreamer-v3-actor", "thrice", actor_v3({"return_normalization_min_scale": 0.01}, calls=3))
+cell("dreamer-v3-actor", "rows", actor_v3({}, shape=(2, 3)))
+
+VALUE_V3 = {
+    "plain": {}, "all-alike": {"discount_loss": False}, "gamma": {"gamma": 0.5}, "none": {"reduction": "none"},
+    "sum": {"reduction": "sum"}, "slow": {"slow_critic_regularization": 1.0},
+    "slow-none": {"slow_critic_regularization": 0.5, "reduction": "none"}, "other": {"value_loss": "x"},
+    "two-hot": {"value_loss": "two_hot"}, "two-hot-slow": {"value_loss": "two_hot", "slow_critic_regularization": 0.5},
+    "unknown": {"nothing": 1},
+}  # fmt: skip
+
+
+def value_v3(options, shape=(4, 5), change=None):
+    def call(n):
+        model = dreamer.two_hot_value(n) if options.get("value_loss") == "two_hot" else dreamer.value_model(n)
+        loss = n.losses.DreamerV3ValueLoss(model, **options)
+        behind(loss)
+        data = dreamer.latents(n, shape).set("lambda_target", tensor("target", (*shape, 1)) * 3)
+        if change is not None:
+            change(data)
+        return trained(loss, data), loss.gamma
+
+    return call
+
+
+def behind(loss):
+    """Targets that differ from what is trained."""
+    with torch.no_grad():
+        for name, buffer in loss.named_buffers():
+            if name.startswith("target_"):
+                buffer.mul_(0.9)
+
+
+def weighed(data):
+    data["discount_weight"] = tensor("weight", (*data.shape, 1)).abs()
+
+
+for _case, _options in VALUE_V3.items():
+    cell("dreamer-v3-value", _case, value_v3(_options))
+    cell("dreamer-v3-value", f"{_case}-weighed", value_v3(_options, change=weighed))
+for _shape in ((8,), (2, 3, 4)):
+    cell("dreamer-v3-value", f"shape-{len(_shape)}", value_v3({}, _shape))
+
+REPLAY = {
+    "plain": {}, "short": {"horizon": 10.0}, "to-the-end": {"lmbda": 1.0}, "half": {"lmbda": 0.5},
+}  # fmt: skip
+
+
+def replayed(options, call_options, shape=(2, 5)):
+    def call(n):
+        model = dreamer.two_hot_value(n) if options.get("value_loss") == "two_hot" else dreamer.value_model(n)
+        loss = n.losses.DreamerV3ValueLoss(model, **options)
+        behind(loss)
+        data = dreamer.latents(n, shape).set("bootstrap", tensor("bootstrap", shape))
+        data["state"].requires_grad_()
+        done = tensor("done", (*shape, 1)) > 0.4
+        following = {"reward": tensor("reward", (*shape, 1)), "done": done}
+        following["terminated"] = done & (tensor("term", (*shape, 1)) > 0)
+        data["next"] = n.TensorDict(following, shape)
+        found = loss.replay_value_loss(data, **call_options)
+        sum(one.sum() for one in found.values()).backward()
+        return seen(found), data["state"].grad, [one.grad for _, one in sorted(loss.named_parameters())]
+
+    return call
+
+
+for _case, _options in REPLAY.items():
+    cell("dreamer-v3-value", f"replay-{_case}", replayed({}, _options))
+for _case, _options in VALUE_V3.items():
+    if _case not in ("unknown", "other", "plain"):
+        cell("dreamer-v3-value", f"replay-with-{_case}", replayed(_options, {}))
+
+WHOLE = {
+    "plain": {}, "no-replay": {"replay_value_loss_weight": 0.0}, "heavy": {"replay_value_loss_weight": 2.0},
+    "short": {"continuation_horizon": 5.0}, "half": {"lmbda": 0.5}, "detached": {"detach_output": True},
+}  # fmt: skip
+
+
+def whole(options):
+    def call(n):
+        options_of_model = {"reward_two_hot": False, "detach_output": options.get("detach_output", False)}
+        model = n.losses.DreamerV3ModelLoss(dreamer.inferring(n), **options_of_model)
+        model.set_keys(pixels="observation")
+        value = dreamer.lifted_value(n)
+        actor = n.losses.DreamerV3ActorLoss(
+            dreamer.actor(n), value, dreamer.env(n), imagination_horizon=3, continuation_model=dreamer.goes_on(n)
+        )
+        critic = n.losses.DreamerV3ValueLoss(value, actor_loss=actor, slow_critic_regularization=1.0)
+        behind(critic)
+        rest = {key: one for key, one in options.items() if key != "detach_output"}
+        loss = n.losses.DreamerV3Loss(model, actor, critic, **rest)
+        data = dreamer.steps(n, (2, 4)).update(dreamer.latents(n, (2, 4)))
+        return trained(loss, data.set("is_init", torch.zeros(2, 4, 1, dtype=torch.bool)))
+
+    return call
+
+
+for _case, _options in WHOLE.items():
+    cell("dreamer-v3", _case, whole(_options))
+
 # --- world models in general ------------------------------------------------------------------------
 ALL = ["reward", "done", "reconstruction", "latent"]
 WORLD = {
