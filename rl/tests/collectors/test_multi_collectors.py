@@ -16,7 +16,14 @@ from torch import nn
 
 from flambeau.data.tensordict import TensorDict
 from flambeau.data.tensordict.nn import TensorDictModule
-from flambeau.rl.collectors import AsyncCollector, Collector, MultiAsyncCollector, MultiCollector, MultiSyncCollector
+from flambeau.rl.collectors import (
+    AsyncCollector,
+    Collector,
+    MultiAsyncCollector,
+    MultiCollector,
+    MultiProcessedWeightUpdater,
+    MultiSyncCollector,
+)
 from flambeau.rl.data import Categorical, Composite, LazyTensorStorage, ReplayBuffer, Unbounded
 from flambeau.rl.envs import CartPoleEnv, EnvBase, GymEnv
 from flambeau.rl.errors import CollectorWorkerError
@@ -444,3 +451,25 @@ def test_spawned_processes_share_policies_with_lambdas(monkeypatch):
 
 def test_start_methods_are_those_of_multiprocessing():
     assert mp.get_start_method(allow_none=True) in (None, "fork", "spawn", "forkserver")
+
+
+def test_an_optimizer_goes_on_with_a_policy_that_processes_share():
+    policy = constant()
+    optimizer = torch.optim.SGD(policy.parameters(), lr=1.0)
+    held = policy.module.weight
+    with MultiSyncCollector([Count], policy, frames_per_batch=4) as collector:
+        policy.module.weight.sum().backward()
+        optimizer.step()
+        assert policy.module.weight is held
+        assert (collector.next()["weight"] == -1).all()
+
+
+def test_weight_updaters_write_what_processes_share():
+    policy = constant()
+    updater = MultiProcessedWeightUpdater(
+        get_server_weights=lambda: TensorDict({"module": {"weight": torch.full((3,), 7.0)}}),
+        policy_weights={torch.device("cpu"): TensorDict.from_module(policy).data},
+    )
+    with MultiSyncCollector([Count], policy, frames_per_batch=4, weight_updater=updater) as collector:
+        collector.update_policy_weights_()
+        assert (collector.next()["weight"] == 7).all()

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from flambeau.rl.collectors.collectors import MultiSyncDataCollector as MultiSyncDataCollector
     from flambeau.rl.collectors.collectors import SyncDataCollector as SyncDataCollector
     from flambeau.rl.collectors.collectors import aSyncDataCollector as aSyncDataCollector
+    from flambeau.rl.collectors.weight_update import MultiProcessedWeightUpdater as MultiProcessedWeightUpdater
+    from flambeau.rl.collectors.weight_update import RayWeightUpdater as RayWeightUpdater
+    from flambeau.rl.collectors.weight_update import RemoteModuleWeightUpdater as RemoteModuleWeightUpdater
     from flambeau.rl.collectors.weight_update import VanillaWeightUpdater as VanillaWeightUpdater
     from flambeau.rl.collectors.weight_update import WeightUpdaterBase as WeightUpdaterBase
     from flambeau.rl.modules.tensordict_module.exploration import RandomPolicy as RandomPolicy
@@ -40,8 +43,14 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "SyncDataCollector",
             "aSyncDataCollector",
         ),
-        "weight_update": ("VanillaWeightUpdater", "WeightUpdaterBase"),
+        "weight_update": (
+            "MultiProcessedWeightUpdater",
+            "RayWeightUpdater",
+            "RemoteModuleWeightUpdater",
+            "VanillaWeightUpdater",
+            "WeightUpdaterBase",
+        ),
         "flambeau.rl.modules.tensordict_module.exploration": ("RandomPolicy",),
     },
-    submodules=("utils",),
+    submodules=("distributed", "utils"),
 )

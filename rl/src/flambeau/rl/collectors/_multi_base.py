@@ -201,7 +201,7 @@ class MultiCollector(SendsWeights):
         if replay_buffer is not None:
             common |= {"postproc": postproc, "split_trajs": split_trajs}
             common |= {"trajs_per_batch": trajs_per_batch, "trajs_per_write": trajs_per_write}
-        self._schemes = self._chosen_schemes(weight_sync_schemes, weight_updater is not None)
+        self._schemes = self._chosen_schemes(weight_sync_schemes)
         self._open_schemes()
         kwargs = one_each(create_env_kwargs, self.num_workers, "create_env_kwargs")
         self._jobs = [

@@ -21,11 +21,9 @@ class SendsWeights(AsksWorkers):
     _receivers: tuple[WeightSyncScheme, ...] = ()
     _version: int | None
 
-    def _chosen_schemes(self, given: dict[str, WeightSyncScheme] | None, updated: bool) -> dict[str, WeightSyncScheme]:
+    def _chosen_schemes(self, given: dict[str, WeightSyncScheme] | None) -> dict[str, WeightSyncScheme]:
         if given is not None:
             return dict(given)
-        if updated:
-            return {}
         if isinstance(self.policy, nn.Module) and any(
             True for _ in [*self.policy.parameters(), *self.policy.buffers()]
         ):

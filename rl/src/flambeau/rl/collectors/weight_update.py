@@ -12,7 +12,13 @@ from torch import nn
 from flambeau.data.tensordict import TensorDictBase
 from flambeau.rl.weight_update._weights import load_weights, weights_of
 
-__all__ = ["VanillaWeightUpdater", "WeightUpdaterBase"]
+__all__ = [
+    "MultiProcessedWeightUpdater",
+    "RayWeightUpdater",
+    "RemoteModuleWeightUpdater",
+    "VanillaWeightUpdater",
+    "WeightUpdaterBase",
+]
 
 
 class WeightUpdaterBase(ABC):
@@ -53,6 +59,16 @@ class WeightUpdaterBase(ABC):
         if self._collector is not None and self._collector is not collector:
             raise RuntimeError("This weight updater serves another collector already; make one for each.")
         self._collector = collector
+
+    @property
+    def collectors(self) -> list[Any]:
+        """The collectors that it serves: one, or none."""
+        return [] if self._collector is None else [self._collector]
+
+    def increment_version(self) -> None:
+        """Count one update of the policy's weights."""
+        for collector in self.collectors:
+            collector.increment_version()
 
     def register_post_hook(self, hook: Callable[[], None]) -> None:
         """Call a function after each update."""
@@ -131,3 +147,76 @@ class VanillaWeightUpdater(WeightUpdaterBase):
     def all_worker_ids(self) -> None:
         """None: there is one, in this process."""
         return
+
+
+class MultiProcessedWeightUpdater(WeightUpdaterBase):
+    """Writes weights into those that processes share, one tensordict a device.
+
+    Args:
+        get_server_weights: returns new weights where none are given.
+        policy_weights: what is written into, by device; processes have it in shared memory.
+
+    Raises:
+        RuntimeError: from an update without weights, and without `get_server_weights`.
+    """
+
+    def __init__(
+        self,
+        *,
+        get_server_weights: Callable[[], TensorDictBase] | None,
+        policy_weights: dict[torch.device, TensorDictBase],
+    ) -> None:
+        super().__init__()
+        self.weight_getter, self.policy_weights = get_server_weights, policy_weights
+
+    def _get_server_weights(self) -> TensorDictBase:
+        if self.weight_getter is None:
+            raise RuntimeError("Give weights to the update, or get_server_weights= to the updater.")
+        return self.weight_getter()
+
+    def _sync_weights_with_worker(self, *, worker_id: Any, server_weights: Any) -> None:
+        self.policy_weights[worker_id].data.update_(server_weights.to(worker_id))
+
+    def all_worker_ids(self) -> list[torch.device]:
+        """The devices."""
+        return list(self.policy_weights)
+
+
+class RemoteModuleWeightUpdater(WeightUpdaterBase):
+    """Calls `update_weights(weights)` of a collector's policy, which is somewhere else, or stands for what is."""
+
+    def _get_server_weights(self) -> TensorDictBase:
+        return weights_of(self.collector.policy)
+
+    def _sync_weights_with_worker(self, *, worker_id: Any = None, server_weights: Any) -> Any:
+        return self.collector.policy.update_weights(server_weights)
+
+    def all_worker_ids(self) -> None:
+        """None: there is one."""
+        return
+
+
+class RayWeightUpdater(WeightUpdaterBase):
+    """Gives weights to collectors that are actors of Ray, through its object store.
+
+    Args:
+        policy_weights: the weights where none are given.
+        remote_collectors: actors that have `deliver(model_id, weights)`, as those of `RayCollector` do.
+        max_interval: kept for upstream's signature.
+    """
+
+    def __init__(self, policy_weights: TensorDictBase, remote_collectors: list[Any], max_interval: int = 0) -> None:
+        super().__init__()
+        self.policy_weights, self.remote_collectors = policy_weights, remote_collectors
+
+    def _get_server_weights(self) -> TensorDictBase:
+        return self.policy_weights.data
+
+    def _sync_weights_with_worker(self, *, worker_id: Any, server_weights: Any) -> None:
+        import ray
+
+        ray.get(self.remote_collectors[worker_id].deliver.remote("policy", server_weights.cpu()))
+
+    def all_worker_ids(self) -> list[int]:
+        """The numbers of all actors."""
+        return list(range(len(self.remote_collectors)))

@@ -24,10 +24,11 @@ class Mailbox:
 
     Args:
         weights: what they are like; a copy of these is there at first.
+        copy: make a copy; else their own memory is shared from now on.
     """
 
-    def __init__(self, weights: TensorDictBase) -> None:
-        self.weights: Any = weights.detach().clone().cpu().share_memory_()
+    def __init__(self, weights: TensorDictBase, copy: bool = True) -> None:
+        self.weights: Any = (weights.detach().clone().cpu() if copy else weights.data).share_memory_()
         self.counters = torch.zeros(2, dtype=torch.int64).share_memory_()
 
     def fits(self, weights: TensorDictBase) -> bool:

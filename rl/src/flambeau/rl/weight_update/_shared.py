@@ -37,7 +37,11 @@ class SharedMemTransport:
         return [box.weights for box in dict.fromkeys(self._boxes.values())]
 
     def register_weights(
-        self, params_map: dict[int, Any], init_queues: dict[int, Slot] | None = None, per_worker: bool = False
+        self,
+        params_map: dict[int, Any],
+        init_queues: dict[int, Slot] | None = None,
+        per_worker: bool = False,
+        in_place: bool = False,
     ) -> None:
         """Make the shared memory.
 
@@ -45,6 +49,7 @@ class SharedMemTransport:
             params_map: the weights of each worker.
             init_queues: where workers find the memory; default: pipes.
             per_worker: each has memory of its own.
+            in_place: the memory of the weights themselves is shared.
         """
         self._per_worker = per_worker
         self._slots = {at: Slot() for at in params_map} if init_queues is None else dict(init_queues)
@@ -53,12 +58,7 @@ class SharedMemTransport:
             if self._boxes and not per_worker:
                 self._boxes[at] = next(iter(self._boxes.values()))
             elif weights is not None:
-                self._boxes[at] = Mailbox(weights_of(weights))
-
-    def adopt(self, model: nn.Module) -> None:
-        """Let a model have its weights in the shared memory from now on."""
-        for box in dict.fromkeys(self._boxes.values()):
-            adopt(model, box.weights)
+                self._boxes[at] = Mailbox(weights_of(weights), copy=not in_place)
 
     def send_weights(self, weights: Any, worker_ids: list[int] | None = None) -> None:
         """Write weights into the shared memory.
@@ -231,12 +231,13 @@ class SharedMemWeightSyncScheme(WeightSyncScheme):
         given = super().weights
         empty = given is None or not list(given.keys())
         weights = params_map or dict.fromkeys(range(num_workers), None if empty else given)
-        shared.register_weights(weights, per_worker=self.per_worker_weights or params_map is not None)
+        several = self.per_worker_weights or params_map is not None
+        # The sender's model stays where it is: whoever holds its tensors, such as an optimizer, still does.
+        model = self.model
+        in_place = self._weights is None and not several and isinstance(model, nn.Module) and _is_on_cpu(model)
+        shared.register_weights(weights, per_worker=several, in_place=in_place)
         self._shared = shared
         self._transports = dict.fromkeys(weights, shared)
-        model = self.model
-        if isinstance(model, nn.Module) and not self.per_worker_weights and _is_on_cpu(model):
-            shared.adopt(model)
 
     @property
     def is_looked_at(self) -> bool:

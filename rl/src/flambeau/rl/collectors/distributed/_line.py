@@ -269,7 +269,8 @@ def _accepted(listener: Listener, processes: list[Any]) -> dict[int, Any]:
 
 def launch_process(number: int, host: str, port: int, key: bytes) -> Any:
     """Start a worker on this machine."""
-    context: Any = mp.get_context(default_method())
+    method = default_method()
+    context: Any = mp.get_context("spawn" if method == "fork" else method)  # gloo's threads outlive no fork
     process = context.Process(target=run_node, args=(host, port, key, number), name=f"flambeau-node-{number}")
     process.start()
     return process

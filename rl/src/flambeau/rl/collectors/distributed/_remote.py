@@ -88,11 +88,11 @@ class RemoteCollector(MultiCollector):
         """What brings weights where the user says nothing."""
         raise NotImplementedError
 
-    def _chosen_schemes(self, given: dict[str, WeightSyncScheme] | None, updated: bool) -> dict[str, WeightSyncScheme]:
+    def _chosen_schemes(self, given: dict[str, WeightSyncScheme] | None) -> dict[str, WeightSyncScheme]:
         if given is not None:
             return dict(given)
         has_weights = isinstance(self.policy, nn.Module) and any(True for _ in self.policy.parameters())
-        return {"policy": self._scheme()} if has_weights and not updated else {}
+        return {"policy": self._scheme()} if has_weights else {}
 
     def _open_schemes(self) -> None:
         """Workers are told of schemes when they run."""

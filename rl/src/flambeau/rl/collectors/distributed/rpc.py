@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import socket
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -46,7 +48,9 @@ def _options(address: str, devices: Any, further: dict[str, Any] | None) -> Any:
     return rpc.TensorPipeRpcBackendOptions(**(given | (further or {})))
 
 
-def serve_calls(address: str, number: int, size: int, devices: Any, further: dict[str, Any] | None, line: Any) -> None:
+def serve_calls(
+    address: str, number: int, size: int, devices: Any, further: dict[str, Any] | None, time: int, line: Any
+) -> None:
     """What a worker does: it answers to calls, until those who started it are gone.
 
     Args:
@@ -55,21 +59,35 @@ def serve_calls(address: str, number: int, size: int, devices: Any, further: dic
         size: number of ranks.
         devices: that tensors may be on.
         further: options of TensorPipe.
+        time: how often those who started it have used RPC before.
         line: a pipe that breaks with the process that started this one; None where there is no such.
     """
     import torch.distributed.rpc as rpc
 
+    # torch lets processes meet under a name that counts how often each of them did so.
+    rpc._init_counter = time
+
     torch.set_num_threads(1)
+    leaves = threading.Event()
+    if line is not None:
+        threading.Thread(target=_watch, args=(line, leaves), daemon=True).start()
     rpc.init_rpc(
         _name(number), rank=number + 1, world_size=size, rpc_backend_options=_options(address, devices, further)
     )
     if line is None:
         rpc.shutdown()  # waits for all
         return
-    graceful = False
-    with suppress(EOFError):
-        graceful = line.recv()
-    rpc.shutdown(graceful=graceful, timeout=_LEAVE_S)
+    leaves.wait()
+    rpc.shutdown(graceful=True, timeout=_LEAVE_S)
+
+
+def _watch(line: Any, leaves: threading.Event) -> None:
+    """Leave RPC when told to; end at once where nobody is there any more to tell, whatever this process waits for."""
+    try:
+        line.recv()
+    except EOFError:
+        os._exit(1)
+    leaves.set()
 
 
 class RPCDriver(Driver):
@@ -107,7 +125,7 @@ class RPCDriver(Driver):
         self._lines: list[Any] = []
         self.processes: list[Any] = []
         for number in range(count):
-            given = (address, number, count + 1, devices, further)
+            given = (address, number, count + 1, devices, further, rpc._init_counter)
             if launcher == "mp":
                 self.processes.append(self._started(given))
             else:
@@ -165,9 +183,10 @@ class RPCDriver(Driver):
 
         graceful = all(process.is_alive() for process in self.processes)
         gc.collect()  # remote references that are left would keep the others waiting
-        with suppress(OSError):
-            for line in self._lines:
-                line.send(graceful)
+        if graceful:
+            with suppress(OSError):
+                for line in self._lines:
+                    line.send(None)
         try:
             rpc.shutdown(graceful=graceful, timeout=_LEAVE_S)
         except RuntimeError:
