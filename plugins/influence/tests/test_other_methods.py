@@ -111,7 +111,7 @@ def test_a_hessian_without_large_eigenvalues_is_refused():
 def test_a_hessian_too_large_to_write_down_is_refused():
     model = nn.Linear(150, 150)
     data = TensorDataset(torch.zeros(2, 150), torch.zeros(2, dtype=torch.int64))
-    with pytest.raises(InfluenceError, match="22650 parameters .* ArnoldiInfluenceFunction"):
+    with pytest.raises(InfluenceError, match=r"22650 parameters .* ArnoldiInfluenceFunction"):
         NaiveInfluenceFunction(model, data, model.state_dict(), loss_fn=LOSSES["none"]())
 
 

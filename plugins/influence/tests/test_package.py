@@ -27,4 +27,5 @@ def test_names_and_arguments_are_upstreams(module):
         value = getattr(ours, name)
         for method, expected in about.get("signatures", {}).items():
             found = inspect.signature(getattr(value, method) if inspect.isclass(value) else value)
+            expected = [parameter for parameter in expected if parameter not in ("args", "kwargs")]
             assert [parameter for parameter in found.parameters if parameter in expected] == expected, (name, method)

@@ -8,8 +8,7 @@ from subjects import LOSSES, RATES, Subject
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
-from flambeau.influence import TracInCP, TracInCPFast, TracInCPFastRandProj
-from flambeau.influence import _gradients
+from flambeau.influence import TracInCP, TracInCPFast, TracInCPFastRandProj, _gradients
 from flambeau.influence._core import tracincp
 from flambeau.influence.errors import BatchError, CheckpointMismatchError, InfluenceError, LossError
 
@@ -72,7 +71,9 @@ def test_networks_that_cannot_be_mapped_are_differentiated_example_by_example():
         model.load_state_dict(states[k])
         return RATES[k]
 
-    found = TracInCP(Branching(subject.model), subject.train, iter(range(3)), load, loss_fn=LOSSES["none"](), batch_size=4)
+    found = TracInCP(
+        Branching(subject.model), subject.train, iter(range(3)), load, loss_fn=LOSSES["none"](), batch_size=4
+    )
     torch.testing.assert_close(found.influence(subject.inputs), expected)
 
 
@@ -118,7 +119,9 @@ def test_a_checkpoint_that_does_not_fit_is_named(tmp_path):
     with pytest.raises(CheckpointMismatchError, match=r"other\.pt cannot be loaded into Net"):
         influence.influence(subject.inputs)
     with pytest.raises(RuntimeError, match=r"nowhere\.pt"):
-        TracInCP(subject.model, subject.train, [str(tmp_path / "nowhere.pt")], loss_fn=LOSSES["none"]()).self_influence()
+        TracInCP(
+            subject.model, subject.train, [str(tmp_path / "nowhere.pt")], loss_fn=LOSSES["none"]()
+        ).self_influence()
 
 
 def test_a_load_function_that_returns_no_rate_is_refused():
@@ -154,8 +157,11 @@ def test_checkpoints_of_data_parallel_models_fit():
 
 def test_loaders_that_shuffle_are_refused():
     subject = Subject("net")
-    for loader in (subject.loader(shuffle=True), DataLoader(subject.train, sampler=torch.utils.data.SubsetRandomSampler([0]))):
-        with pytest.raises(BatchError, match="train_dataset is a DataLoader with a .*shuffle=False"):
+    for loader in (
+        subject.loader(shuffle=True),
+        DataLoader(subject.train, sampler=torch.utils.data.SubsetRandomSampler([0])),
+    ):
+        with pytest.raises(BatchError, match=r"train_dataset is a DataLoader with a .*shuffle=False"):
             TracInCP(subject.model, loader, iter(range(3)), subject.load, loss_fn=LOSSES["none"]())
     shuffled = DataLoader(TensorDataset(*subject.inputs), shuffle=True)
     with pytest.raises(BatchError, match="inputs is a DataLoader with a RandomSampler"):
@@ -208,7 +214,7 @@ def test_layers_have_to_exist():
 @pytest.mark.parametrize("k", [0, -1, 1.5])
 def test_k_is_a_positive_number(k):
     subject = Subject("net")
-    with pytest.raises(InfluenceError, match="k is .*, expected a positive int"):
+    with pytest.raises(InfluenceError, match=r"k is .*, expected a positive int"):
         make(subject).influence(subject.inputs, k=k)
 
 
@@ -233,7 +239,10 @@ def test_the_last_layer_gives_what_its_matrix_alone_gives():
 
 @pytest.mark.parametrize(
     ("layer", "message"),
-    [("nothing", "final_fc_layer is 'nothing', which the model does not have"), ("conv", "expected \\(examples, numbers\\)")],
+    [
+        ("nothing", "final_fc_layer is 'nothing', which the model does not have"),
+        ("conv", "expected \\(examples, numbers\\)"),
+    ],
 )
 def test_the_last_layer_is_a_linear_one(layer, message):
     subject = Subject("conv")

@@ -214,7 +214,7 @@ def _draw(report: dict[str, Any], train: _Examples, test: _Examples, path: Path)
 
     if report["self_influence"]:
         found = [drawn(one) for one in report["self_influence"]]
-        draw_rows([Row(None, "self influence", found, [])], path)
+        draw_rows([Row(None, "", found, [])], path, ("", "largest self influence", ""))
     else:
         draw_rows(
             [

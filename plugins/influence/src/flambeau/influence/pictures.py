@@ -14,6 +14,7 @@ from flambeau.influence.errors import InfluenceError
 __all__ = ["Row", "draw_rows"]
 
 _CELL, _GAP, _TEXT, _HEAD = 96, 10, 30, 26
+_HEADINGS = ("test example", "spoke for it", "spoke against it")
 
 
 class Row(NamedTuple):
@@ -32,12 +33,13 @@ class Row(NamedTuple):
     opponents: Sequence[tuple[Any, str]]
 
 
-def draw_rows(rows: Sequence[Row], path: str | Path) -> None:
+def draw_rows(rows: Sequence[Row], path: str | Path, headings: Sequence[str] = _HEADINGS) -> None:
     """Draw test examples, and beside each its most influential training examples.
 
     Args:
         rows: the lines.
         path: of the picture, by whose ending its format goes.
+        headings: of test examples, proponents and opponents.
 
     Raises:
         InfluenceError: Pillow is not installed, or there is no line.
@@ -53,10 +55,10 @@ def draw_rows(rows: Sequence[Row], path: str | Path) -> None:
     left, right = (max(len(row[side]) for row in rows) for side in (2, 3))
     step = _CELL + _GAP
     first, second = step + 2 * _GAP, step * (1 + left) + 4 * _GAP
-    size = (second + step * right + _GAP, _HEAD + len(rows) * (step + _TEXT) + _GAP)
+    size = (second + (step * right + _GAP if right else -3 * _GAP), _HEAD + len(rows) * (step + _TEXT) + _GAP)
     canvas = Image.new("RGB", size, "white")
     draw = ImageDraw.Draw(canvas)
-    for x, text in ((_GAP, "test example"), (first, "spoke for it"), (second, "spoke against it")):
+    for x, text in zip((_GAP, first, second), headings, strict=True):
         draw.text((x, 8), text, fill="black")
     for x in (first - _GAP, second - _GAP):
         draw.line([(x, 0), (x, size[1])], fill=(200, 200, 200))
@@ -69,7 +71,7 @@ def draw_rows(rows: Sequence[Row], path: str | Path) -> None:
             picture = _picture(value, Image)
             if picture is not None:
                 canvas.paste(picture, (x, y))
-            draw.rectangle([x - 1, y - 1, x + _CELL, y + _CELL], outline=colour)
+                draw.rectangle([x - 1, y - 1, x + _CELL, y + _CELL], outline=colour)
             draw.multiline_text((x, y + _CELL + 3), caption, fill=colour, spacing=1)
     canvas.save(path)
 

@@ -243,7 +243,7 @@ for program in (
     "library.TracInCP(s.model, s.train, iter(range(3)), s.load, loss_fn=L['none'](), sample_wise_grads_per_batch=True)",
     "library.TracInCPFast(s.model, 'fc2', s.train, iter(range(3)), s.load, loss_fn=L['none'](), batch_size=4)",
     "library.TracInCP(s.model, s.train, iter(range(3)), s.load, loss_fn=L['none']()).influence(s.inputs, k=0)",
-    "library.TracInCP(s.model, s.loader(shuffle=True), iter('0'), lambda *a: 1.0, loss_fn=L['none']()).influence(s.inputs).shape",
+    "library.TracInCP(s.model, s.loader(shuffle=True), iter('0'), lambda *a: 1.0).influence(s.inputs).shape",
     "library._core.similarity_influence.cosine_similarity(s.test_x, s.train_x)",
     "library._core.similarity_influence.cosine_similarity(s.test_x * 0, s.train_x, replace_nan=-2)",
     "library._core.similarity_influence.euclidean_distance(s.test_x, s.train_x)",

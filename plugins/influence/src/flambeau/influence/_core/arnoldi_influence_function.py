@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import grad, jvp
+from torch.func import grad, vjp
 from torch.utils.data import DataLoader, Dataset
 
 from flambeau.core.progress import progress
@@ -90,7 +90,8 @@ class ArnoldiInfluenceFunction(IntermediateQuantitiesInfluenceFunction):
                 def loss(at: Tensor, batch: Any = batch) -> Tensor:
                     return self._total_loss(self._unflattened(at, parameters), rest, batch)
 
-                total += jvp(grad(loss), (flat,), (vector,))[1].detach()
+                # The Hessian is symmetric: its transpose, which needs no forward mode, does as well.
+                total += vjp(grad(loss), flat)[1](vector)[0].detach()
             return total
 
         start = torch.randn(len(flat), generator=torch.Generator().manual_seed(self.seed)).to(flat)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, hessian
+from torch.func import functional_call, grad, jacrev
 from torch.utils.data import DataLoader, Dataset
 
 from flambeau.core.progress import progress
@@ -268,7 +268,7 @@ class NaiveInfluenceFunction(IntermediateQuantitiesInfluenceFunction):
                 return self._total_loss(self._unflattened(flat, parameters), rest, batch)
 
             for batch in self.hessian_dataloader:
-                total += hessian(loss)(flat, batch).detach()
+                total += jacrev(grad(loss))(flat, batch).detach()
                 advance(1)
         return total
 

@@ -88,6 +88,17 @@ class TracInCPBase(DataInfluence):
         self._checkpoints = _listed_checkpoints(checkpoints)
 
     @abstractmethod
+    def influence(  # type: ignore[override]  # captum's signature
+        self,
+        inputs: Inputs,
+        k: int | None = None,
+        proponents: bool = True,
+        unpack_inputs: bool = True,
+        show_progress: bool = False,
+    ) -> Tensor | KMostInfluentialResults:
+        """Influence of training on test examples, (test, train), or the k best; `unpack_inputs` is upstream's."""
+
+    @abstractmethod
     def self_influence(
         self,
         inputs: Inputs | None = None,
