@@ -21,7 +21,8 @@ command = sys.stdin.read()
 done = subprocess.run(["bash", "-c", command])
 with open("jobs", "a") as jobs:
     place = words[words.index("-oo") + 1] if "-oo" in words else "-"
-    jobs.write(f"1;{'EXIT' if done.returncode else 'DONE'};{project};{done.returncode or '-'};{name};{place};-;host1\\n")
+    state = "EXIT" if done.returncode else "DONE"
+    jobs.write(f"1;{state};{project};{done.returncode or '-'};{name};{place};-;host1\\n")
 with open("words", "a") as file:
     file.write(json.dumps(words) + "\\n")
 """

@@ -19,7 +19,7 @@ def scrubbed(value: Any) -> Any:
         text = re.sub(r"/tmp/(torchx|flambeau_launch)_[^/]+", "LOGS", text)
         return text.replace("flambeau.launch.apps", "APPS").replace("torchx.apps", "APPS")
     if isinstance(value, dict):
-        return {scrubbed(key): scrubbed(item) for key, item in value.items()}
+        return {scrubbed(key): scrubbed(value[key]) for key in sorted(value, key=str)}
     if isinstance(value, list | tuple):
         return [scrubbed(item) for item in value]
     if is_dataclass(value) and not isinstance(value, type):
@@ -49,14 +49,22 @@ READERS = {
         "job_dir": made.job_dir,
         "retries": made.max_retries,
     },
-    "kubernetes": lambda made: made.resource,
-    "kubernetes_mcad": lambda made: made.resource,
+    "kubernetes": lambda made: serialized(made.resource),
+    "kubernetes_mcad": lambda made: serialized(made.resource),
     "aws_batch": lambda made: {"queue": made.queue, "share": made.share_id, "definition": made.job_def},
     "docker": lambda made: [[one.image, one.command, plain(one.kwargs)] for one in made.containers],
     "gcp_batch": lambda made: type(made.job_def).to_dict(made.job_def),
     "lsf": lambda made: made.materialize().replace('"', "'").replace("'", ""),
     "local": lambda made: {"params": made.role_params, "dirs": made.role_log_dirs},
 }
+
+
+def serialized(resource: Any) -> Any:
+    """The client's models as what is sent; torchx makes them so when it sends them."""
+    from kubernetes.client import ApiClient
+
+    with ApiClient() as client:
+        return client.sanitize_for_serialization(resource)
 
 
 def plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -81,8 +81,8 @@ def to_millis_since_epoch(ts: datetime) -> int:
 
 
 def to_datetime(ms_since_epoch: int) -> datetime:
-    """The moment that AWS means, with the time zone UTC."""
-    return datetime.fromtimestamp(ms_since_epoch / 1000, tz=UTC)
+    """The moment that AWS means, in local time. Upstream: it says nothing of its zone."""
+    return datetime.fromtimestamp(ms_since_epoch / 1000)
 
 
 class ResourceType(Enum):

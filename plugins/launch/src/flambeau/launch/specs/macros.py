@@ -15,7 +15,7 @@ __all__ = ["literal", "macros"]
 
 
 class macros:
-    """What may stand in `entrypoint`, `args`, `env`, `mounts` and `metadata` of a role until it is scheduled.
+    """What may stand in `args`, `env` and `metadata` of a role until it is scheduled.
 
     Attributes:
         img_root: root folder of the image.
@@ -44,22 +44,14 @@ class macros:
         def apply(self, role: Role) -> Role:
             """A copy of the role with everything filled in."""
             role = copy.deepcopy(role)
-            role.entrypoint = self.substitute(role.entrypoint)
             role.args = [self.substitute(arg) for arg in role.args]
             role.env = {name: self.substitute(value) for name, value in role.env.items()}
-            role.metadata = self._apply_nested(role.metadata)
-            for mount in role.mounts:
-                for name, value in vars(mount).items():
-                    if isinstance(value, str):
-                        setattr(mount, name, self.substitute(value))
+            role.metadata = _map_text(role.metadata, self.substitute)
             return role
 
         def substitute(self, arg: str) -> str:
             """Fill in a text; `$$` becomes `$`, and names that are no macros stay."""
             return Template(arg).safe_substitute(**asdict(self))
-
-        def _apply_nested(self, value: Any) -> Any:
-            return _map_text(value, self.substitute)
 
 
 def literal(word: str) -> str:
