@@ -134,6 +134,23 @@ def test_a_process_that_dies_is_reported():
 
 
 @pytest.mark.slow
+def test_a_process_may_host_several_environments_on_some_cpus():
+    pool = AsyncEnvPool(
+        partial(IncrementingEnv, max_steps=3),
+        num_envs=3,
+        backend="multiprocessing",
+        envs_per_worker=2,
+        worker_affinity=lambda worker: [0],
+    )
+    assert len(pool.__dict__["_processes"]) == 2
+    rollout = pool.rollout(6, break_when_any_done=False)
+    assert rollout["next", "observation"].squeeze(-1).tolist() == [[1, 2, 3, 4, 1, 2]] * 3
+    pool.close()
+    with pytest.raises(ValueError, match="backend='multiprocessing'"):
+        AsyncEnvPool(IncrementingEnv, envs_per_worker=2)
+
+
+@pytest.mark.slow
 def test_no_process_outlives_the_pool():
     pool = AsyncEnvPool(IncrementingEnv, num_envs=2, backend="multiprocessing")
     processes = pool.__dict__["_processes"]

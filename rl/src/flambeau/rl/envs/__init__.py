@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.custom.classic_control import MountainCarContinuousEnv as MountainCarContinuousEnv
     from flambeau.rl.envs.custom.classic_control import MountainCarEnv as MountainCarEnv
     from flambeau.rl.envs.custom.pendulum import PendulumEnv as PendulumEnv
+    from flambeau.rl.envs.custom.tictactoeenv import TicTacToeEnv as TicTacToeEnv
     from flambeau.rl.envs.env_creator import EnvCreator as EnvCreator
     from flambeau.rl.envs.env_creator import env_creator as env_creator
     from flambeau.rl.envs.env_creator import get_env_metadata as get_env_metadata
@@ -151,6 +152,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "common": ("EnvBase", "EnvMetaData", "make_tensordict"),
         "custom.classic_control": ("AcrobotEnv", "CartPoleEnv", "MountainCarContinuousEnv", "MountainCarEnv"),
         "custom.pendulum": ("PendulumEnv",),
+        "custom.tictactoeenv": ("TicTacToeEnv",),
         "env_creator": ("EnvCreator", "env_creator", "get_env_metadata"),
         "gym_like": ("GymLikeEnv", "default_info_dict_reader"),
         "libs.brax": ("BraxEnv", "BraxWrapper"),

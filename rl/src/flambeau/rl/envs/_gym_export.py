@@ -236,7 +236,7 @@ def _encoded(spec: TensorSpec, value: Any) -> Tensor:
         return torch.nn.functional.one_hot(at, spec.shape[-1]).to(spec.dtype).reshape(spec.shape)
     if isinstance(spec, MultiOneHot):
         at = torch.as_tensor(np.asarray(value), dtype=torch.int64, device=spec.device)
-        sizes = spec.nvec.tolist() if isinstance(spec.nvec, Tensor) else list(spec.nvec)
+        sizes = spec.nvec.tolist() if isinstance(spec.nvec, Tensor) else list(spec.nvec)  # type: ignore[redundant-expr]
         parts = [torch.nn.functional.one_hot(each, size) for each, size in zip(at.unbind(-1), sizes, strict=True)]
         return torch.cat(parts, -1).to(spec.dtype).reshape(spec.shape)
     return torch.as_tensor(np.asarray(value), dtype=spec.dtype, device=spec.device).reshape(spec.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import queue
 import threading
@@ -41,12 +42,17 @@ class AsyncEnvPool(EnvBase):
         env_makers: functions that make environments, or environments; one for all, with `num_envs`, or a list.
         backend: "threading" or "multiprocessing".
         stack: answers are stacked: "dense", which needs shapes that agree, "maybe_dense" where they do, or "lazy".
+        exchange: kept for upstream's signature: what comes from a process is a copy in any case, and no memory is kept
+            alive by it.
+        worker_affinity: the numbers of the CPUs that each process may use: lists, or a function of its number.
+        envs_per_worker: how many environments a process hosts, each in a thread.
         create_env_kwargs: arguments of the functions, for all of them or a list.
         num_envs: how many, where there is one function for all; default: 1.
         mp_start_method: how processes start: "spawn", "fork" or "forkserver".
 
     Raises:
-        ValueError: there is no environment, or the backend is another one.
+        ValueError: there is no environment, the backend is another one, or what belongs to processes is given for
+            threads.
         EnvWorkerError: an environment could not be made.
 
     Example:
@@ -62,7 +68,7 @@ class AsyncEnvPool(EnvBase):
     def __new__(cls, *args: Any, backend: str = "threading", **kwargs: Any) -> Any:
         """A pool of the kind that the backend asks for."""
         if cls is AsyncEnvPool:
-            kinds = {"threading": ThreadingAsyncEnvPool, "multiprocessing": ProcessorAsyncEnvPool}
+            kinds: dict[str, Any] = {"threading": ThreadingAsyncEnvPool, "multiprocessing": ProcessorAsyncEnvPool}
             if backend not in kinds:
                 raise ValueError(f"AsyncEnvPool: backend is {backend!r}, expected one of {', '.join(kinds)}.")
             cls = kinds[backend]
@@ -74,6 +80,9 @@ class AsyncEnvPool(EnvBase):
         *,
         backend: Literal["threading", "multiprocessing"] = "threading",
         stack: Stack = "dense",
+        exchange: Literal["queue", "shm", "auto"] | None = None,
+        worker_affinity: Sequence[Sequence[int]] | Callable[[int], Sequence[int]] | None = None,
+        envs_per_worker: int = 1,
         create_env_kwargs: dict[str, Any] | list[dict[str, Any]] | None = None,
         num_envs: int = 1,
         mp_start_method: str = "spawn",
@@ -84,7 +93,12 @@ class AsyncEnvPool(EnvBase):
         kwargs = create_env_kwargs if isinstance(create_env_kwargs, list) else [create_env_kwargs] * len(makers)
         if len(kwargs) != len(makers):
             raise ValueError(f"AsyncEnvPool: {len(kwargs)} create_env_kwargs for {len(makers)} environments.")
+        if not isinstance(self, ProcessorAsyncEnvPool) and (worker_affinity is not None or envs_per_worker != 1):
+            raise ValueError("AsyncEnvPool: worker_affinity and envs_per_worker are for backend='multiprocessing'.")
+        if envs_per_worker < 1:
+            raise ValueError(f"AsyncEnvPool: envs_per_worker is {envs_per_worker}, expected at least 1.")
         state = self.__dict__
+        state["_affinity"], state["_per_worker"] = worker_affinity, envs_per_worker
         state["_makers"] = [_maker(each, given) for each, given in zip(makers, kwargs, strict=True)]
         state["_start_method"] = mp_start_method
         state["_busy"] = {}
@@ -441,57 +455,65 @@ class ProcessorAsyncEnvPool(AsyncEnvPool):
     def _start(self) -> list[tuple[Size, Any, Any]]:
         state = self.__dict__
         context: Any = mp.get_context(state["_start_method"])
+        makers, each, affinity = state["_makers"], state["_per_worker"], state["_affinity"]
         state["_lines"], state["_processes"] = [], []
-        for at, maker in enumerate(state["_makers"]):
+        for worker, first in enumerate(range(0, len(makers), each)):
             ours, theirs = context.Pipe()
             others = [*state["_lines"], ours] if state["_start_method"] == "fork" else []
+            cpus = affinity(worker) if callable(affinity) else None if affinity is None else affinity[worker]
             process = context.Process(
-                target=_serve_process, args=(theirs, maker, others), daemon=True, name=f"flambeau-pool-{at}"
+                target=_serve_process,
+                args=(theirs, makers[first : first + each], cpus, others),
+                daemon=True,
+                name=f"flambeau-pool-{worker}",
             )
             process.start()
             theirs.close()
             state["_lines"].append(ours)
             state["_processes"].append(process)
         try:
-            return [self._read(at) for at in range(len(state["_lines"]))]
+            facts: dict[int, Any] = {}
+            while len(facts) < len(makers):
+                worker = len(facts) // each
+                at, found = self._answer(worker)
+                if isinstance(found, EnvWorkerError):
+                    raise found
+                facts[at] = found
+            return [facts[at] for at in range(len(makers))]
         except BaseException:
             self._stop()
             raise
 
-    def _read(self, at: int) -> Any:
-        """The next answer of a process, or raise what it raised when its environment was made."""
-        found = self._answer(at)
-        if isinstance(found, EnvWorkerError):
-            raise found
-        return found
-
-    def _answer(self, at: int) -> Any:
+    def _answer(self, worker: int) -> tuple[int, Any]:
+        """The next answer of a process, and the number of the environment that gives it."""
+        first = worker * self.__dict__["_per_worker"]
         try:
-            fine, answer = pickle.loads(self.__dict__["_lines"][at].recv_bytes())
+            local, fine, answer = pickle.loads(self.__dict__["_lines"][worker].recv_bytes())
         except (EOFError, ConnectionError):
-            process = self.__dict__["_processes"][at]
+            process = self.__dict__["_processes"][worker]
             process.join(timeout=5)
-            return EnvWorkerError(
-                f"The process of environment {at} of the pool died, with exit code {process.exitcode}."
+            busy = next((at for at in sorted(self.__dict__["_busy"]) if at >= first), first)
+            return busy, EnvWorkerError(
+                f"The process of environment {busy} of the pool died, with exit code {process.exitcode}."
             )
-        return answer if fine else EnvWorkerError(f"Environment {at} of the pool raised {answer}")
+        at = first + local
+        return at, answer if fine else EnvWorkerError(f"Environment {at} of the pool raised {answer}")
 
     def _tell(self, at: int, what: str, data: Any) -> None:
+        worker, local = divmod(at, self.__dict__["_per_worker"])
         try:
-            self.__dict__["_lines"][at].send_bytes(dumps((what, data)))
+            self.__dict__["_lines"][worker].send_bytes(dumps((local, what, data)))
         except (OSError, ValueError) as error:
             self.close(raise_if_closed=False)
             raise EnvWorkerError(f"The process of environment {at} of the pool is gone.") from error
 
     def _hear(self, timeout: float | None) -> list[Answer]:
-        lines = self.__dict__["_lines"]
-        busy = self.__dict__["_busy"]
+        lines, busy = self.__dict__["_lines"], self.__dict__["_busy"]
         heard = {at for at, _, _ in self.__dict__["_ready"]}
-        waiting = {lines[at]: at for at in busy if at not in heard}
-        return [
-            (waiting[line], busy[waiting[line]], self._answer(waiting[line]))
-            for line in wait(list(waiting), timeout)  # type: ignore[arg-type]
-        ]
+        workers = sorted({at // self.__dict__["_per_worker"] for at in busy if at not in heard})
+        waiting = {lines[worker]: worker for worker in workers}
+        answers = [self._answer(waiting[line]) for line in wait(list(waiting), timeout)]  # type: ignore[index,arg-type]
+        return [(at, busy[at], answer) for at, answer in answers]
 
     def _stop(self) -> None:
         for line in self.__dict__["_lines"]:
@@ -506,24 +528,59 @@ class ProcessorAsyncEnvPool(AsyncEnvPool):
             line.close()
 
 
-def _serve_process(line: Connection, maker: Callable[[], EnvBase], others: list[Connection]) -> None:
+def _serve_process(
+    line: Connection, makers: list[Callable[[], EnvBase]], cpus: Sequence[int] | None, others: list[Connection]
+) -> None:
     """What a process does until it is told to end, or nobody is there to tell it."""
     for other in others:
         other.close()
+    if cpus is not None:
+        os.sched_setaffinity(0, cpus)
     torch.set_num_threads(1)
-
-    def answer(make: Callable[[], Any]) -> Any:
-        try:
-            return True, make()
-        except Exception as error:  # whatever it is, it is raised where the answer is received
-            return False, f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}"
-
-    fine, env = answer(maker)
-    line.send_bytes(dumps((fine, _facts(env) if fine else env)))
-    if not fine:
-        return
+    envs = []
+    for local, maker in enumerate(makers):
+        fine, env = _tried(maker)
+        line.send_bytes(dumps((local, fine, _facts(env) if fine else env)))
+        if not fine:
+            return
+        envs.append(env)
     with suppress(EOFError, ConnectionError):
-        while (task := pickle.loads(line.recv_bytes())) is not None:
-            line.send_bytes(dumps(answer(lambda task=task: _done(env, *task))))  # type: ignore[misc]
-    with suppress(Exception):
-        env.close(raise_if_closed=False)
+        if len(envs) == 1:
+            while (task := pickle.loads(line.recv_bytes())) is not None:
+                line.send_bytes(_message(envs, *task))
+        else:
+            _serve_several(line, envs)
+    for env in envs:
+        with suppress(Exception):
+            env.close(raise_if_closed=False)
+
+
+def _serve_several(line: Connection, envs: list[EnvBase]) -> None:
+    """Several environments of one process, each in a thread; answers go out one after another."""
+    turn = threading.Lock()
+
+    def serve(tasks: Any) -> None:
+        while (task := tasks.get()) is not None:
+            message = _message(envs, *task)
+            with turn, suppress(OSError):
+                line.send_bytes(message)
+
+    queues: list[Any] = [queue.SimpleQueue() for _ in envs]
+    for tasks in queues:
+        threading.Thread(target=serve, args=(tasks,), daemon=True).start()
+    while (task := pickle.loads(line.recv_bytes())) is not None:
+        queues[task[0]].put(task)
+    for tasks in queues:
+        tasks.put(None)
+
+
+def _message(envs: list[EnvBase], local: int, what: str, data: Any) -> bytes:
+    return dumps((local, *_tried(lambda: _done(envs[local], what, data))))
+
+
+def _tried(function: Callable[[], Any]) -> tuple[bool, Any]:
+    """Whether a function returned, and what; or what it raised, as text."""
+    try:
+        return True, function()
+    except Exception as error:  # whatever it is, it is raised where the answer is received
+        return False, f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}"

@@ -54,7 +54,7 @@ class EnvCreator:
         """Make one environment, to find out about it; this was done when the object was made."""
         env = self.create_env_fn(**self.create_env_kwargs)
         self._meta_data = _metadata(env)
-        self._state = env.state_dict()
+        self._state = env.state_dict()  # type: ignore[assignment]
         if self._share_memory:
             self.share_memory(self._state)
         self.initialized = True
@@ -178,7 +178,7 @@ def get_env_metadata(
             env_validator(env)
         return _metadata(env)
     finally:
-        if isinstance(env, EnvBase) and not env.is_closed:
+        if isinstance(env, EnvBase) and not env.is_closed:  # type: ignore[redundant-expr]
             env.close()
 
 

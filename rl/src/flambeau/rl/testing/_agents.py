@@ -187,9 +187,9 @@ class MultiKeyCountingEnv(EnvBase):
         size = self.batch_size
         action = tensordict["action"].long().argmax(-1, keepdim=True).float().reshape(*size, 1)
         first = tensordict["nested_1", "action"].unsqueeze(-1).float()
-        self.count = self.count + action
-        self.count_1 = self.count_1 + first
-        self.count_2 = self.count_2 + (tensordict["nested_2", "azione"] > 0.5)
+        self.count = self.count + action  # type: ignore[has-type]
+        self.count_1 = self.count_1 + first  # type: ignore[has-type]
+        self.count_2 = self.count_2 + (tensordict["nested_2", "azione"] > 0.5)  # type: ignore[has-type]
         out = self._given()
         out["reward"] = action
         out["nested_1", "gift"] = first

@@ -59,9 +59,9 @@ class CountingEnv(EnvBase):
         torch.manual_seed(0 if seed is None else seed)
 
     def _restarted(self, mask: Any) -> None:
-        start = torch.full_like(self.count, self.start_val)
+        start = torch.full_like(self.count, self.start_val)  # type: ignore[has-type]
         if mask is not None:
-            start = torch.where(mask.reshape(*self.batch_size, -1).any(-1, keepdim=True), start, self.count)
+            start = torch.where(mask.reshape(*self.batch_size, -1).any(-1, keepdim=True), start, self.count)  # type: ignore[has-type]
         self.count = start
 
     def _mask(self, tensordict: Any) -> Any:
@@ -144,7 +144,7 @@ class CountingEnvWithString(CountingEnv):
 
     def get_random_string(self) -> str:
         """A random text."""
-        return get_random_string(self.min_size, self.max_size)
+        return get_random_string(self.min_size, self.max_size)  # type: ignore[arg-type]
 
     def _said(self, data: Any) -> Any:
         if not self.batch_size:
@@ -184,8 +184,8 @@ class CountingBatchedEnv(CountingEnv):
                 f"CountingBatchedEnv: max_steps has shape {tuple(highest.shape)} and start_val {tuple(start.shape)}, "
                 f"expected the batch size {tuple(self.batch_size)}."
             )
-        self.max_steps = highest.unsqueeze(-1)
-        self.start_val = start.expand(self.batch_size).unsqueeze(-1)
+        self.max_steps = highest.unsqueeze(-1)  # type: ignore[assignment]
+        self.start_val = start.expand(self.batch_size).unsqueeze(-1)  # type: ignore[assignment]
         self._restarted(None)
 
     def _restarted(self, mask: Any) -> None:

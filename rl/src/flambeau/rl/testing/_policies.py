@@ -41,7 +41,7 @@ class CountingEnvCountModule(nn.Module):
         return self.action_spec.zero() + 1  # type: ignore[no-any-return]
 
 
-class CountingEnvCountPolicy(TensorDictModuleBase):
+class CountingEnvCountPolicy(TensorDictModuleBase):  # type: ignore[misc]
     """Writes the action that counts on.
 
     Args:
@@ -65,7 +65,7 @@ class CountingEnvCountPolicy(TensorDictModuleBase):
         return td.set(self.action_key, self.action_spec.zero() + 1)
 
 
-class MultiKeyCountingEnvPolicy(TensorDictModuleBase):
+class MultiKeyCountingEnvPolicy(TensorDictModuleBase):  # type: ignore[misc]
     """Writes actions of `MultiKeyCountingEnv` that count on, or random ones.
 
     Args:
@@ -98,7 +98,7 @@ class MultiKeyCountingEnvPolicy(TensorDictModuleBase):
         return td.update(action)
 
 
-class DiscreteActionVecPolicy(TensorDictModuleBase):
+class DiscreteActionVecPolicy(TensorDictModuleBase):  # type: ignore[misc]
     """Chooses the first entry of a vector that is not the greatest, so that all grow evenly, as one-hot vectors."""
 
     in_keys: list[NestedKey] = ["observation"]

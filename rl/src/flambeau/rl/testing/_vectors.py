@@ -187,7 +187,7 @@ class _Images(_SeededEnv):
 
     def __init__(self, *, pixel_shape: Any = None, **kwargs: Any) -> None:
         self.__dict__["pixel_shape"] = (1, 7, 7) if pixel_shape is None else tuple(pixel_shape)
-        super().__init__(state_size=self.pixel_shape[-1], **kwargs)
+        super().__init__(state_size=self.pixel_shape[-1], **kwargs)  # type: ignore[arg-type, index]
 
     def _seen_shape(self) -> tuple[int, ...]:
         return (1, self.size, self.size)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.custom.classic_control import MountainCarEnv as MountainCarEnv
     from flambeau.rl.envs.custom.gym_pendulum import GymPendulumEnv as GymPendulumEnv
     from flambeau.rl.envs.custom.pendulum import PendulumEnv as PendulumEnv
+    from flambeau.rl.envs.custom.tictactoeenv import TicTacToeEnv as TicTacToeEnv
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
@@ -19,5 +20,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "classic_control": ("AcrobotEnv", "CartPoleEnv", "MountainCarContinuousEnv", "MountainCarEnv"),
         "gym_pendulum": ("GymPendulumEnv",),
         "pendulum": ("PendulumEnv",),
+        "tictactoeenv": ("TicTacToeEnv",),
     },
 )

@@ -50,7 +50,7 @@ def stacked_specs(groups: GroupMap, specs: dict[str, Composite], size: Size) -> 
         specs: of each agent, with the batch size.
         size: the batch size.
     """
-    found = {group: torch.stack([specs[agent] for agent in agents], len(size)) for group, agents in groups.items()}  # type: ignore[call-overload]
+    found = {group: torch.stack([specs[agent] for agent in agents], len(size)) for group, agents in groups.items()}  # type: ignore[misc]
     return Composite(found, shape=size)
 
 

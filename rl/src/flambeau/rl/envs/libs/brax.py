@@ -69,7 +69,7 @@ class BraxWrapper(_EnvWrapper):
         if not hasattr(env, "action_size") or not hasattr(env, "observation_size"):
             raise TypeError(f"{type(self).__name__} takes an environment of Brax; got {type(env).__name__}.")
 
-    def _build_env(self, env: Any, **kwargs: Any) -> Any:
+    def _build_env(self, env: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         if kwargs:
             raise TypeError(f"{type(self).__name__} has no argument {next(iter(kwargs))!r}.")
         jax = backend("jax", type(self).__name__, INSTALL)

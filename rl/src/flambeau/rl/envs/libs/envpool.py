@@ -66,7 +66,7 @@ class MultiThreadedEnvWrapper(_EnvWrapper):
         if not hasattr(kwargs.get("env"), "all_env_ids"):
             raise TypeError(f"{type(self).__name__} takes a pool of EnvPool; got {type(kwargs.get('env')).__name__}.")
 
-    def _build_env(self, env: Any, **kwargs: Any) -> Any:
+    def _build_env(self, env: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         if kwargs:
             raise TypeError(f"{type(self).__name__} has no argument {next(iter(kwargs))!r}.")
         self.__dict__["num_workers"] = len(env.all_env_ids)

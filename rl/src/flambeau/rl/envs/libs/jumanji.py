@@ -111,7 +111,7 @@ class JumanjiWrapper(_EnvWrapper):
         if not hasattr(env, "observation_spec") or not hasattr(env, "action_spec"):
             raise TypeError(f"{type(self).__name__} takes an environment of Jumanji; got {type(env).__name__}.")
 
-    def _build_env(self, env: Any, **kwargs: Any) -> Any:
+    def _build_env(self, env: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         if kwargs:
             raise TypeError(f"{type(self).__name__} has no argument {next(iter(kwargs))!r}.")
         jax = backend("jax", type(self).__name__, INSTALL)

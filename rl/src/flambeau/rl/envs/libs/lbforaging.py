@@ -68,7 +68,7 @@ class LBForagingWrapper(_EnvWrapper):
         if not hasattr(getattr(env, "action_space", None), "spaces"):
             raise TypeError(f"{type(self).__name__} takes an environment of several agents; got {type(env).__name__}.")
 
-    def _build_env(self, env: Any, **kwargs: Any) -> Any:
+    def _build_env(self, env: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         if kwargs:
             raise TypeError(f"{type(self).__name__} has no argument {next(iter(kwargs))!r}.")
         return env

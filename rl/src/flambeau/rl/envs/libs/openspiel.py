@@ -76,7 +76,7 @@ class OpenSpielWrapper(_EnvWrapper):
         if not hasattr(env, "get_game"):
             raise TypeError(f"{type(self).__name__} takes a state of a game of OpenSpiel; got {type(env).__name__}.")
 
-    def _build_env(self, env: Any, **kwargs: Any) -> Any:
+    def _build_env(self, env: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         if kwargs:
             raise TypeError(f"{type(self).__name__} has no argument {next(iter(kwargs))!r}.")
         game = self.__dict__["game"] = env.get_game()

@@ -30,7 +30,9 @@ def _tasks() -> list[str]:
             module = importlib.import_module(f"pettingzoo.{family}.all_modules")
         except ImportError:
             continue
-        names = next((value for key, value in vars(module).items() if key.endswith("_environments")), {})
+        names: dict[str, Any] = next(
+            (value for key, value in vars(module).items() if key.endswith("_environments")), {}
+        )
         found += list(names)
     return sorted(found)
 
@@ -91,7 +93,7 @@ class PettingZooWrapper(_EnvWrapper):
         if not hasattr(env, "possible_agents"):
             raise TypeError(f"{type(self).__name__} takes an environment of PettingZoo; got {type(env).__name__}.")
 
-    def _build_env(self, env: Any, **kwargs: Any) -> Any:
+    def _build_env(self, env: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         if kwargs:
             raise TypeError(f"{type(self).__name__} has no argument {next(iter(kwargs))!r}.")
         self.__dict__["parallel"] = not hasattr(env, "agent_iter")

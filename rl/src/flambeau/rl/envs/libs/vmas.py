@@ -75,7 +75,7 @@ class VmasWrapper(_EnvWrapper):
                 f"{type(self).__name__} takes an environment of VMAS; got {type(kwargs.get('env')).__name__}."
             )
 
-    def _build_env(self, env: Any, **kwargs: Any) -> Any:
+    def _build_env(self, env: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         if kwargs:
             raise TypeError(f"{type(self).__name__} has no argument {next(iter(kwargs))!r}.")
         return self._sized(env)

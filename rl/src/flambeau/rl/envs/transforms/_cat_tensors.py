@@ -81,7 +81,7 @@ class CatTensors(Transform):
         needed = self.dim + 1 if self.dim >= 0 else -self.dim
         return value if value.ndim >= needed else value.unsqueeze(self.dim)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Concatenate values of any data.
 
         Args:

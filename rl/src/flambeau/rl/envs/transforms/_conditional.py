@@ -33,7 +33,7 @@ class ConditionalSkip(Transform):
         step = tensordict.get("_step", None)
         return tensordict.set("_step", ~skip if step is None else step & ~skip)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Refused: there are no steps to skip.
 
         Raises:
@@ -85,7 +85,7 @@ class ConditionalPolicySwitch(Transform):
         return switch
 
     def _followed(self, root: Any) -> Any:
-        step = self.parent.step(self.policy(root.copy()))
+        step = self.parent.step(self.policy(root.copy()))  # type: ignore[operator]
         return step.get("next")
 
     def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
@@ -103,7 +103,7 @@ class ConditionalPolicySwitch(Transform):
         following = self._followed(root)
         return parent.step_mdp(root.exclude("_step").set("next", following)).exclude(*parent.action_keys)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Refused: there are no steps to take.
 
         Raises:

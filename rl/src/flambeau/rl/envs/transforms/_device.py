@@ -132,7 +132,7 @@ class DTypeCastTransform(Transform):
     def _inv_apply_transform(self, state: Any) -> Any:
         return state.to(self.dtype_in)
 
-    @dispatch(source="in_keys", dest="out_keys")
+    @dispatch(source="in_keys", dest="out_keys")  # type: ignore[untyped-decorator]
     def forward(self, tensordict: Any = None) -> Any:
         """Cast data.
 
@@ -307,7 +307,7 @@ class DeviceCastTransform(Transform):
                 return super()._call(next_tensordict)
         return next_tensordict.to(self.device, non_blocking=True)
 
-    @dispatch(source="in_keys", dest="out_keys")
+    @dispatch(source="in_keys", dest="out_keys")  # type: ignore[untyped-decorator]
     def forward(self, tensordict: Any = None) -> Any:
         """Move data.
 

@@ -51,7 +51,7 @@ class ExpandAs(Transform):
                 f"{self.ref_key!r}, {tuple(like.shape)}: its dimensions must be the first of those."
             ) from None
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Expand the value of any data.
 
         Args:

@@ -52,7 +52,7 @@ class RenameTransform(Transform):
     def _call(self, next_tensordict: Any) -> Any:
         return self._renamed(next_tensordict, self._pairs())
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Rename entries.
 
         Args:
@@ -138,7 +138,7 @@ class ExcludeTransform(Transform):
     def _call(self, next_tensordict: Any) -> Any:
         return next_tensordict if self.inverse else next_tensordict.exclude(*self.excluded_keys)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Leave entries out.
 
         Args:
@@ -222,7 +222,7 @@ class SelectTransform(Transform):
     def _call(self, next_tensordict: Any) -> Any:
         return next_tensordict.select(*self._kept(), strict=False)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Leave all other entries out.
 
         Args:
@@ -317,7 +317,7 @@ class RemoveEmptySpecs(Transform):
     def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
         return self._call(tensordict_reset)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Remove empty entries.
 
         Args:
@@ -377,7 +377,7 @@ class FlattenTensorDict(Transform):
     def _call(self, next_tensordict: Any) -> Any:
         return next_tensordict if self.inverse else self._flat(next_tensordict)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Data as they come out.
 
         Args:
@@ -388,7 +388,7 @@ class FlattenTensorDict(Transform):
     def _inv_call(self, tensordict: Any) -> Any:
         return self._flat(tensordict) if self.inverse else tensordict
 
-    def inv(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def inv(self, tensordict: Any) -> Any:
         """Data as they go in.
 
         Args:

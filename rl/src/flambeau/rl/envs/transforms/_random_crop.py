@@ -32,7 +32,7 @@ class RandomCropTensorDict(Transform):
         self.sample_dim = sample_dim
         self.mask_key = mask_key
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """A part of each sequence.
 
         Args:

@@ -73,7 +73,7 @@ class Stack(Transform):
             next_tensordict = next_tensordict.exclude(*self.in_keys)
         return next_tensordict.set(self.out_keys[0], stacked)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Stack values.
 
         Args:

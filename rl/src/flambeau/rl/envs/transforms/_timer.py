@@ -73,7 +73,7 @@ class Timer(Transform):
         self._ended = time.perf_counter()
         return tensordict_reset
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Refused: nothing takes time.
 
         Raises:

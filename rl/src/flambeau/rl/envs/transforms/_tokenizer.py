@@ -186,7 +186,7 @@ class Tokenizer(UnaryTransform):
     def _untouched(self, spec: Any, test_spec: Any = None) -> Any:
         return spec
 
-    transform_reward_spec = transform_done_spec = _untouched
+    transform_reward_spec = transform_done_spec = _untouched  # type: ignore[assignment]
 
     def _input(self, spec: Any, test_spec: Any) -> Any:
         for in_key, out_key in self._pairs_inv():

@@ -88,56 +88,54 @@ class UnaryTransform(Transform):
                 spec[out_key] = self._spec_of(function(zeros), spec.shape)
         return spec
 
-    def transform_observation_spec(  # type: ignore[override]
-        self, observation_spec: Any, test_output_spec: Any = None
-    ) -> TensorSpec:
+    def transform_observation_spec(self, observation_spec: Any, test_output_spec: Any = None) -> TensorSpec:
         """With what the function makes of observations.
 
         Args:
             observation_spec: a composite.
             test_output_spec: whose zeros the function is tried with; default: the same.
         """
-        return self._output(observation_spec, test_output_spec)
+        return self._output(observation_spec, test_output_spec)  # type: ignore[no-any-return]
 
-    def transform_reward_spec(self, reward_spec: Any, test_output_spec: Any = None) -> TensorSpec:  # type: ignore[override]
+    def transform_reward_spec(self, reward_spec: Any, test_output_spec: Any = None) -> TensorSpec:
         """With what the function makes of rewards.
 
         Args:
             reward_spec: a composite.
             test_output_spec: whose zeros the function is tried with; default: the same.
         """
-        return self._output(reward_spec, test_output_spec)
+        return self._output(reward_spec, test_output_spec)  # type: ignore[no-any-return]
 
-    def transform_done_spec(self, done_spec: Any, test_output_spec: Any = None) -> TensorSpec:  # type: ignore[override]
+    def transform_done_spec(self, done_spec: Any, test_output_spec: Any = None) -> TensorSpec:
         """With what the function makes of ends.
 
         Args:
             done_spec: a composite.
             test_output_spec: whose zeros the function is tried with; default: the same.
         """
-        return self._output(done_spec, test_output_spec)
+        return self._output(done_spec, test_output_spec)  # type: ignore[no-any-return]
 
     def _output(self, spec: Any, test_spec: Any) -> Any:
         test_spec = spec.clone() if test_spec is None else test_spec
         return self._with_results(spec, test_spec, self.in_keys, self.out_keys, self._apply_transform)
 
-    def transform_action_spec(self, action_spec: Any, test_input_spec: Any = None) -> TensorSpec:  # type: ignore[override]
+    def transform_action_spec(self, action_spec: Any, test_input_spec: Any = None) -> TensorSpec:
         """With what the inverse makes of actions.
 
         Args:
             action_spec: a composite.
             test_input_spec: whose zeros the inverse is tried with; default: the same.
         """
-        return self._input(action_spec, test_input_spec)
+        return self._input(action_spec, test_input_spec)  # type: ignore[no-any-return]
 
-    def transform_state_spec(self, state_spec: Any, test_input_spec: Any = None) -> TensorSpec:  # type: ignore[override]
+    def transform_state_spec(self, state_spec: Any, test_input_spec: Any = None) -> TensorSpec:
         """With what the inverse makes of the state.
 
         Args:
             state_spec: a composite.
             test_input_spec: whose zeros the inverse is tried with; default: the same.
         """
-        return self._input(state_spec, test_input_spec)
+        return self._input(state_spec, test_input_spec)  # type: ignore[no-any-return]
 
     def _input(self, spec: Any, test_spec: Any) -> Any:
         test_spec = spec.clone() if test_spec is None else test_spec

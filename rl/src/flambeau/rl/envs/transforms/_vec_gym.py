@@ -91,7 +91,7 @@ class VecGymEnvTransform(Transform):
                 tensordict_reset.set(key, value)
         return tensordict_reset.exclude(self.final_name)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Refused: there are no resets.
 
         Raises:

@@ -106,7 +106,7 @@ class VecNorm(Transform):
                     next_tensordict.set(out_key, self._normalized(in_key, value, next_tensordict.ndim))
         return next_tensordict
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Normalize any data, whose values count unless the transform is frozen.
 
         Args:
@@ -310,7 +310,7 @@ class VecNorm(Transform):
         self.__dict__["_by_key"] = {}
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self._td is not None:
             self._replace(self._td.apply(fn))
         return self

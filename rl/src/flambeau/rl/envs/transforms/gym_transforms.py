@@ -92,7 +92,7 @@ class EndOfLifeTransform(Transform):
         spec[self.lives_key] = Unbounded(spec.shape, dtype=torch.int64, device=spec.device)
         return spec  # type: ignore[no-any-return]
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Refused: there are no lives.
 
         Raises:

@@ -46,7 +46,7 @@ class MeanActionSelector(Transform):
             next_tensordict.set((self.observation_key, "var"), value.new_zeros(*value.shape, size))
         return next_tensordict
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Beliefs in the place of observations.
 
         Args:

@@ -136,7 +136,7 @@ class ModuleTransform(Transform):
     def _call(self, next_tensordict: Any) -> Any:
         return next_tensordict if self.inverse else self._run(next_tensordict)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Data as they come out.
 
         Args:
@@ -221,6 +221,6 @@ class ModuleTransform(Transform):
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move the module, and say where it is from now on."""
         device = torch._C._nn._parse_to(*args, **kwargs)[0]
-        if device is not None and self._device is not None:
+        if device is not None and self._device is not None:  # type: ignore[redundant-expr]
             self._device = torch.device(device)
         return super().to(*args, **kwargs)

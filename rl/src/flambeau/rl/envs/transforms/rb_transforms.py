@@ -89,7 +89,7 @@ class MultiStepTransform(Transform):
             raise ValueError(self.ENV_ERR)
         super().set_container(container)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """The data as they are: they were transformed on their way in.
 
         Args:
@@ -100,12 +100,12 @@ class MultiStepTransform(Transform):
     def _inv_call(self, tensordict: Any) -> Any:
         dim = len(tensordict.batch_size) - 1
         steps = tensordict if self._held is None else torch.cat([self._held, tensordict], dim)
-        length = steps.batch_size[dim]
+        length = steps.batch_size[dim]  # type: ignore[union-attr]
         if length <= self.n_steps:
             self._held = steps
             return None
         self._held = steps[..., length - self.n_steps :].clone()
-        return self._over_steps(steps.copy(), dim)[..., : length - self.n_steps]
+        return self._over_steps(steps.copy(), dim)[..., : length - self.n_steps]  # type: ignore[union-attr]
 
     def _over_steps(self, steps: Any, dim: int) -> Any:
         """Returns of n steps for all steps there are."""
@@ -200,7 +200,7 @@ class NextStateReconstructor(Transform):
             raise self._missing(key, tensordict)
         return None if value is None else value.reshape(tensordict.batch_size[0], -1)[:, 0]
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Put what followed below "next".
 
         Args:
@@ -269,7 +269,7 @@ class PolicyAgeFilter(Transform):
         young = self.forward(tensordict)
         return young if young.batch_size.numel() else None
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """The rows that are young enough; only these are added to a buffer, and drawn from it.
 
         Args:

@@ -116,7 +116,7 @@ class RNDTransform(Transform):
     def _call(self, next_tensordict: Any) -> Any:
         return self._step(None, next_tensordict)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Reward the observations of any data.
 
         Args:

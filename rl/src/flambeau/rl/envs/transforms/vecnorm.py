@@ -112,7 +112,7 @@ class VecNormV2(Transform):
     def _call(self, next_tensordict: Any) -> Any:
         return self._step(None, next_tensordict)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Normalize any data, whose values count for the estimates unless these are frozen.
 
         Args:
@@ -331,7 +331,7 @@ class VecNormV2(Transform):
         """
         return self._with_estimates(observation_spec, observation_spec)
 
-    def transform_reward_spec(self, reward_spec: Any, observation_spec: Any = None) -> Any:  # type: ignore[override]
+    def transform_reward_spec(self, reward_spec: Any, observation_spec: Any = None) -> Any:
         """The specs of normalized rewards.
 
         Args:
@@ -357,14 +357,14 @@ class VecNormV2(Transform):
 
     # State
 
-    def get_extra_state(self) -> dict[str, Any]:  # type: ignore[override]
+    def get_extra_state(self) -> dict[str, Any]:
         """The estimates by name."""
         if not self.stateful or self._loc is None:
             return {}
         parts = TensorDict({part: getattr(self, f"_{part}") for part in _PARTS}, [])
         return dict(parts.flatten_keys(self.SEP).items())
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:  # type: ignore[override]
+    def set_extra_state(self, state: dict[str, Any]) -> None:
         """Go on from estimates by name.
 
         Args:
@@ -384,7 +384,7 @@ class VecNormV2(Transform):
         self._take(*(parts.get(part).clone() for part in _PARTS))
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self._loc is not None:
             self._take(*(getattr(self, f"_{part}").apply(fn) for part in _PARTS))
         return self

@@ -79,13 +79,13 @@ class VIPRewardTransform(VIPTransform):
             return tensordict.get("goal_embedding")  # type: ignore[no-any-return]
         inner = tensordict.empty().set(self.in_keys[0], image)
         for transform in self.transforms:
-            if set(transform.in_keys) <= set(inner.keys(True, True)):
+            if set(transform.in_keys) <= set(inner.keys(True, True)):  # type: ignore[arg-type]
                 inner = transform(inner)
         return inner.get(self.out_keys[0])  # type: ignore[no-any-return]
 
     def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
         out = super()._step(tensordict, next_tensordict)
-        key = self.transforms[-1].out_keys[0]
+        key = self.transforms[-1].out_keys[0]  # type: ignore[index]
         goal, before, after = tensordict.get("goal_embedding"), tensordict.get(key), out.get(key)
         nearer = (goal - before).norm(dim=-1) - (goal - after).norm(dim=-1)
         shape = self.parent.full_reward_spec["reward"].shape

@@ -82,7 +82,7 @@ class ActionMask(Transform):
     def _homeless(self) -> RuntimeError:
         return RuntimeError("ActionMask sets the mask of an environment's actions; append it to one.")
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Refused: there are no actions to draw.
 
         Raises:

@@ -113,7 +113,7 @@ class ActionDiscretizer(Transform):
 
     def _places_of(self, choice: Tensor, number: Any, dtype: torch.dtype) -> Tensor:
         """Where between the bounds the values of intervals are, from 0 to 1."""
-        return choice.to(dtype) / number + self._offset() / number
+        return choice.to(dtype) / number + self._offset() / number  # type: ignore[no-any-return]
 
     def _choices(self, spec: Any) -> TensorSpec:
         numbers = self._numbers(spec)
@@ -134,7 +134,7 @@ class ActionDiscretizer(Transform):
 
     # Data
 
-    def inv(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def inv(self, tensordict: Any) -> Any:
         """The actions of the numbers in a tensordict.
 
         Args:

@@ -25,7 +25,7 @@ class MacroPrimitive(enum.IntEnum):
     MOVE = 1
 
 
-class MacroAction(TensorClass["nocast"]):  # type: ignore[misc]
+class MacroAction(TensorClass["nocast"]):  # type: ignore[misc, name-defined]
     """What a macro action does, and for how long.
 
     Attributes:

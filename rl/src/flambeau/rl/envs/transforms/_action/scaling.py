@@ -117,7 +117,7 @@ class ActionScaling(Transform):
         names = {"mean": "mean", "std": "std", "low": "low", "high": "high", "min": "low", "max": "high"}
         values = {names[key]: torch.as_tensor(value) for key, value in dict(found).items() if key in names}
         pairs = ("mean", "std") if {"mean", "std"} <= values.keys() else ("low", "high")
-        return cls.from_stats(**{name: values.get(name) for name in pairs}, **kwargs)
+        return cls.from_stats(**{name: values.get(name) for name in pairs}, **kwargs)  # type: ignore[arg-type]
 
     @property
     def initialized(self) -> bool:
@@ -303,7 +303,7 @@ class FlattenAction(Transform):
             )
         # Behind the dimensions that became one stand as many as before.
         at = self.last_dim if self.last_dim < 0 else self.first_dim
-        return action.unflatten(at, sizes)
+        return action.unflatten(at, sizes)  # type: ignore[no-any-return]
 
     @_apply_to_composite_inv
     def transform_action_spec(self, action_spec: TensorSpec) -> TensorSpec:

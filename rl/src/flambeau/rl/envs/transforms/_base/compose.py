@@ -33,7 +33,7 @@ class Compose(Transform):
         super().__init__(**kwargs)
         self.transforms = nn.ModuleList([as_transform(each) for each in trsfs])
         for each in self.transforms:
-            each.set_container(self)
+            each.set_container(self)  # type: ignore[operator]
 
     # Data
 
@@ -46,7 +46,7 @@ class Compose(Transform):
             next_tensordict = each._call(next_tensordict)
         return next_tensordict
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Transform data by one transform after the other.
 
         Args:
@@ -68,7 +68,7 @@ class Compose(Transform):
 
     def _stored(self, tensordict: Any) -> Any:
         for each in self.transforms:
-            tensordict = each._stored(tensordict)
+            tensordict = each._stored(tensordict)  # type: ignore[operator]
         return tensordict
 
     def _inv_call(self, tensordict: Any) -> Any:
@@ -85,13 +85,13 @@ class Compose(Transform):
 
     def _reset_env_preprocess(self, tensordict: Any) -> Any:
         for each in reversed(self.transforms):
-            tensordict = each._reset_env_preprocess(tensordict)
+            tensordict = each._reset_env_preprocess(tensordict)  # type: ignore[operator]
         return tensordict
 
     def init(self, tensordict: Any) -> None:
         """Let every transform find out what it must know of its first data."""
         for each in self.transforms:
-            each.init(tensordict)
+            each.init(tensordict)  # type: ignore[operator]
 
     # Specs
 
@@ -237,7 +237,7 @@ class Compose(Transform):
         if isinstance(item, int):
             return self.transforms[item]
         chosen = self.transforms[item] if isinstance(item, slice) else [self.transforms[at] for at in item]
-        out = Compose(*(each.clone() for each in chosen))
+        out = Compose(*(each.clone() for each in chosen))  # type: ignore[operator]
         owner = self._owner()
         if owner is not None:
             out.set_container(owner)
@@ -299,7 +299,7 @@ class Compose(Transform):
         super().set_container(container)
         for each in self.transforms:
             # Some transforms look at the environment as soon as there is one.
-            each.set_container(self)
+            each.set_container(self)  # type: ignore[operator]
 
     def set_missing_tolerance(self, mode: bool = False) -> None:
         """Say whether data without one of the keys pass untouched.
@@ -332,9 +332,9 @@ class Compose(Transform):
             each.dump(**kwargs)  # type: ignore[operator]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         for each in self.transforms:
-            each.set_container(self)
+            each.set_container(self)  # type: ignore[operator]
 
     def __repr__(self) -> str:
         if not len(self.transforms):

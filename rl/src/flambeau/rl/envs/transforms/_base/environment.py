@@ -304,7 +304,7 @@ class TransformedEnv(EnvBase):
         given = inner.get("next", None)
         if given is not None:
             following.update(given.exclude(*following.keys(True, True)))
-        return self.transform._step(inner, following)  # type: ignore[no-any-return]
+        return self.transform._step(inner, following)
 
     def step_and_maybe_reset(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """Take a step, and begin new episodes where it ended one.
@@ -342,7 +342,7 @@ class TransformedEnv(EnvBase):
         fresh = base_env._begun(inner, **kwargs)
         if tensordict is None:
             tensordict = fresh.empty()
-        return transform._reset(tensordict, fresh)  # type: ignore[no-any-return]
+        return transform._reset(tensordict, fresh)
 
     def set_seed(self, seed: int | None = None, static_seed: bool = False) -> int | None:
         """Set the environment's seed.
@@ -398,7 +398,7 @@ class TransformedEnv(EnvBase):
     def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move what the environment takes and gives, and the tensors of environment and transform."""
         device = torch._C._nn._parse_to(*args, **kwargs)[0]
-        if device is not None and device != self.device:
+        if device is not None and device != self.device:  # type: ignore[redundant-expr]
             self._modules["base_env"] = self.base_env.to(device)
             self.transform.to(device)
             self.empty_cache()

@@ -75,7 +75,7 @@ class BatchSizeTransform(Transform):
     def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
         return self._call(next_tensordict)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Data in the new shape.
 
         Args:
@@ -156,7 +156,7 @@ class BurnInTransform(Transform):
     def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
         raise RuntimeError("BurnInTransform is for sequences from a buffer, not for environments.")
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """The later steps, with states.
 
         Args:

@@ -42,7 +42,7 @@ class StepCounter(Transform):
         if max_steps is not None and max_steps < 1:
             raise ValueError(f"max_steps is the number of steps of an episode, at least 1; got {max_steps}.")
         for name, key in (("step_count_key", step_count_key), ("truncated_key", truncated_key)):
-            if not isinstance(key, str) and (key is not None or name == "step_count_key"):
+            if not isinstance(key, str) and (key is not None or name == "step_count_key"):  # type: ignore[redundant-expr]
                 raise ValueError(
                     f"{name} is one string, which is put beside each of the environment's ends; got {key!r}."
                 )
@@ -187,7 +187,7 @@ class StepCounter(Transform):
         found: list[NestedKey] = cache[done_key]
         return found
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Refused: counts need resets and steps.
 
         Raises:
@@ -302,7 +302,7 @@ class InitTracker(Transform):
             if parent is None:
                 raise NotImplementedError("InitTracker works in environments only; append it to one.")
             known = self.__dict__["_known_reset_keys"] = outer_reset_keys(parent)
-        return known  # type: ignore[no-any-return]
+        return known
 
     def empty_cache(self) -> None:
         """Forget what was found out about the environment."""
@@ -329,7 +329,7 @@ class InitTracker(Transform):
             tensordict_reset.set(with_last(reset_key, self.init_key), first)
         return tensordict_reset
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Refused: marks need resets and steps.
 
         Raises:
@@ -390,7 +390,7 @@ class TrajCounter(Transform):
     def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
         return next_tensordict.set(self.out_keys[0], tensordict.get(self.out_keys[0]))
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Refused: trajectories are counted at resets.
 
         Raises:

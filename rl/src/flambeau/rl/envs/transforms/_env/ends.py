@@ -42,7 +42,7 @@ class TerminateTransform(Transform):
                     next_tensordict.set(key, end | (mask if not mask.ndim else spread(mask, end)))
         return next_tensordict
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Refused: there are no episodes to end.
 
         Raises:
@@ -147,7 +147,7 @@ class RandomTruncationTransform(Transform):
             next_tensordict.set(key, cut if end is None else end | spread(cut, end))
         return next_tensordict
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Refused: there are no episodes to cut.
 
         Raises:
@@ -230,7 +230,7 @@ class AutoResetTransform(Transform):
             return self.fill_bool
         return self.fill_int if dtype.is_signed else 0
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """The data as they are.
 
         Args:

@@ -68,7 +68,7 @@ class FrameSkipTransform(Transform):
     def _homeless(self) -> RuntimeError:
         return RuntimeError("FrameSkipTransform works in environments only, where there are steps to repeat.")
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Refused: there are no steps to repeat.
 
         Raises:

@@ -70,12 +70,13 @@ class TensorDictPrimer(Transform):
             for key, spec in kwargs.items():
                 if not isinstance(spec, TensorSpec):
                     raise ValueError(f"The primer {key!r} is no spec, but has type {type(spec).__name__}.")
-            kwargs = Composite(kwargs)
+            kwargs = Composite(kwargs)  # type: ignore[assignment]
         if random and default_value is not None:
             raise ValueError("random=True draws the first values from the specs; leave default_value out.")
         super().__init__()
         self.device_of_primers = device
-        self.primers = kwargs if device is None else kwargs.to(device)
+        given: Any = kwargs
+        self.primers: Any = given if device is None else given.to(device)
         self.random = random
         self.expand_specs = expand_specs
         self.call_before_env_reset = call_before_env_reset
@@ -174,7 +175,7 @@ class TensorDictPrimer(Transform):
         Args:
             input_spec: a composite.
         """
-        state: Any = input_spec["full_state_spec"]  # type: ignore[index]
+        state: Any = input_spec["full_state_spec"]
         state.update(self._expanded(state.shape).clone())
         input_spec["full_state_spec"] = state  # type: ignore[index]
         return input_spec
@@ -221,14 +222,14 @@ class TensorDictPrimer(Transform):
                 values[key] = torch.full_like(spec.zero(extra), default) if default else spec.zero(extra)
         return values
 
-    def forward(self, tensordict: TensorDictBase) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: TensorDictBase) -> Any:
         """Write first values into a tensordict, where it has none.
 
         Args:
             tensordict: changed in place.
         """
         if self.single_default_value and callable(self.default_value):
-            tensordict.update(TensorDict(self._first_values(tensordict.batch_size, None)))  # type: ignore[arg-type]
+            tensordict.update(TensorDict(self._first_values(tensordict.batch_size, None)))
             return tensordict
         for key, value in self._first_values(tensordict.batch_size, None).items():
             tensordict.set(key, value)

@@ -159,7 +159,7 @@ class CatFrames(ObservationTransform):
 
     # Of data with a dimension of time
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Concatenate the frames of data with a dimension of time.
 
         Args:

@@ -33,7 +33,7 @@ class FiniteTensorDictCheck(Transform):
     def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
         return self._call(tensordict_reset)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Look at data.
 
         Args:
@@ -56,7 +56,7 @@ class PinMemoryTransform(Transform):
     def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
         return self._call(tensordict_reset)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Move data into page-locked memory.
 
         Args:

@@ -94,7 +94,7 @@ class NextObservationDelta(Transform):
             return (new - old).to(self.delta_dtype)
         return new.to(self.delta_dtype) - old.to(self.delta_dtype)
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Make next observations of differences.
 
         Args:

@@ -262,10 +262,10 @@ class PermuteTransform(Transform):
         return value.permute(*range(kept), *dims)
 
     def _apply_transform(self, observation: Tensor) -> Tensor:
-        return self._permuted(observation, self.dims)
+        return self._permuted(observation, self.dims)  # type: ignore[no-any-return]
 
     def _inv_apply_transform(self, state: Tensor) -> Tensor:
-        return self._permuted(state, self.dims_inv)
+        return self._permuted(state, self.dims_inv)  # type: ignore[no-any-return]
 
     def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
         with tolerating_missing(self):

@@ -93,7 +93,7 @@ class TimeMaxPool(Transform):
             self.register_buffer(name, value.expand(self.buffer_size, *value.shape).clone())
         return self._buffers[name]  # type: ignore[return-value]
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Refused: data that do not come step by step have no last observations.
 
         Raises:

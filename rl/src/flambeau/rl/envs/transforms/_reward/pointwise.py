@@ -129,8 +129,8 @@ class RewardClipping(Transform):
             low, high = self._apply_transform(reward_spec.low), self._apply_transform(reward_spec.high)
         else:
             least, most = _limits(reward_spec.dtype)
-            low = least if self.clamp_min is None else self.clamp_min
-            high = most if self.clamp_max is None else self.clamp_max
+            low = least if self.clamp_min is None else self.clamp_min  # type: ignore[assignment]
+            high = most if self.clamp_max is None else self.clamp_max  # type: ignore[assignment]
         return Bounded(low, high, reward_spec.shape, device=reward_spec.device, dtype=reward_spec.dtype)
 
     def __repr__(self) -> str:

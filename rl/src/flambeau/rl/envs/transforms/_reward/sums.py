@@ -120,7 +120,7 @@ class RewardSum(Transform):
             next_tensordict.set(out_key, reward if before is None else before + reward)
         return next_tensordict
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Add up the rewards of steps along the dimension named "time".
 
         Args:
@@ -159,7 +159,7 @@ class RewardSum(Transform):
         """
         input_spec["full_state_spec"] = self._with_sums(  # type: ignore[index]
             input_spec["full_state_spec"],
-            self.parent.full_reward_spec,  # type: ignore[index]
+            self.parent.full_reward_spec,
         )
         return input_spec
 
@@ -290,7 +290,7 @@ class TargetReturn(Transform):
             next_tensordict.set(out_key, target)
         return next_tensordict
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """Refused: a target needs resets and steps.
 
         Raises:
@@ -387,7 +387,7 @@ class Reward2GoTransform(Transform):
         out: Tensor = done if truncated is None else done | truncated
         return out
 
-    def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
+    def forward(self, tensordict: Any) -> Any:
         """The data as they are: they were transformed on their way in.
 
         Args:
