@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gymnasium
 import pytest
 import torch
 from torch import nn
@@ -11,7 +12,7 @@ from flambeau.data.tensordict.nn import TensorDictModule
 from flambeau.rl.collectors import Collector, SyncDataCollector, VanillaWeightUpdater
 from flambeau.rl.collectors.utils import split_trajectories
 from flambeau.rl.data import Categorical, Composite, LazyTensorStorage, ReplayBuffer, Unbounded
-from flambeau.rl.envs import EnvBase, GymEnv, SerialEnv
+from flambeau.rl.envs import EnvBase, GymEnv, GymWrapper, SerialEnv
 
 
 class Count(EnvBase):
@@ -188,3 +189,21 @@ def test_a_weight_updater_brings_the_weights():
 def test_bad_arguments_are_named(arguments, error, message):
     with pytest.raises(error, match=message):
         SyncDataCollector(**({"create_env_fn": Count, "frames_per_batch": 4} | arguments))
+
+
+def test_random_actions_of_several_choices_are_drawn_step_by_step():
+    class Choices(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (2,))
+        action_space = gymnasium.spaces.MultiDiscrete([3, 2])
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return self.observation_space.sample(), {}
+
+        def step(self, action):
+            assert self.action_space.contains(action)
+            return self.observation_space.sample(), 1.0, False, False, {}
+
+    batch = Collector(GymWrapper(Choices(), categorical_action_encoding=True), frames_per_batch=20).next()
+    assert batch["action"].shape == (20, 2)
+    assert torch.equal(batch["next", "observation"][:-1], batch["observation"][1:])

@@ -46,6 +46,8 @@ class ArraySteps:
         batch = _Batch(self, count)
         at, ended = 0, []
         observation = {path: root.get(path).numpy() for path in self.driver.paths}
+        if self.reads is None:
+            raise RuntimeError("Actions of this kind are drawn one by one.")
         for at, action in enumerate(self.reads(drawn)):
             batch.write_before(at, observation)
             if batch.step(at, self.driver.inner_step(action)):

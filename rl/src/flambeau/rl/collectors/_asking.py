@@ -13,7 +13,6 @@ from flambeau.data.tensordict import TensorDictBase
 from flambeau.rl.collectors._background import InBackground
 from flambeau.rl.collectors._profiling import ProfileConfig
 from flambeau.rl.collectors._runner import Packed, load_state, state_of
-from flambeau.rl.collectors._worker import Crew, Worker
 from flambeau.rl.collectors.utils import _TrajectoryPool
 from flambeau.rl.weight_update._weights import load_weights
 
@@ -23,15 +22,16 @@ class AsksWorkers(InBackground):
 
     num_workers: int
     policy: Any
-    _crew: Crew
+    _crew: Any
     _frames_of: list[int]
     _pools: list[_TrajectoryPool]
     _worker_frames: list[int]
     _worker_batches: list[int]
 
     @property
-    def _workers(self) -> list[Worker]:
-        return self._crew.workers
+    def _workers(self) -> list[Any]:
+        workers: list[Any] = self._crew.workers
+        return workers
 
     def _check_open(self) -> None:
         if self.closed:
@@ -122,7 +122,7 @@ class AsksWorkers(InBackground):
         fake: TensorDictBase = self._one(0, "call", "fake_tensordict", (), {})
         return fake
 
-    def stats(self, workers: Literal["aggregate", "per_worker", "both"] = "aggregate") -> dict[str, int | float | bool]:  # type: ignore[override]
+    def stats(self, workers: Literal["aggregate", "per_worker", "both"] = "aggregate") -> dict[str, int | float | bool]:
         """How many steps and batches there were.
 
         Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from torch import nn
@@ -27,8 +27,9 @@ def made(create_env_fn: Any, kwargs: dict[str, Any] | None, name: str) -> EnvBas
     """
     if isinstance(create_env_fn, EnvBase):
         if kwargs:
-            if hasattr(create_env_fn, "update_kwargs"):
-                create_env_fn.update_kwargs(kwargs)
+            update: Any = getattr(create_env_fn, "update_kwargs", None)
+            if update is not None:
+                update(kwargs)
             else:
                 raise RuntimeError(
                     f"create_env_kwargs are for a function that makes an environment; {name} got one that is made."
@@ -44,7 +45,8 @@ def made(create_env_fn: Any, kwargs: dict[str, Any] | None, name: str) -> EnvBas
         return made(create_env_fn, kwargs, name)
     if not callable(create_env_fn):
         raise TypeError(f"create_env_fn must be an environment or a function that makes one; got {create_env_fn!r}.")
-    env = create_env_fn(**(kwargs or {}))
+    make: Callable[..., Any] = create_env_fn
+    env = make(**(kwargs or {}))
     if not isinstance(env, EnvBase):
         raise TypeError(f"create_env_fn must make an environment; it returned {type(env).__name__}.")
     return env

@@ -11,7 +11,7 @@ import torch
 
 from flambeau.data.tensordict import TensorDictBase
 from flambeau.rl.collectors._asking import one_each
-from flambeau.rl.collectors._constants import _TIMEOUT, DEFAULT_EXPLORATION_TYPE, ExplorationType, _Interruptor
+from flambeau.rl.collectors._constants import _TIMEOUT, DEFAULT_EXPLORATION_TYPE, _Interruptor
 from flambeau.rl.collectors._frames import frames_in_all, frames_of_each, random_frames
 from flambeau.rl.collectors._runner import Job, Packed
 from flambeau.rl.collectors._sending import SendsWeights
@@ -20,6 +20,7 @@ from flambeau.rl.collectors._worker import Crew, Worker
 from flambeau.rl.collectors.utils import _TrajectoryPool, split_trajectories
 from flambeau.rl.envs._batched.worker import default_method
 from flambeau.rl.envs.common import EnvBase
+from flambeau.rl.envs.utils import ExplorationType
 from flambeau.rl.errors import CollectorWorkerError
 from flambeau.rl.weight_update.weight_sync_schemes import WeightSyncScheme
 
@@ -305,7 +306,7 @@ class MultiCollector(SendsWeights):
                     self._assemblies.add(number, part)
                 yield from self._assemblies.batches()
             elif self.replay_buffer is not None:
-                yield None  # type: ignore[misc]
+                yield None
             else:
                 yield self._delivered(self._joined(parts))
 

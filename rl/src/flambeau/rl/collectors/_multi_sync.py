@@ -72,6 +72,7 @@ def joined(parts: list[Any], cat_results: str | int | None) -> Any:
         RuntimeError: they differ in size, and are to be stacked.
     """
     how = "stack" if cat_results is None else cat_results
+    batch: Any
     if how == "stack":
         sizes = {tuple(part.batch_size) for part in parts}
         if len(sizes) > 1:

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.rl.collectors._constants import ExplorationType
 from flambeau.rl.collectors._receiving import ReceivesWeights
 from flambeau.rl.collectors._recording import IDS, Recording, truncate_last
 from flambeau.rl.collectors.utils import _TrajectoryPool
-from flambeau.rl.envs.utils import set_exploration_type
+from flambeau.rl.envs.utils import ExplorationType, set_exploration_type
 
 VERSION = "policy_version"
 
@@ -85,7 +84,9 @@ class RollsOut(ReceivesWeights):
         self.take_weights()
         random = self._frames < self.init_random_frames
         with set_exploration_type(self.exploration_type):
-            if self._array_steps is not None and not self._one_by_one:
+            arrays = self._array_steps
+            at_once = arrays is not None and (arrays.reads is not None or not (random or self._is_random))
+            if at_once and not self._one_by_one:
                 steps, ids = self._quick_steps(random)
             else:
                 steps, ids = self._steps(self._random if random else self._act)
@@ -93,7 +94,7 @@ class RollsOut(ReceivesWeights):
         batch = self._recording.batch(steps, ids, self.return_same_td)
         if self.set_truncated:
             truncate_last(batch, self._truncations, count - 1)
-        return batch  # type: ignore[no-any-return]
+        return batch
 
     def _random(self, root: Any) -> Any:
         root = self.env.rand_action(root)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from flambeau.data.tensordict import TensorDictBase
 from flambeau.rl.collectors._array_steps import array_steps
 from flambeau.rl.collectors._choice import in_processes, refuse_processes
-from flambeau.rl.collectors._constants import DEFAULT_EXPLORATION_TYPE, ExplorationType
+from flambeau.rl.collectors._constants import DEFAULT_EXPLORATION_TYPE
 from flambeau.rl.collectors._environments import counted, made, with_transforms_of
 from flambeau.rl.collectors._frames import frames_in_all, frames_of_each, random_frames
 from flambeau.rl.collectors._policies import called_with_tensordicts, compiled, on_device
@@ -23,7 +23,7 @@ from flambeau.rl.collectors._trajectories import Assembly, checked_format
 from flambeau.rl.collectors.utils import split_trajectories
 from flambeau.rl.envs._keys import NestedKey, as_tuple
 from flambeau.rl.envs.common import EnvBase
-from flambeau.rl.envs.utils import set_exploration_type
+from flambeau.rl.envs.utils import ExplorationType, set_exploration_type
 from flambeau.rl.modules.tensordict_module.exploration import RandomPolicy
 from flambeau.rl.weight_update.weight_sync_schemes import WeightSyncScheme
 
@@ -100,6 +100,8 @@ class Collector(RollsOut):
         >>> [batch["next", "reward"].shape for batch in collector]
         [torch.Size([20, 1]), torch.Size([20, 1]), torch.Size([20, 1])]
     """
+
+    env_device: torch.device | None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """A collector of several processes, where these are asked for."""
@@ -232,7 +234,8 @@ class Collector(RollsOut):
         self._profile: Profile | None = None
         self.closed = False
         self._set_schemes(weight_sync_schemes, weight_recv_schemes)
-        for user in (policy, self.env):
+        users: tuple[Any, ...] = (policy, self.env)
+        for user in users:
             if hasattr(user, "register_collector"):
                 user.register_collector(self)
         self.weight_updater = weight_updater
@@ -444,7 +447,7 @@ class Collector(RollsOut):
         fake = fake.unsqueeze(time).expand(*fake.batch_size, self.frames_per_batch).clone()
         if self.track_traj_ids:
             fake.set(IDS, torch.zeros(fake.batch_size, dtype=torch.int64))
-        return fake  # type: ignore[no-any-return]
+        return fake
 
     def getattr_env(self, attr: str) -> Any:
         """An attribute of the environment."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.rl.collectors._constants import DEFAULT_EXPLORATION_TYPE, ExplorationType
+from flambeau.rl.collectors._constants import DEFAULT_EXPLORATION_TYPE
 from flambeau.rl.collectors._multi_async import MultiAsyncCollector
 from flambeau.rl.envs.common import EnvBase
+from flambeau.rl.envs.utils import ExplorationType
 
 __all__ = ["AsyncCollector"]
 

@@ -59,7 +59,7 @@ class Worker:
     @property
     def is_alive(self) -> bool:
         """Whether the process runs."""
-        return self.process.is_alive()
+        return bool(self.process.is_alive())
 
     def tell(self, command: str, *value: Any) -> None:
         """Send a command."""
@@ -185,7 +185,7 @@ def ready(workers: Iterable[Worker], doing: str, timeout: float | None = None) -
     found = wait(list(lines), timeout_s() if timeout is None else timeout)
     if not found and timeout is None:
         raise next(iter(lines.values())).silent(doing)
-    return list({lines[each].number: lines[each] for each in found}.values())  # type: ignore[index]
+    return list({lines[each].number: lines[each] for each in found}.values())
 
 
 def raised(number: int, told: tuple[str, str, bytes]) -> CollectorWorkerError:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, TCPStore
 
 from flambeau.data.tensordict import TensorDictBase
 from flambeau.rl.weight_update._mp import sync_timeout_s
@@ -211,5 +212,5 @@ def open_group(backend: str, host: str, port: int, rank: int, size: int, timeout
     kind = {"gloo": "ProcessGroupGloo", "nccl": "ProcessGroupNCCL"}.get(backend)
     if kind is None or not hasattr(dist, kind):
         raise ValueError(f"backend must be 'gloo', or 'nccl' where torch was built with it; got {backend!r}.")
-    store = dist.TCPStore(host, port, size, rank == 0, timeout=span, wait_for_workers=False)
-    return store, lambda: getattr(dist, kind)(dist.PrefixStore("group", store), rank, size, span)
+    store = TCPStore(host, port, size, rank == 0, timeout=span, wait_for_workers=False)
+    return store, lambda: getattr(dist, kind)(PrefixStore("group", store), rank, size, span)

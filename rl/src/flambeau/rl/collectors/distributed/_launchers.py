@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from flambeau.rl.collectors.distributed._line import launch_process, run_node
@@ -44,7 +45,7 @@ def slurm_executor(parameters: dict[str, Any]) -> Any:
         parameters: of jobs, as submitit names them; "folder" and "cluster" are those of its executor.
     """
     try:
-        import submitit
+        submitit: Any = import_module("submitit")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             "launcher='submitit' starts jobs of Slurm with submitit, which is not installed. Run: pip install "

@@ -68,13 +68,13 @@ class NodeDesk(Desk):
         super().__init__(line, collector, job)
         self._rank = job.number + 1
         self._schemes = schemes
-        self._open = lambda: open_group(backend, host, port, self._rank, size, timeout_s())
+        self._place = (backend, host, port, self._rank, size)
         self._device = "cuda" if backend == "nccl" else "cpu"
         self._group: Any = None
         self._sent: Any = None
 
     def _join(self) -> tuple[str, Any]:
-        store, group = self._open()
+        store, group = open_group(*self._place, timeout_s())
         self._store, self._group = store, group()
         for model_id, scheme in self._schemes.items():
             scheme.init_on_receiver(

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.rl.collectors._constants import DEFAULT_EXPLORATION_TYPE, ExplorationType
+from flambeau.rl.collectors._constants import DEFAULT_EXPLORATION_TYPE
 from flambeau.rl.collectors._single import Collector
 from flambeau.rl.collectors.distributed._launchers import launcher_of
 from flambeau.rl.collectors.distributed._line import Nodes, this_host
 from flambeau.rl.collectors.distributed._remote import RemoteCollector
 from flambeau.rl.collectors.distributed.default_configs import DEFAULT_SLURM_CONF
 from flambeau.rl.collectors.weight_update import WeightUpdaterBase
+from flambeau.rl.envs.utils import ExplorationType
 from flambeau.rl.weight_update._distributed import DistributedWeightSyncScheme
 from flambeau.rl.weight_update._weights import weights_of
 from flambeau.rl.weight_update.weight_sync_schemes import WeightSyncScheme

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.rl.collectors._constants import DEFAULT_EXPLORATION_TYPE, ExplorationType
+from flambeau.rl.collectors._constants import DEFAULT_EXPLORATION_TYPE
 from flambeau.rl.collectors._single import Collector
 from flambeau.rl.collectors.distributed._hosts import Driver, Host, Hosts
 from flambeau.rl.collectors.distributed._remote import RemoteCollector
+from flambeau.rl.envs.utils import ExplorationType
 from flambeau.rl.weight_update._ray import RayWeightSyncScheme
 from flambeau.rl.weight_update.weight_sync_schemes import WeightSyncScheme
 
@@ -265,7 +266,7 @@ class RayCollector(RemoteCollector):
         if not resume:
             self._stop_thread(timeout)
 
-    def stats(  # type: ignore[override]
+    def stats(
         self, workers: Literal["aggregate", "per_worker", "both"] = "aggregate", *, timeout: float | None = 10.0
     ) -> dict[str, int | float | bool]:
         """How many steps and batches there were.

@@ -15,7 +15,7 @@ import torch
 import torch.multiprocessing as mp
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.rl.collectors._constants import DEFAULT_EXPLORATION_TYPE, ExplorationType
+from flambeau.rl.collectors._constants import DEFAULT_EXPLORATION_TYPE
 from flambeau.rl.collectors._single import Collector
 from flambeau.rl.collectors.distributed._hosts import Driver, Host, Hosts
 from flambeau.rl.collectors.distributed._launchers import LAUNCHERS, SlurmProcess, slurm_executor
@@ -24,6 +24,7 @@ from flambeau.rl.collectors.distributed._remote import RemoteCollector
 from flambeau.rl.collectors.distributed.default_configs import DEFAULT_SLURM_CONF
 from flambeau.rl.collectors.weight_update import WeightUpdaterBase
 from flambeau.rl.envs._batched.worker import default_method, timeout_s
+from flambeau.rl.envs.utils import ExplorationType
 from flambeau.rl.weight_update._rpc import RPCWeightSyncScheme
 from flambeau.rl.weight_update.weight_sync_schemes import WeightSyncScheme
 

@@ -8,9 +8,10 @@ from typing import Any, Literal
 from torch import nn
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.rl.collectors._constants import DEFAULT_EXPLORATION_TYPE, ExplorationType
+from flambeau.rl.collectors._constants import DEFAULT_EXPLORATION_TYPE
 from flambeau.rl.collectors._single import Collector
 from flambeau.rl.collectors.distributed.generic import DistributedCollector
+from flambeau.rl.envs.utils import ExplorationType
 
 __all__ = ["DistributedSyncCollector"]
 
