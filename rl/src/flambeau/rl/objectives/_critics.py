@@ -23,7 +23,7 @@ class CriticLoss(LossModule):
         deactivate_vmap: call several networks one after the other.
     """
 
-    default_value_estimator = ValueEstimators.TD0
+    default_value_estimator: Any = ValueEstimators.TD0
     SUPPORTED_VALUE_ESTIMATORS: ClassVar[tuple[Any, ...]] = (
         ValueEstimators.TD0, ValueEstimators.TD1, ValueEstimators.TDLambda,
     )  # fmt: skip
@@ -103,7 +103,7 @@ class CriticLoss(LossModule):
         inputs = inputs.select(*network.in_keys, strict=False)
         if self.deactivate_vmap:
             return _pseudo_vmap(values, dims)(inputs, params)  # type: ignore[no-any-return]
-        return torch.vmap(values, dims, randomness=self.vmap_randomness)(inputs, params)  # type: ignore[no-any-return]
+        return torch.vmap(values, dims, randomness=self.vmap_randomness)(inputs, params)
 
     def _target_of(self, tensordict: TensorDictBase, next_value: Tensor) -> Tensor:
         """The values to train towards, given those of the states after the steps: the batch's shape."""

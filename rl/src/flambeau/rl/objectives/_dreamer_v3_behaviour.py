@@ -133,7 +133,7 @@ class DreamerV3ActorLoss(LossModule):
     def _estimated_network(self) -> Any:
         return None
 
-    def forward(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:  # type: ignore[override]
+    def forward(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """The loss of a batch of latent states, and what was imagined from there; see the class."""
         keys = self._tensor_keys
         start = tensordict.select(*self.in_keys).detach()
@@ -310,7 +310,7 @@ class DreamerV3ValueLoss(LossModule):
         """What is returned."""
         return ["loss_value", "value_slow_loss"]
 
-    def forward(self, fake_data: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:  # type: ignore[override]
+    def forward(self, fake_data: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """The loss of what was imagined; see the class."""
         target = fake_data.get("lambda_target")
         loss, slow = self._losses(fake_data, target)

@@ -170,7 +170,7 @@ class DreamerV3ModelLoss(LossModule):
         ]
         return [*found, *(["loss_model_continue"] if self.lambda_continue else [])]
 
-    def forward(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:  # type: ignore[override]
+    def forward(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """The losses of a batch of trajectories, (*batch, time), and the batch with predictions; see the class."""
         keys, data = self._tensor_keys, tensordict.copy()
         data.rename_key_(after(keys.reward), after(keys.true_reward))

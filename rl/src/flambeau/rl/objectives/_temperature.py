@@ -42,6 +42,9 @@ class TemperedLoss(ScalarOutputs):
     _target_name = "_target_entropy"
     skip_done_states = False
     actor_network_params: Any
+    log_alpha: Tensor
+    min_log_alpha: Tensor | None
+    max_log_alpha: Tensor | None
 
     def _convert_temperature(
         self, alpha_init: float, min_alpha: float | None, max_alpha: float | None, fixed_alpha: bool, target: Any,

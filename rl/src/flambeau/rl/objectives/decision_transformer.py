@@ -85,7 +85,7 @@ class OnlineDTLoss(TemperedLoss):
             return self.action_pred
 
     default_keys = _AcceptedKeys
-    default_value_estimator = None
+    default_value_estimator: Any = None
     SUPPORTED_VALUE_ESTIMATORS: ClassVar[tuple[Any, ...]] = ()
     out_keys: Any = ["loss_log_likelihood", "loss_entropy", "loss_alpha", "alpha", "entropy"]
     _target_name = "target_entropy"

@@ -75,7 +75,7 @@ class DreamerModelLoss(LossModule):
         """What is returned."""
         return ["loss_model_kl", "loss_model_reco", "loss_model_reward"]
 
-    def forward(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:  # type: ignore[override]
+    def forward(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """The losses of a batch of trajectories, (*batch, time), and the batch with predictions; see the class."""
         keys, data = self._tensor_keys, tensordict.copy()
         data.rename_key_(after(keys.reward), after(keys.true_reward))
@@ -188,7 +188,7 @@ class DreamerActorLoss(LossModule):
     def _estimated_network(self) -> Any:
         return None
 
-    def forward(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:  # type: ignore[override]
+    def forward(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """The loss of a batch of latent states, and what was imagined from there; see the class."""
         start = tensordict.select(*self.in_keys).detach()
         data = imagined(self.model_based_env, self.actor_model, start, self.imagination_horizon)
@@ -252,7 +252,7 @@ class DreamerValueLoss(LossModule):
         """What is returned."""
         return ["loss_value"]
 
-    def forward(self, fake_data: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:  # type: ignore[override]
+    def forward(self, fake_data: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
         """The loss of what was imagined; see the class."""
         target = fake_data.get("lambda_target")
         value = self.value_model(fake_data.select(*self.value_model.in_keys)).get(self._tensor_keys.value)

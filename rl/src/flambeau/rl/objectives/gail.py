@@ -105,4 +105,4 @@ class GAILLoss(LossModule):
             probability = self._probability(*between)
             slopes = torch.autograd.grad(probability.sum(), between, create_graph=True)
         norm = torch.cat(slopes, -1).norm(dim=-1)
-        return self.gp_lambda * (norm - 1).square().mean()
+        return self.gp_lambda * (norm - 1).square().mean()  # type: ignore[no-any-return]

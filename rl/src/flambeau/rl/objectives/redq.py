@@ -150,7 +150,7 @@ class REDQLoss(RandomizedEnsemble):
             following.set("_eps_gSDE", torch.zeros_like(tensordict.get("_eps_gSDE")))
         alpha = self._alpha()
         inputs = [each.select(*actor.in_keys, strict=False) for each in (now, following)]
-        both = torch.stack(inputs, 0)
+        both: Any = torch.stack(inputs, 0)
         log_probs = self._acted(both, self.actor_network_params)
         for data, acted in zip((now, following), both.unbind(0), strict=True):
             data.set(self._tensor_keys.action, acted.get(self._tensor_keys.action))

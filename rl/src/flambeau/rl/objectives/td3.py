@@ -62,7 +62,8 @@ class SmoothedTargets(CriticLoss):
             return spec.space.low, spec.space.high
         if len(bounds) != 2:
             raise ValueError(f"`bounds` is {bounds!r}, expected two: the lowest and the highest action.")
-        return bounds
+        low, high = bounds
+        return low, high
 
     @property
     def in_keys(self) -> list[Any]:
