@@ -130,7 +130,8 @@ class Checkpoint:
             KeyError: the name is taken.
             ValueError: it is empty, or has a separator of paths.
         """
-        if not isinstance(name, str) or not name:
+        given: Any = name
+        if not isinstance(given, str) or not given:
             raise ValueError(f"A component's name is a text that is not empty; got {name!r}.")
         if "/" in name or "\\" in name:
             raise ValueError(f"A component's name has no separators of paths; got {name!r}.")

@@ -56,9 +56,9 @@ class CheckpointRotation:
         keep_best: CheckpointBest | None = None,
         prefix: str = "checkpoint",
     ) -> None:
-        if isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 1:
+        if not _is_count(keep_last) or keep_last < 1:
             raise ValueError(f"keep_last must be 1 or more; got {keep_last!r}.")
-        if keep_best is not None and (len(keep_best) != 2 or keep_best[1] not in ("min", "max")):
+        if keep_best is not None and tuple(keep_best)[1:] not in (("min",), ("max",)):
             raise ValueError(f"keep_best is an entry of the metadata and 'min' or 'max'; got {keep_best!r}.")
         self.directory = Path(directory).expanduser()
         self.keep_last = keep_last
@@ -90,7 +90,7 @@ class CheckpointRotation:
             ValueError: the step is below 0, or the entry of `keep_best` is no number.
             KeyError: there is no such entry.
         """
-        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+        if not _is_count(step) or step < 0:
             raise ValueError(f"step must be a number of 0 or more; got {step!r}.")
         described = dict(metadata or {})
         if self.keep_best is not None:
@@ -194,6 +194,10 @@ class CheckpointRotation:
             tensor_load_kwargs=tensor_load_kwargs,
             strict=strict,
         )
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _number(value: Any) -> float:

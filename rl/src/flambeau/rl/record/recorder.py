@@ -149,7 +149,9 @@ class VideoRecorder(ObservationTransform):
     def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
         return self._call(tensordict_reset)
 
-    def dump(self, suffix: str | None = None, step: int | None = None) -> None:
+    def dump(  # type: ignore[override]  # upstream: its own arguments
+        self, suffix: str | None = None, step: int | None = None
+    ) -> None:
         """Give the logger the video of what came since the last time, if anything came.
 
         Args:
@@ -159,9 +161,7 @@ class VideoRecorder(ObservationTransform):
         if self.obs and self.logger is not None and self.tag is not None:
             video = torch.stack([frame.cpu() for frame in self.obs]).unsqueeze(0)
             name = self.tag if suffix is None else f"{self.tag}_{suffix}"
-            self.logger.log_video(
-                name=name, video=video, step=self.iter if step is None else step, **self.video_kwargs
-            )
+            self.logger.log_video(name=name, video=video, step=self.iter if step is None else step, **self.video_kwargs)
         self.count = 0
         self.iter += 1
         self.obs = []
@@ -273,7 +273,7 @@ class TensorDictRecorder(Transform):
     def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
         return tensordict_reset if self.skip_reset else self._call(tensordict_reset)
 
-    def dump(self, suffix: str | None = None) -> None:
+    def dump(self, suffix: str | None = None) -> None:  # type: ignore[override]  # upstream: its own arguments
         """Write what came since the last time; nothing where nothing came.
 
         Args:

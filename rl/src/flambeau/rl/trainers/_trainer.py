@@ -120,6 +120,10 @@ class Trainer:
         ValueError: arguments do not go together.
     """
 
+    _process_optim_batch_ops: list[Any]
+    _process_loss_ops: list[Any]
+    _optimizer_ops: list[Any]
+
     def __init__(
         self,
         *,
@@ -174,7 +178,7 @@ class Trainer:
         self.seed = seed
         if seed is not None:
             self.set_seed()
-        self.optim_steps_per_batch = optim_steps_per_batch
+        self.optim_steps_per_batch: int | None = optim_steps_per_batch
         self.total_frames = total_frames
         self.num_epochs = num_epochs
         self.clip_grad_norm = clip_grad_norm
@@ -390,8 +394,8 @@ class Trainer:
         if Checkpoint.is_checkpoint(file):
             if self.checkpoint is None:
                 self.checkpoint = Checkpoint()
-            options = {name: kwargs.pop(name) for name in ("strict", "map_location") if name in kwargs}
-            self._components().load(file, tensor_load_kwargs=kwargs, **{"map_location": "cpu"} | options)
+            strict, place = kwargs.pop("strict", None), kwargs.pop("map_location", "cpu")
+            self._components().load(file, tensor_load_kwargs=kwargs, strict=strict, map_location=place)
         else:
             self.load_state_dict(torch.load(file, **{"weights_only": True} | kwargs))
         policy = getattr(self.collector, "policy", None)
@@ -590,7 +594,7 @@ class Trainer:
             self._post_epoch_hook()
         means = None if sums is None else TensorDict({name: value / count for name, value in sums.items()}, [])
         self._post_optim_complete_log_hook(self._optim_count, means)
-        if self.auto_log_optim_steps and count:
+        if self.auto_log_optim_steps and means is not None:
             self._log(optim_steps=self._optim_count, **{name: value.mean().item() for name, value in means.items()})
 
     def _stepped(self, sub_batch: Any) -> Any:

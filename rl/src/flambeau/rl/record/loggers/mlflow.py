@@ -66,7 +66,9 @@ class MLFlowLogger(Logger):
         )
         return numbers
 
-    def log_video(self, name: str, video: Tensor, **kwargs: Any) -> None:
+    def log_video(  # type: ignore[override]  # upstream: the step is among the others
+        self, name: str, video: Tensor, **kwargs: Any
+    ) -> None:
         """Keep a video as an mp4 among the run's files.
 
         Args:

@@ -75,7 +75,7 @@ class TensorboardLogger(Logger):
             kwargs: `step`, and `bins`, as `SummaryWriter.add_histogram` takes them.
         """
         step, bins = kwargs.pop("step", None), kwargs.pop("bins", "tensorflow")
-        values = data if isinstance(data, Tensor) else torch.as_tensor(data)
+        values = torch.as_tensor(data)
         self.experiment.add_histogram(name, values, global_step=self._next(name, step), bins=bins)
 
     def _next(self, name: str, step: int | None) -> int:

@@ -37,7 +37,9 @@ class TrackioLogger(Logger):
         """Keep a number."""
         self.experiment.log({name: value}, step=step)
 
-    def log_video(self, name: str, video: Tensor, **kwargs: Any) -> None:
+    def log_video(  # type: ignore[override]  # upstream: the step is among the others
+        self, name: str, video: Tensor, **kwargs: Any
+    ) -> None:
         """Keep a video, (N, T, C, H, W) in uint8; `step` and `fps` are taken."""
         step, fps = kwargs.pop("step", None), kwargs.pop("fps", self.video_fps)
         clip = _trackio().Video(video.detach().cpu().numpy(), fps=fps, format=kwargs.pop("format", "mp4"), **kwargs)

@@ -106,7 +106,8 @@ def _made(
         from flambeau.rl.record.loggers.mlflow import MLFlowLogger
 
         uri = arguments.pop("tracking_uri", None) or Path(folder).absolute().as_uri()
-        return MLFlowLogger(**{"tracking_uri": uri, "exp_name": name} | arguments, **options)
+        named: dict[str, Any] = {"tracking_uri": uri, "exp_name": name} | arguments
+        return MLFlowLogger(**named, **options)
     from flambeau.rl.record.loggers.trackio import TrackioLogger
 
     return TrackioLogger(**{"project": folder, "exp_name": name} | arguments, **options)

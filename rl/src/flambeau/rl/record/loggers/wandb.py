@@ -109,7 +109,9 @@ class WandbLogger(Logger):
         self._log(numbers, step, override_global_step)
         return numbers
 
-    def log_video(self, name: str, video: Tensor, **kwargs: Any) -> None:
+    def log_video(  # type: ignore[override]  # upstream: the step is among the others
+        self, name: str, video: Tensor, **kwargs: Any
+    ) -> None:
         """Keep a video.
 
         Args:
