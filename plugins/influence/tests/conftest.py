@@ -6,4 +6,4 @@ import sys
 from pathlib import Path
 
 # Models, data and checkpoints that golden values and peers are asked about as well.
-sys.path.insert(0, str(Path(__file__).parent / "parity"))
+sys.path.insert(0, str(Path(__file__).parent / "parity" / "peers"))

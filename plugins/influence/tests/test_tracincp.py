@@ -179,8 +179,10 @@ class Unlabelled(Dataset):
 
 def test_data_without_labels_are_refused():
     subject = Subject("net")
-    for data, message in ((TensorDataset(subject.train_x), "has one element, expected inputs and labels"),
-                          (Unlabelled(), "is a Tensor, expected a tuple whose last element are the labels")):  # fmt: skip
+    for data, message in (
+        (TensorDataset(subject.train_x), "has one element, expected inputs and labels"),
+        (Unlabelled(), "is a Tensor, expected a tuple whose last element are the labels"),
+    ):
         influence = TracInCP(subject.model, data, iter(range(3)), subject.load, loss_fn=LOSSES["none"]())
         with pytest.raises(BatchError, match=message):
             influence.influence(subject.inputs)
