@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 QUICK = "--quick" in sys.argv
-SECONDS = 0.02 if QUICK else 0.3
-REPETITIONS = 1 if QUICK else 5
+SECONDS = 0.02 if QUICK else 0.1
+REPETITIONS = 1 if QUICK else 4
 CAPACITY = 10_000 if QUICK else 100_000
 ROWS, BATCH, OBSERVATION, ACTION = 1000, 256, 17, 6
 EPISODE = 50
@@ -185,7 +185,8 @@ def bounds(best: dict[str, dict[str, float]]) -> list[tuple[str, bool]]:
         within("prioritized sample and update", "torchrl", 1 / 3),
         within(f"sample {BATCH}, slices of 8", "torchrl", 0.5),
     ]
-    wanted += [within(called, "torchrl", 1.0) for called in ours]
+    # A dump is on the disk when it returns, and replaces another in one step; torchrl leaves both to luck.
+    wanted += [within(called, "torchrl", 3.0 if called.startswith("dumps") else 1.0) for called in ours]
     return wanted
 
 

@@ -52,7 +52,10 @@ WITH_EPISODES = [source for source in IDS if source not in ("openml", "lerobot")
 
 def opened(source, root, **changes):
     """The miniature of a source as a data set."""
-    config = dataset_fixture(source, root) | changes
+    config = dataset_fixture(source, root)
+    for given in ("totensor", "decode_video"):
+        config.pop(given, None)
+    config |= changes
     return load_dataset(f"{source}:{config.pop(FIRST.get(source, 'dataset_id'))}", **config)
 
 

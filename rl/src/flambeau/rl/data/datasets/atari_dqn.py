@@ -15,13 +15,13 @@ from typing import IO, Any, ClassVar
 import numpy as np
 import torch
 
-from flambeau.core.datasets import DatasetFile, Field, register_dataset
+from flambeau.core.datasets import DatasetFile, register_dataset
 from flambeau.core.errors import DatasetMissingError, DownloadError
 from flambeau.data.tensordict import MemoryMappedTensor, TensorDict
 from flambeau.rl.data.datasets._atari_storage import RunStorage
 from flambeau.rl.data.datasets._local_copies import LocalCopy
 from flambeau.rl.data.datasets._published_files import fetched, sources_folder
-from flambeau.rl.data.datasets.common import BaseDatasetExperienceReplay, Download
+from flambeau.rl.data.datasets.common import STEP, BaseDatasetExperienceReplay, Download
 from flambeau.rl.data.replay_buffers.samplers.slice import SliceSampler
 from flambeau.rl.data.replay_buffers.samplers.slice_without_replacement import SliceSamplerWithoutReplacement
 from flambeau.rl.data.replay_buffers.samplers.without_replacement import SamplerWithoutReplacement
@@ -56,7 +56,7 @@ _BLOCK = 1 << 22
     description="What five DQN agents saw on Atari 2600 games, 50 million steps each.",
     citation="@inproceedings{agarwal2020optimistic, author={Agarwal, Rishabh and Schuurmans, Dale and Norouzi, "
     "Mohammad}, title={An Optimistic Perspective on Offline Reinforcement Learning}, booktitle={ICML}, year={2020}}",
-    schema=(Field("observation", "image"), Field("action", "int"), Field("next", "mapping")),
+    schema=STEP,
 )
 class AtariDQNExperienceReplay(BaseDatasetExperienceReplay):
     """What a DQN agent saw while it learned a game, read from its checkpoints (gzip-compressed `.npy` files).

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from flambeau.core.datasets import Field
 from flambeau.core.errors import close_names
 from flambeau.core.folders import replaced_folder
 from flambeau.data.tensordict import TensorDict
@@ -23,6 +24,8 @@ from flambeau.rl.data.replay_buffers.writers.base import ImmutableDatasetWriter
 __all__ = ["BaseDatasetExperienceReplay"]
 
 Download = bool | Literal["force"]
+# What an item is, for the registry of data sets: a tensordict, whose entries each data set describes.
+STEP = (Field("step", "any"),)
 
 
 class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
@@ -215,6 +218,14 @@ class BaseDatasetExperienceReplay(TensorDictReplayBuffer):
                 )
             made.memmap(folder, copy_existing=True)
         return TensorStorage(TensorDict.load_memmap(Path(dest).absolute()))
+
+    def __repr__(self) -> str:
+        lines = (
+            f"{len(self._storage):,} steps in {self.data_path}",
+            f"sampler={type(self._sampler).__name__}, batch_size={self._batch_size}",
+            f"transform={self._transform}",
+        )
+        return f"{type(self).__name__}({self.dataset_id!r}:\n    " + "\n    ".join(lines) + ")"
 
     def delete(self) -> None:
         """Remove the copy from the disk. The buffer cannot be used afterwards."""

@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flambeau.core.datasets import DatasetFile, Field, register_dataset
+from flambeau.core.datasets import DatasetFile, register_dataset
 from flambeau.core.errors import DownloadError, HubWarning
 from flambeau.data.tensordict import TensorDict
 from flambeau.rl.data.datasets._d4rl_files import BASE_URL, FILES, SUCCESSORS
 from flambeau.rl.data.datasets._hdf5 import arrays, following, opened, preceding
 from flambeau.rl.data.datasets._published_files import fetched
 from flambeau.rl.data.datasets._row_files import RowFiles
-from flambeau.rl.data.datasets.common import BaseDatasetExperienceReplay, Download
+from flambeau.rl.data.datasets.common import STEP, BaseDatasetExperienceReplay, Download
 from flambeau.rl.data.replay_buffers.storages.tensor import TensorStorage
 from flambeau.rl.errors import DatasetFormatError
 
@@ -50,11 +50,7 @@ _FLAGS = (("next", "terminated"), ("next", "truncated"))
     citation="@article{fu2020d4rl, author={Fu, Justin and Kumar, Aviral and Nachum, Ofir and Tucker, George and "
     "Levine, Sergey}, title={D4RL: Datasets for Deep Data-Driven Reinforcement Learning}, journal={arXiv:2004.07219}, "
     "year={2020}}",
-    schema=(
-        Field("observation", "tensor", shape=("...",)),
-        Field("action", "tensor", shape=("...",)),
-        Field("next", "mapping"),
-    ),
+    schema=STEP,
 )
 class D4RLExperienceReplay(BaseDatasetExperienceReplay):
     """Data sets of D4RL, read from their HDF5 files.

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from flambeau.core.datasets import DatasetFile, Field, register_dataset
+from flambeau.core.datasets import DatasetFile, register_dataset
 from flambeau.core.hub import read_archive
 from flambeau.rl.data.datasets._pickled_arrays import load_array_file
 from flambeau.rl.data.datasets._published_files import fetched
 from flambeau.rl.data.datasets._row_files import RowFiles
-from flambeau.rl.data.datasets.common import BaseDatasetExperienceReplay, Download
+from flambeau.rl.data.datasets.common import STEP, BaseDatasetExperienceReplay, Download
 from flambeau.rl.data.replay_buffers.storages.tensor import TensorStorage
 from flambeau.rl.errors import DatasetFormatError
 
@@ -52,7 +52,7 @@ Key = tuple[str, ...]
     citation="@article{mediratta2023generalization, author={Mediratta, Ishita and You, Qingfei and Jiang, Minqi and "
     "Raileanu, Roberta}, title={The Generalization Gap in Offline Reinforcement Learning}, journal={arXiv:2312.05742}, "
     "year={2023}}",
-    schema=(Field("observation", "image"), Field("action", "int"), Field("next", "mapping")),
+    schema=STEP,
 )
 class GenDGRLExperienceReplay(BaseDatasetExperienceReplay):
     """Data sets of Gen-DGRL, read from archives (`.tar.xz`) of episodes, without unpacking them to the disk.

@@ -16,12 +16,12 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from flambeau.core.datasets import Field, register_dataset
+from flambeau.core.datasets import register_dataset
 from flambeau.data.tensordict import NonTensorStack, TensorDict
 from flambeau.rl.data.datasets._lerobot_files import LeRobotFiles
 from flambeau.rl.data.datasets._published_files import fetched, hub_files, listing
 from flambeau.rl.data.datasets._row_files import RowFiles
-from flambeau.rl.data.datasets.common import BaseDatasetExperienceReplay, Download
+from flambeau.rl.data.datasets.common import STEP, BaseDatasetExperienceReplay, Download
 from flambeau.rl.data.replay_buffers.samplers.slice import SliceSampler
 from flambeau.rl.data.replay_buffers.storages.tensor import TensorStorage
 from flambeau.rl.data.video import VideoClipRef
@@ -105,7 +105,7 @@ def _widened(key: Any, value: Any) -> Any:
     citation="@misc{cadene2024lerobot, author={Cadene, Remi and Alibert, Simon and Soare, Alexander and Gallouedec, "
     "Quentin and Zouitine, Adil and Wolf, Thomas}, title={LeRobot: State-of-the-art Machine Learning for Real-World "
     "Robotics in PyTorch}, year={2024}, url={https://github.com/huggingface/lerobot}}",
-    schema=(Field("observation", "mapping"), Field("action", "tensor"), Field("episode", "int")),
+    schema=STEP,
 )
 class LeRobotExperienceReplay(BaseDatasetExperienceReplay):
     """Data sets in LeRobot's format (versions 2 and 3); neither lerobot nor datasets is needed.

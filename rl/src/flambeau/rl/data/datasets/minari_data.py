@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flambeau.core.datasets import Field, register_dataset
+from flambeau.core.datasets import register_dataset
 from flambeau.core.errors import DatasetMissingError, HubError
 from flambeau.rl.data.datasets._class_property import classproperty
 from flambeau.rl.data.datasets._hdf5 import following
@@ -23,7 +23,7 @@ from flambeau.rl.data.datasets._minari_episodes import episodes, read_metadata
 from flambeau.rl.data.datasets._minari_spaces import as_spec
 from flambeau.rl.data.datasets._published_files import fetched, hub_errors, hub_files, listing
 from flambeau.rl.data.datasets._row_files import RowFiles
-from flambeau.rl.data.datasets.common import BaseDatasetExperienceReplay, Download
+from flambeau.rl.data.datasets.common import STEP, BaseDatasetExperienceReplay, Download
 from flambeau.rl.data.replay_buffers.storages.tensor import TensorStorage
 from flambeau.rl.errors import DatasetFormatError
 
@@ -45,7 +45,7 @@ Key = tuple[str, ...]
     description="Data sets of Minari: of locomotion, manipulation, navigation, Atari games and more.",
     citation="@software{minari, author={Younis, Omar G. and Perez-Vicente, Rodrigo and Balis, John U. and Dudley, Will "
     "and Davey, Alex and Terry, Jordan K}, title={Minari}, year={2024}, url={https://github.com/Farama-Foundation/Minari}}",
-    schema=(Field("observation", "any"), Field("action", "any"), Field("next", "mapping")),
+    schema=STEP,
 )
 class MinariExperienceReplay(BaseDatasetExperienceReplay):
     """Data sets of Minari, read from their HDF5 or Arrow files; the package minari is not needed.

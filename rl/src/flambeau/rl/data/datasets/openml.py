@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from flambeau.core.datasets import DatasetFile, Field, register_dataset
+from flambeau.core.datasets import DatasetFile, register_dataset
 from flambeau.rl.data.datasets._arff import Table, read_arff
 from flambeau.rl.data.datasets._published_files import fetched
 from flambeau.rl.data.datasets._row_files import RowFiles
-from flambeau.rl.data.datasets.common import BaseDatasetExperienceReplay, Download
+from flambeau.rl.data.datasets.common import STEP, BaseDatasetExperienceReplay, Download
 from flambeau.rl.data.replay_buffers.storages.tensor import TensorStorage
 from flambeau.rl.errors import DatasetFormatError
 
@@ -47,7 +47,7 @@ _TABLES: dict[str, tuple[str, int, str | None, bool]] = {
     description="Tables of OpenML as contextual bandits: features, and the class that is the right action.",
     citation="@article{vanschoren2014openml, author={Vanschoren, Joaquin and van Rijn, Jan N. and Bischl, Bernd and "
     "Torgo, Luis}, title={OpenML: networked science in machine learning}, journal={SIGKDD Explorations}, year={2014}}",
-    schema=(Field("X", "tensor", shape=("features",), dtype="float64"), Field("y", "label", dtype="int64")),
+    schema=STEP,
 )
 class OpenMLExperienceReplay(BaseDatasetExperienceReplay):
     """Tables of OpenML, read from their ARFF files; scikit-learn is not needed.

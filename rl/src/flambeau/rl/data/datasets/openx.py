@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from flambeau.core.datasets import Field, register_dataset
+from flambeau.core.datasets import register_dataset
 from flambeau.rl.data.datasets._openx_episodes import SUFFIXES, episodes, steps_of
 from flambeau.rl.data.datasets._openx_ids import IDS
 from flambeau.rl.data.datasets._openx_stream import TrajectoryStream
 from flambeau.rl.data.datasets._published_files import fetched, folder_files, hub_files, sources_folder
 from flambeau.rl.data.datasets._row_files import RowFiles
-from flambeau.rl.data.datasets.common import BaseDatasetExperienceReplay, Download
+from flambeau.rl.data.datasets.common import STEP, BaseDatasetExperienceReplay, Download
 from flambeau.rl.data.replay_buffers.samplers.slice import SliceSampler
 from flambeau.rl.data.replay_buffers.samplers.slice_without_replacement import SliceSamplerWithoutReplacement
 from flambeau.rl.data.replay_buffers.samplers.without_replacement import SamplerWithoutReplacement
@@ -37,7 +37,7 @@ REPOSITORY = "jxu124/OpenX-Embodiment"
     description="What robots of twenty-two kinds saw and did, in more than fifty data sets.",
     citation="@article{openx2023, author={{Open X-Embodiment Collaboration}}, title={Open X-Embodiment: Robotic "
     "Learning Datasets and RT-X Models}, journal={arXiv:2310.08864}, year={2023}}",
-    schema=(Field("observation", "mapping"), Field("action", "any"), Field("next", "mapping")),
+    schema=STEP,
 )
 class OpenXExperienceReplay(BaseDatasetExperienceReplay):
     """Data sets of Open X-Embodiment, read from shards of episodes; neither tensorflow nor datasets is needed.
@@ -188,6 +188,11 @@ class OpenXExperienceReplay(BaseDatasetExperienceReplay):
             TypeError: of a stream, it is not known.
         """
         return len(self._storage) if self.streaming else super().__len__()
+
+    def __repr__(self) -> str:
+        if not self.streaming:
+            return super().__repr__()
+        return f"{type(self).__name__}({self.dataset_id!r}, a stream, batch_size={self._batch_size})"
 
     # Copies
 

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 
 import torch
 
-from flambeau.core.datasets import Field, register_dataset
+from flambeau.core.datasets import register_dataset
 from flambeau.rl.data.datasets._hdf5 import arrays, following, opened
 from flambeau.rl.data.datasets._published_files import fetched, folder_files, hub_files
 from flambeau.rl.data.datasets._row_files import RowFiles
-from flambeau.rl.data.datasets.common import BaseDatasetExperienceReplay, Download
+from flambeau.rl.data.datasets.common import STEP, BaseDatasetExperienceReplay, Download
 from flambeau.rl.data.replay_buffers.storages.tensor import TensorStorage
 from flambeau.rl.errors import DatasetFormatError
 
@@ -40,7 +40,7 @@ Key = tuple[str, ...]
     citation="@inproceedings{kumar2023robohive, author={Kumar, Vikash and Shah, Rutav and Zhou, Gaoyue and Moens, "
     "Vincent and Caggiano, Vittorio and Vakil, Jay and Gupta, Abhishek and Rajeswaran, Aravind}, title={RoboHive: A "
     "Unified Framework for Robot Learning}, booktitle={NeurIPS}, year={2023}}",
-    schema=(Field("observation", "tensor"), Field("action", "tensor"), Field("next", "mapping")),
+    schema=STEP,
 )
 class RobosetExperienceReplay(BaseDatasetExperienceReplay):
     """Data sets of RoboSet, read from their HDF5 files, one for each seed.

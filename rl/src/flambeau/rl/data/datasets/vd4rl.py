@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from flambeau.core.datasets import Field, register_dataset
+from flambeau.core.datasets import register_dataset
 from flambeau.core.errors import DownloadError, HubError, HubWarning
 from flambeau.rl.data.datasets._class_property import classproperty
 from flambeau.rl.data.datasets._hdf5 import arrays, following, opened
 from flambeau.rl.data.datasets._published_files import fetched, folder_files, hub_files, listing
 from flambeau.rl.data.datasets._row_files import RowFiles
-from flambeau.rl.data.datasets.common import BaseDatasetExperienceReplay, Download
+from flambeau.rl.data.datasets.common import STEP, BaseDatasetExperienceReplay, Download
 from flambeau.rl.data.replay_buffers.storages.tensor import TensorStorage
 from flambeau.rl.errors import DatasetFormatError
 
@@ -60,7 +60,7 @@ Key = tuple[str, ...]
     citation="@article{lu2023vd4rl, author={Lu, Cong and Ball, Philip J. and Rudner, Tim G. J. and Parker-Holder, Jack "
     "and Osborne, Michael A. and Teh, Yee Whye}, title={Challenges and Opportunities in Offline Reinforcement Learning "
     "from Visual Observations}, journal={TMLR}, year={2023}}",
-    schema=(Field("pixels", "image"), Field("action", "tensor"), Field("next", "mapping")),
+    schema=STEP,
 )
 class VD4RLExperienceReplay(BaseDatasetExperienceReplay):
     """Data sets of V-D4RL, read from their files: episodes (`.npz`), or parts of many (`.hdf5`).

@@ -17,6 +17,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "TensorStorageCheckpointer",
         ),
         "her": ("HERReplayBuffer", "HindsightStrategy"),
+        "offline_to_online": ("OfflineToOnlineReplayBuffer", "prefill_replay_buffer"),
+        "query": ("Trajectory", "TrajectoryPredicate", "filter_trajectories", "iter_trajectories", "traj"),
         "replay_buffers": (
             "PrioritizedReplayBuffer",
             "ReplayBuffer",

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_map
 from flambeau.core.folders import recover_folder, replaced_folder
 from flambeau.data.tensordict import is_tensor_collection, lazy_stack
 from flambeau.rl.data.replay_buffers._transforms import BufferTransforms
+from flambeau.rl.data.replay_buffers.query import filter_trajectories
 from flambeau.rl.data.replay_buffers.samplers.base import Sampler
 from flambeau.rl.data.replay_buffers.samplers.consuming import ConsumingSampler
 from flambeau.rl.data.replay_buffers.samplers.random import RandomSampler
@@ -105,6 +106,7 @@ class ReplayBuffer:
         self._waiting_lock = threading.RLock()
         self._pool: ThreadPoolExecutor | None = None
         self._ran_out = False
+        self._iterator: Iterator[Any] | None = None
         if getattr(self._sampler, "drop_last", False) and batch_size is None:
             raise ValueError(
                 "Samplers with drop_last=True need a batch size that is known; give batch_size to the buffer."
@@ -413,6 +415,68 @@ class ReplayBuffer:
             if self._ran_out:
                 return
 
+    def query(self, predicate: Callable[[Any], bool] | None = None, *, trajectory_key: Any = None) -> list[Any]:
+        """The stored trajectories for which a condition holds, the oldest first, transformed as batches are.
+
+        Args:
+            predicate: made of `traj`, as `traj.reward.sum() > 100`, or a function of a `Trajectory`; all for None.
+            trajectory_key: the entry that numbers trajectories; see `iter_trajectories`.
+
+        Raises:
+            ValueError: more than one dimension of places.
+        """
+        with self._lock:
+            if not len(self._storage):
+                return []
+            steps = self._storage[:]
+            if self._storage._is_full and isinstance(getattr(self._writer, "_cursor", None), int):
+                steps = _from(steps, self._writer._cursor)
+        if len(self._transform):
+            steps = self._transformed(steps)
+        return filter_trajectories(steps, predicate, trajectory_key=trajectory_key)
+
+    def register_save_hook(self, hook: Callable[..., Any]) -> None:
+        """Have a function change the data before the storage is written to disk."""
+        self._storage.register_save_hook(hook)
+
+    def register_load_hook(self, hook: Callable[..., Any]) -> None:
+        """Have a function change the data after the storage was read from disk."""
+        self._storage.register_load_hook(hook)
+
+    def set_sampler(self, sampler: Sampler) -> Sampler:
+        """Draw by another sampler from now on; the one before.
+
+        Raises:
+            ValueError: one that drops the last batch, and no batch size.
+        """
+        if getattr(sampler, "drop_last", False) and self._batch_size is None:
+            raise ValueError("Samplers with drop_last=True need a batch size that is known; give it to the buffer.")
+        with self._lock:
+            former: Sampler = self._sampler
+            self._sampler = sampler
+            if hasattr(sampler, "_storage"):
+                sampler._storage = self._storage
+            sampler._rng = self._rng
+        return former
+
+    def set_writer(self, writer: Writer) -> Writer:
+        """Write by another writer from now on; the one before."""
+        with self._lock:
+            former: Writer = self._writer
+            self._writer = writer
+            writer.register_storage(self._storage)
+            writer._rng = self._rng
+        return former
+
+    def next(self) -> Any:
+        """The next batch of an iteration over the buffer; None when it ended, and the one after begins anew."""
+        if self._iterator is None:
+            self._iterator = iter(self)
+        batch = next(self._iterator, None)
+        if batch is None:
+            self._iterator = None
+        return batch
+
     # State
 
     def state_dict(self) -> dict[str, Any]:
@@ -513,7 +577,7 @@ class ReplayBuffer:
             self.share()
         state = self.__dict__.copy()
         state["_lock"] = state["_rng"] = state["_waiting_lock"] = state["_pool"] = None
-        state["_waiting"] = deque()
+        state["_waiting"], state["_iterator"] = deque(), None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -564,6 +628,11 @@ def _collate_of(storage: Storage) -> Callable[[Any], Any]:
     if isinstance(storage, ListStorage) and not isinstance(storage, LazyStackStorage):
         return _stack
     return _same
+
+
+def _from(steps: Any, first: int) -> Any:
+    """Rows of a ring in the order in which they were written."""
+    return steps if not first else steps[torch.arange(first, first + len(steps)) % len(steps)]
 
 
 def _swapped(data: Any, dim: int) -> Any:
