@@ -3,8 +3,9 @@
     python plugins/launch/benchmarks/submit.py [--quick]
 
 Milliseconds by the clock, the least of several runs in turn, of processes that start anew: `run -s local_cwd
-utils.echo` until the line of the job is read, the command's end, and `--help`. Bounds: the first line comes no later than torchx's,
-and help within 150 ms. The program exits with 1 where one is missed. Where torchx is not installed it is left out.
+utils.echo` until the line of the job is read, the command's end, and `--help`. Bounds: the first line comes no later
+than torchx's, and help within 150 ms. The program exits with 1 where one is missed. Where torchx is not installed it is
+left out. `--quick` runs everything once.
 """
 
 from __future__ import annotations

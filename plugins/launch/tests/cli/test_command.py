@@ -97,7 +97,7 @@ def test_a_file_of_configuration_names_scheduler_component_and_arguments(capsys)
     torchxconfig._subcmd_configs.clear()
     assert launch("run") == 0
     assert "from the file" in capsys.readouterr().out
-    assert launch("run", "--msg", "from the line") == 0
+    assert launch("run", "--", "--msg", "from the line") == 0
     assert "from the line" in capsys.readouterr().out
     torchxconfig._subcmd_configs.clear()
 

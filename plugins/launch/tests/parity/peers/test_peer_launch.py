@@ -7,6 +7,7 @@ import importlib
 import io
 import os
 import tempfile
+import typing
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -145,8 +146,8 @@ LENT = {
     "applied": applied,
     "io": io,
     "os": os,
-    "List": list,
-    "Dict": dict,
+    "List": typing.List,  # noqa: UP006
+    "Dict": typing.Dict,  # noqa: UP006
     "Optional": Optional,
 }
 for place, programs in read_table(HERE / "launch_programs.txt").items():
