@@ -160,7 +160,7 @@ def _examples(arguments: argparse.Namespace, split: str, places: Any, transform:
     return _Examples(dataset, list(places), transform, arguments.dataset)
 
 
-def _method(arguments: argparse.Namespace, model: nn.Module, train: _Examples) -> Any:
+def _method(arguments: argparse.Namespace, model: nn.Module, train: Any) -> Any:
     import copy
 
     from torch import nn

@@ -16,7 +16,7 @@ from torch.utils.data import Dataset
 
 from flambeau.core.files import write_atomic
 from flambeau.influence._core.influence import DataInfluence
-from flambeau.influence._utils.common import _device, _loader, _on_device, _require_fixed_statistics
+from flambeau.influence._utils.common import _device, _loader, _on_device, _require_count, _require_fixed_statistics
 from flambeau.influence.errors import BatchError, InfluenceError
 
 __all__ = ["SimilarityInfluence", "cosine_similarity", "euclidean_distance"]
@@ -133,8 +133,7 @@ class SimilarityInfluence(DataInfluence):
             to a test example at all, `"zero_acts-<layer>"` has the positions of such test examples, and their
             activations.
         """
-        if not isinstance(top_k, int) or top_k < 1:
-            raise InfluenceError(f"top_k is {top_k!r}, expected a positive int.")
+        _require_count("top_k", top_k)
         _require_fixed_statistics(self.module)
         given = inputs if isinstance(inputs, tuple) else (inputs,)
         extra = () if additional_forward_args is None else additional_forward_args
@@ -164,11 +163,11 @@ class SimilarityInfluence(DataInfluence):
     def _similarities(self, test: Tensor, train: Tensor) -> Tensor:
         if self.similarity_metric is cosine_similarity:
             return cosine_similarity(test, train, self.replace_nan)
-        similar = self.similarity_metric(test, train)
+        similar: Any = self.similarity_metric(test, train)
         if not isinstance(similar, Tensor) or similar.shape != (len(test), len(train)):
             shape = tuple(similar.shape) if isinstance(similar, Tensor) else type(similar).__name__
             raise InfluenceError(f"similarity_metric gave {shape}, expected ({len(test)}, {len(train)}).")
-        return similar
+        return torch.as_tensor(similar)
 
     def _activations(self, inputs: tuple[Any, ...]) -> dict[str, Tensor]:
         """What each layer gives for a batch; of a tuple the first."""

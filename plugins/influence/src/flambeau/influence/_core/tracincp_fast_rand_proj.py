@@ -26,6 +26,7 @@ from flambeau.influence._utils.common import (
     _format_inputs_dataset,
     _load_flexible_state_dict,
     _on_device,
+    _require_count,
     _require_order,
     _split,
     _top,
@@ -161,7 +162,7 @@ class TracInCPFast(TracInCPBase):
             value, at_output = seen[0]
             _require_matrix(value, at_output, self.final_fc_layer)
             assert callable(loss_fn)
-            loss = loss_fn(output, labels)
+            loss: Any = loss_fn(output, labels)
             if not isinstance(loss, Tensor) or not loss.requires_grad:
                 raise LossError("The loss does not depend on the output of final_fc_layer.")
             (gradient,) = torch.autograd.grad(loss.sum(), at_output)
@@ -255,8 +256,7 @@ class TracInCPFastRandProj(TracInCPFast):
         quantities = self._quantities(_format_inputs_dataset(inputs), self.test_loss_fn, self.test_reduction_type)
         if k is None:
             return quantities @ self._stored.T
-        if not isinstance(k, int) or k < 1:
-            raise InfluenceError(f"k is {k!r}, expected a positive int.")
+        _require_count("k", k)
         sign = 1 if proponents else -1
         positions, products = self.nearest_neighbors.get_nearest_neighbors(sign * quantities, k)
         return KMostInfluentialResults(positions, sign * products)

@@ -187,7 +187,7 @@ class _DatasetFromList(Dataset[Any]):
         return len(self._l)
 
 
-def _format_inputs_dataset(inputs_dataset: Inputs, what: str = "inputs") -> Iterable[Batch]:
+def _format_inputs_dataset(inputs_dataset: Any, what: str = "inputs") -> Iterable[Batch]:
     """Batches of what a caller passed: a loader's, or the one batch itself."""
     if isinstance(inputs_dataset, DataLoader):
         return inputs_dataset
@@ -259,9 +259,13 @@ def _check_loss_fn(loss_fn: Loss, name: str, sample_wise_grads_per_batch: bool) 
     return str(reduction)
 
 
+def _require_count(name: str, value: Any) -> None:
+    if not isinstance(value, int) or value < 1:
+        raise InfluenceError(f"{name} is {value!r}, expected a positive int.")
+
+
 def _top(scores: Tensor, k: int, proponents: bool) -> KMostInfluentialResults:
     """The k largest scores of each row, or the k smallest."""
-    if not isinstance(k, int) or k < 1:
-        raise InfluenceError(f"k is {k!r}, expected a positive int.")
+    _require_count("k", k)
     found = torch.topk(scores, min(k, scores.shape[1]), dim=1, largest=proponents)
     return KMostInfluentialResults(found.indices, found.values)
