@@ -138,7 +138,7 @@ class Transform(nn.Module):
                 raise self._missing(in_key, next_tensordict)
         return next_tensordict
 
-    @dispatch(source="in_keys", dest="out_keys")  # type: ignore[untyped-decorator]
+    @dispatch(source="in_keys", dest="out_keys", auto_batch_size=False)  # type: ignore[untyped-decorator]
     def forward(self, tensordict: Any = None) -> Any:
         """Transform data: a batch of a replay buffer, what a module gave, or tensors in the order of `in_keys`.
 
@@ -187,7 +187,7 @@ class Transform(nn.Module):
                 raise self._missing(out_key, tensordict)
         return tensordict
 
-    @dispatch(source="out_keys_inv", dest="in_keys_inv")  # type: ignore[untyped-decorator]
+    @dispatch(source="out_keys_inv", dest="in_keys_inv", auto_batch_size=False)  # type: ignore[untyped-decorator]
     def inv(self, tensordict: Any = None) -> Any:
         """Transform data that go into an environment or buffer, or tensors in the order of `out_keys_inv`.
 
