@@ -11,7 +11,7 @@ from torch import Tensor
 from flambeau.rl._miniatures import write_miniature
 
 expected_failures = {
-    "schema-agrees-with-samples:rl/*": "an item is a tensordict, which the kit takes for a mapping that iterates over keys",
+    "schema-agrees-with-samples:rl/*": "an item is a tensordict; the kit takes it for a mapping, and iterates over it",
     "length-agrees-with-iteration:rl/*": "iterating over a buffer draws batches; its length counts the steps",
     "state-resumes:rl/*": "a buffer's state is its content; draws with replacement have no place to resume at",
 }
