@@ -71,6 +71,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "dreamer_v3",
         "gail",
         "iql",
+        "llm",
         "multiagent",
         "pilco",
         "ppo",
