@@ -26,3 +26,8 @@ class DataInfluence(ABC):
     @abstractmethod
     def influence(self, inputs: Any = None) -> Any:
         """How much training examples influenced what the model says of `inputs`; methods add arguments."""
+
+    @classmethod
+    def get_name(cls) -> str:
+        """The method's name: its class's."""
+        return cls.__name__
