@@ -44,7 +44,7 @@ def request(library: Any, name: str, app: Any, cfg: dict[str, Any]) -> Any:
 
 READERS = {
     "slurm": lambda made: {
-        "cmd": made.cmd,
+        "cmd": sorted(made.cmd),
         "replicas": made.replicas,
         "job_dir": made.job_dir,
         "retries": made.max_retries,
