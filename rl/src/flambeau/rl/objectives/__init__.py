@@ -7,6 +7,7 @@ from flambeau.core.exports import lazy_exports
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "_scales": ("symexp", "symlog", "two_hot_cross_entropy", "two_hot_decode", "two_hot_encode"),
         "a2c": ("A2CLoss",),
         "act": ("ACTLoss",),
         "bc": ("BCLoss",),

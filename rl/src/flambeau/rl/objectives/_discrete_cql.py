@@ -53,7 +53,7 @@ class DiscreteCQLLoss(DQNLoss):
         terminated: Any = "terminated"
         pred_val: Any = "pred_val"
 
-    default_keys = _AcceptedKeys
+    default_keys: Any = _AcceptedKeys
     out_keys: Any = ["loss_qvalue", "loss_cql"]
 
     def __init__(

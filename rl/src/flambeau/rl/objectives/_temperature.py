@@ -100,7 +100,7 @@ class TemperedLoss(ScalarOutputs):
                 "target_entropy='auto' needs to know the shape of actions: give the loss an action_spec, or the actor "
                 f"a spec, with the action's key {self._tensor_keys.action!r}; or say target_entropy as a number."
             )
-        return found
+        return found  # type: ignore[no-any-return]
 
     def _alpha(self) -> Tensor:
         """The temperature, after what is learned was brought back between its limits."""

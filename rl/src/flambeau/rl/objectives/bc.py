@@ -86,7 +86,7 @@ class BCLoss(ImitationLoss):
                 return _cross_entropy(dist.logits, action)
             if kind is None:
                 is_point = isinstance(dist, (Delta, TanhDelta))
-                return distance_loss(dist.mode, action, "l2") if is_point else -dist.log_prob(action)
+                return distance_loss(dist.mode, action, "l2") if is_point else -dist.log_prob(action)  # type: ignore[no-any-return]
         predicted = self._acted(tensordict, self._tensor_keys.action)
         if callable(kind):
             return kind(predicted, action)

@@ -188,7 +188,7 @@ class CQLLoss(TemperedLoss):
         log_prob = self._acted(data, self.actor_network_params)  # Upstream: also where there is a delayed actor.
         values = self._critic_values(data, self.target_qvalue_network_params)
         if self.max_q_backup:
-            return values.unflatten(-2, (-1, self.num_random)).amax(-2).min(0).values
+            return values.unflatten(-2, (-1, self.num_random)).amax(-2).min(0).values  # type: ignore[no-any-return]
         value = values.min(0).values
         return value if self.deterministic_backup else value - self._alpha() * log_prob.unsqueeze(-1)
 
