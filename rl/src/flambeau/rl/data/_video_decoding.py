@@ -49,13 +49,14 @@ class VideoFile:
             videos = self._container.streams.video
             if not videos or (stream is not None and stream >= len(self._container.streams)):
                 raise DatasetFormatError(f"{path} has no video stream{'' if stream is None else f' {stream}'}.")
-            self._stream: Any = videos[0] if stream is None else self._container.streams[stream]
-            self._stream.thread_type = "AUTO"
-            packets = [packet for packet in self._container.demux(self._stream) if packet.pts is not None]
+            found: Any = videos[0] if stream is None else self._container.streams[stream]
+            found.thread_type = "AUTO"
+            self._stream = found
+            packets: list[Any] = [packet for packet in self._container.demux(self._stream) if packet.pts is not None]
         except self._errors as error:
             raise DatasetFormatError(f"{path} cannot be read as a video: {error}") from error
-        self._times = sorted(packet.pts for packet in packets)
-        self._keys = sorted(packet.pts for packet in packets if packet.is_keyframe)
+        self._times: list[int] = sorted(packet.pts for packet in packets)
+        self._keys: list[int] = sorted(packet.pts for packet in packets if packet.is_keyframe)
         self._coming: Any = None
         self._next = -1  # number of the frame that comes next
 

@@ -104,7 +104,7 @@ class OfflineToOnlineReplayBuffer(ReplayBufferEnsemble):
         way = step_count / total_steps
         self._offline_fraction = self._first_fraction + way * (target_fraction - self._first_fraction)
 
-    def extend(self, data: Any, *, update_priority: bool | None = None) -> Tensor:  # type: ignore[override]
+    def extend(self, data: Any, *, update_priority: bool | None = None) -> Tensor:
         """Add rows to the buffer that grows; their places."""
         return self.online_buffer.extend(data, update_priority=update_priority)
 
