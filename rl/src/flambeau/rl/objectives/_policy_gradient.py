@@ -61,6 +61,7 @@ class PolicyGradientLoss(LossModule):
 
     actor_network: Any
     critic_network: Any
+    target_actor_network_params: Any
     critic_coeff: Any
     clip_value: Any
     advantage_norm: Any

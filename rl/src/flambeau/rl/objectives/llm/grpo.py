@@ -31,7 +31,7 @@ _STRATEGIES = ("sft", "rlhf", "generic")
 _AGGREGATIONS = ("token_mean", "prompt_mean", "none", None)
 
 
-class LLMLossOutput(TensorClass["nocast"]):  # type: ignore[misc]
+class LLMLossOutput(TensorClass["nocast"]):  # type: ignore[misc,name-defined]
     """What losses of language models return.
 
     Attributes:
@@ -263,7 +263,7 @@ class GRPOLoss(LossModule):
         self, tensordict: TensorDictBase, log_prob: Tensor, former: Tensor, mask: Tensor, count: Tensor
     ) -> dict[str, Tensor]:
         """How far the model is from the reference and from the one that drew the tokens, where that counts."""
-        found = {}
+        found: dict[str, Tensor] = {}
         if self.kl_to_ref_coeff is not None:
             reference = self._log_probs(tensordict, self.tensor_keys.ref_log_probs, log_prob)
             found |= self._penalty("ref", reference, log_prob, mask, count, self.kl_to_ref_coeff)
