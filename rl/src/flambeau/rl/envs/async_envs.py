@@ -512,7 +512,7 @@ class ProcessorAsyncEnvPool(AsyncEnvPool):
         heard = {at for at, _, _ in self.__dict__["_ready"]}
         workers = sorted({at // self.__dict__["_per_worker"] for at in busy if at not in heard})
         waiting = {lines[worker]: worker for worker in workers}
-        answers = [self._answer(waiting[line]) for line in wait(list(waiting), timeout)]  # type: ignore[index,arg-type]
+        answers = [self._answer(waiting[line]) for line in wait(list(waiting), timeout)]
         return [(at, busy[at], answer) for at, answer in answers]
 
     def _stop(self) -> None:

@@ -119,7 +119,7 @@ class TicTacToeEnv(EnvBase):
     def _moved(self, board: Tensor, action: Tensor) -> Tensor:
         """The board after a move of the player who is to move, as the other one sees it."""
         fields = board.flatten(-2).scatter(-1, action.unsqueeze(-1).long(), 1)
-        return torch.where(fields == -1, fields, 1 - fields).unflatten(-1, (3, 3))
+        return torch.where(fields == -1, fields, 1 - fields).unflatten(-1, (3, 3))  # type: ignore[no-any-return]
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         board, turn, action = (tensordict.get(key) for key in ("board", "turn", "action"))

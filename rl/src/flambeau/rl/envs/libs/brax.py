@@ -56,7 +56,7 @@ class BraxWrapper(_EnvWrapper):
         if env is not None:
             kwargs["env"] = env
         self.__dict__["cache_clear_frequency"] = cache_clear_frequency
-        self.__dict__["_steps"] = 0
+        self.__dict__["_step_count"] = 0
         super().__init__(**kwargs)
 
     @property
@@ -126,8 +126,8 @@ class BraxWrapper(_EnvWrapper):
         jnp = backend("jax.numpy", type(self).__name__, INSTALL)
         state = self._tree.arrays(tensordict.get("state"))
         following = self._go_on(state, jnp.asarray(tensordict.get("action").detach().cpu().numpy()))
-        self.__dict__["_steps"] += 1
-        if self.cache_clear_frequency and self._steps % self.cache_clear_frequency == 0:
+        self.__dict__["_step_count"] += 1
+        if self.cache_clear_frequency and self._step_count % self.cache_clear_frequency == 0:
             backend("jax", type(self).__name__, INSTALL).clear_caches()
         out = self._first(following)
         out.set("reward", self._column(following.reward))

@@ -49,7 +49,7 @@ def spec_of(spec: Any, device: Any = None, categorical: bool = True) -> TensorSp
         device: of the spec.
         categorical: discrete values are numbers, not one-hot vectors.
     """
-    if hasattr(spec, "_specs"):
+    if not hasattr(spec, "dtype"):
         return Composite({key: spec_of(each, device, categorical) for key, each in spec._specs.items()}, device=device)
     dtype = _dtype(spec.dtype)
     if hasattr(spec, "num_values"):

@@ -112,7 +112,7 @@ def frames_at(tensor: Tensor, time: int, index: Tensor) -> Tensor:
     """
     steps, count = tensor.shape[time], index.shape[-1]
     if index.ndim == 2:
-        return tensor.index_select(time, index.flatten()).unflatten(time, (steps, count))
+        return tensor.index_select(time, index.flatten()).unflatten(time, (steps, count))  # type: ignore[no-any-return]
     batch = tensor.shape[:time]
     first = torch.arange(0, batch.numel() * steps, steps, device=index.device).view(*batch, 1, 1)
     frames = tensor.flatten(0, time).index_select(0, (index + first).flatten())
