@@ -26,7 +26,7 @@ JOB = ("run", "-s", "local_cwd", "utils.echo", "--msg", "hello")
 def first_line(program: tuple[str, ...]) -> tuple[float, float]:
     """Milliseconds until the job's line is read, and until the command ends."""
     begin = time.perf_counter()
-    process = subprocess.Popen([*program, *JOB], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen([*program, *JOB], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
     first = next((time.perf_counter() for line in process.stdout if "hello" in line), float("inf"))
     process.wait()
