@@ -71,7 +71,9 @@ class LossModule(TensorDictModuleBase):  # type: ignore[misc]
     _loss_mask_key: Any = "auto"
     _schedulable_buffers: ClassVar[frozenset[str]] = frozenset()
     _all_schedulable_buffers: ClassVar[frozenset[str]] = frozenset()
-    _value_estimator_default_keys: tuple[str, ...] = ("advantage", "value_target", "value", "reward", "done", "terminated")
+    _value_estimator_default_keys: tuple[str, ...] = (
+        "advantage", "value_target", "value", "reward", "done", "terminated",
+    )  # fmt: skip
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
