@@ -162,7 +162,7 @@ def test_frames_for_buffers_alone_are_refused_by_environments(options):
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.booleans(), min_size=1, max_size=12), st.integers(1, 5), st.sampled_from(["same", "constant"]))
 def test_no_frame_is_of_another_episode(ends, count, padding):
-    """Frames are numbered by their step: those of a window are consecutive, and begin with the episode at the earliest."""
+    """Frames are numbered by their step: those of a window are consecutive, from the episode on."""
     done = torch.tensor(ends).view(-1, 1)
     steps = torch.arange(len(ends))
     data = TensorDict({"x": steps.view(-1, 1).clone(), "next": {"done": done}}, [len(ends)])
