@@ -47,7 +47,7 @@ def steps(lengths=(3, 2, 1)):
         (lambda trajectory: trajectory.length == 1, [1]),
         (None, [3, 2, 1]),
     ],
-    ids=str,
+    ids=lambda value: "function" if callable(value) and not isinstance(value, type(traj.length == 1)) else str(value),
 )
 def test_a_condition_chooses_trajectories(condition, lengths):
     assert [each.length for each in filter_trajectories(steps(), condition)] == lengths

@@ -17,7 +17,7 @@ from flambeau.rl.weights.control import CartPole_Policy_Weights, Pendulum_Policy
 MEMBERS = [(cartpole_policy, CartPole_Policy_Weights.PPO_V1), (pendulum_policy, Pendulum_Policy_Weights.SAC_V1)]
 
 
-@pytest.mark.parametrize(("build", "weights"), MEMBERS, ids=str)
+@pytest.mark.parametrize(("build", "weights"), MEMBERS, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_the_return_is_the_one_that_is_on_record(build, weights):
     policy = build(weights=weights).eval()
     returns = episode_returns(weights.meta["environment"], policy.act, episodes=100, seed=2_000_003)
@@ -26,14 +26,14 @@ def test_the_return_is_the_one_that_is_on_record(build, weights):
     assert float(returns.std(unbiased=False)) == pytest.approx(record["standard deviation"], abs=0.06)
 
 
-@pytest.mark.parametrize(("build", "weights"), MEMBERS, ids=str)
+@pytest.mark.parametrize(("build", "weights"), MEMBERS, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_it_does_as_well_from_other_first_states(build, weights):
     policy = build(weights=weights).eval()
     returns = episode_returns(weights.meta["environment"], policy.act, episodes=100, seed=7)
     assert float(returns.mean()) > {"CartPole-v1": 475, "Pendulum-v1": -200}[weights.meta["environment"]]
 
 
-@pytest.mark.parametrize(("build", "weights"), MEMBERS, ids=str)
+@pytest.mark.parametrize(("build", "weights"), MEMBERS, ids=lambda value: getattr(value, "__name__", str(value)))
 def test_facts_are_true(build, weights):
     policy = build()
     assert sum(parameter.numel() for parameter in policy.parameters()) == weights.meta["num_params"]
