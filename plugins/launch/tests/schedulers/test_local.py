@@ -151,6 +151,30 @@ def test_closing_ends_what_was_launched():
         assert other.status(handle).state is AppState.CANCELLED
 
 
+def test_signals_are_what_they_were_once_the_schedulers_are_closed():
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    with get_runner() as launcher:
+        finished(launcher, app("true"))
+        assert signal.getsignal(signal.SIGTERM) is not before[0]
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked there")
+def test_a_forked_process_ends_at_once_and_leaves_its_parents_jobs_running(runner):
+    handle = runner.run(app("sleep 60"), "local_cwd")
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(writing, b"begun")
+        time.sleep(60)
+        os._exit(0)
+    os.read(reading, 5)  # a signal that comes before Python has begun the child is lost there
+    os.kill(child, signal.SIGTERM)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+    assert runner.status(handle).state is AppState.RUNNING
+    runner.cancel(handle)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_launcher_that_is_told_to_end_ends_its_replicas_and_prints_one_line(number):
     words = [sys.executable, "-m", "flambeau.core", "launch", "run", "-s", "local_cwd", "utils.sh", "sh", "-c"]

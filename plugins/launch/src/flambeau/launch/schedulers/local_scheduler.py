@@ -8,6 +8,7 @@ of the same user can ask for their state, read their logs and cancel them.
 from __future__ import annotations
 
 import atexit
+import functools
 import logging
 import os
 import shutil
@@ -405,7 +406,7 @@ class LocalScheduler(TmpDirWorkspaceMixin, Scheduler[LocalOpts]):
         for folder in self._temporary:
             shutil.rmtree(folder, ignore_errors=True)
         self._temporary.clear()
-        _SCHEDULERS.discard(self)
+        _forget(self)
 
 
 class CannotStart(SchedulerError, FileNotFoundError):
@@ -450,18 +451,47 @@ def _formatted(request: PopenRequest) -> str:
 
 
 _SCHEDULERS: set[LocalScheduler] = set()
+_FORMER_HANDLERS: dict[int, Any] = {}
 
 
 def _watch_over(scheduler: LocalScheduler) -> None:
-    """End its applications when this process is told to end; once for all schedulers, and only from the main thread."""
-    if not _SCHEDULERS:
-        atexit.register(_close_all)
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
-                # Whoever has a handler of his own keeps it.
-                if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                    signal.signal(number, _on_signal)
+    """End its applications when this process is told to end; by a signal only where the main thread asks for it."""
+    _watch_this_process()
+    if not _SCHEDULERS and threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGINT):
+            # Whoever has a handler of his own keeps it.
+            if (former := signal.getsignal(number)) in (signal.SIG_DFL, signal.default_int_handler):
+                _FORMER_HANDLERS[number] = former
+                signal.signal(number, _on_signal)
     _SCHEDULERS.add(scheduler)
+
+
+def _forget(scheduler: LocalScheduler) -> None:
+    _SCHEDULERS.discard(scheduler)
+    if not _SCHEDULERS:
+        _restore_handlers()
+
+
+@functools.cache
+def _watch_this_process() -> None:
+    atexit.register(_close_all)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_begin_child)
+
+
+def _begin_child() -> None:
+    """A forked process has launched nothing: its end is not that of its parent's applications, and needs no handler."""
+    _SCHEDULERS.clear()
+    _restore_handlers()
+
+
+def _restore_handlers() -> None:
+    if threading.current_thread() is not threading.main_thread():
+        return  # Python lets no other thread do so; `_on_signal` then hands over itself
+    for number, former in _FORMER_HANDLERS.items():
+        if signal.getsignal(number) is _on_signal:
+            signal.signal(number, former)
+    _FORMER_HANDLERS.clear()
 
 
 def _close_all() -> None:
@@ -470,8 +500,13 @@ def _close_all() -> None:
 
 
 def _on_signal(number: int, frame: FrameType | None) -> None:
+    watching = bool(_SCHEDULERS)
+    former = _FORMER_HANDLERS.get(number, signal.SIG_DFL)
+    signal.signal(number, signal.SIG_DFL if watching else former)  # a second one ends the process at once
+    if not watching:
+        signal.raise_signal(number)
+        return
     name = signal.Signals(number)
-    signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
     _close_all()
     raise SignalException(f"ended by {name.name}, with everything that was launched", name)
 
