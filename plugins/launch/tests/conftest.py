@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 
@@ -23,6 +24,14 @@ def own_folder(tmp_path, monkeypatch):
     (tmp_path / "home").mkdir()
     monkeypatch.chdir(work)
     return work
+
+
+@pytest.fixture(autouse=True)
+def handlers_as_before():
+    """Who launches something handles signals only as long as it watches over it."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.fixture
