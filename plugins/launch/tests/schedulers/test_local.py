@@ -179,7 +179,11 @@ def test_a_forked_process_ends_at_once_and_leaves_its_parents_jobs_running(runne
 def test_a_launcher_that_is_told_to_end_ends_its_replicas_and_prints_one_line(number):
     words = [sys.executable, "-m", "flambeau.core", "launch", "run", "-s", "local_cwd", "utils.sh", "sh", "-c"]
     launcher = subprocess.Popen(
-        [*words, "echo $$ > pid; exec sleep 300"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*words, "echo $$ > pid; exec sleep 300"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # tests in the background may ignore it
     )
     while not Path("pid").exists() or not Path("pid").read_text().strip():
         time.sleep(0.05)
