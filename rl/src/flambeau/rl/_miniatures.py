@@ -155,7 +155,7 @@ def _atari_dqn(folder: Path) -> None:
     for run in range(2):
         count = sum(LENGTHS)
         steps = np.arange(count)
-        arrays = {
+        arrays: dict[str, Any] = {
             "$store$_observation": np.zeros((count, 84, 84), np.uint8)
             + (steps + 100 * run)[:, None, None].astype(np.uint8),
             "$store$_action": steps.astype(np.int32) % 3,
@@ -239,7 +239,9 @@ def _lerobot(folder: Path) -> None:
             }
         )
         pa.parquet.write_table(table, folder / "data" / "chunk-000" / f"episode_{number:06d}.parquet")
-        _video(folder / "videos" / "chunk-000" / camera / f"episode_{number:06d}.mp4", [10 * step for step in steps])
+        _video(
+            folder / "videos" / "chunk-000" / camera / f"episode_{number:06d}.mp4", [10 * int(step) for step in steps]
+        )
 
 
 def _video(path: Path, values: list[int]) -> None:

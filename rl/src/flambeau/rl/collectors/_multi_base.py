@@ -362,7 +362,7 @@ class MultiCollector(SendsWeights):
         for scheme in self._schemes.values():
             scheme.renew(worker.number)
         try:
-            return self._crew.replace(worker, self._jobs[worker.number])
+            return self._crew.replace(worker, self._jobs[worker.number])  # type: ignore[no-any-return]
         except BaseException:
             self.shutdown(timeout=0.0, raise_on_error=False)
             raise

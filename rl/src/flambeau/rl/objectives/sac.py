@@ -195,7 +195,8 @@ class SACLoss(TemperedLoss):
     def value_loss(self, tensordict: TensorDictBase) -> tuple[Tensor, dict[str, Tensor]]:
         """How far the value network is from the soft values of what the actor does."""
         data = tensordict.select(*self.value_network.in_keys, strict=False)
-        with self.value_network_params.to_module(self.value_network):
+        params: Any = self.value_network_params
+        with params.to_module(self.value_network):
             predicted = self.value_network(data).get(self._tensor_keys.value).squeeze(-1)
         with torch.no_grad():
             data = tensordict.select(*self.actor_network.in_keys, *self.qvalue_network.in_keys, strict=False)

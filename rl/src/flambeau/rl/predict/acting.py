@@ -51,10 +51,12 @@ def act_in_environment(
     if source != trained_in:
         raise PredictError(f"{name} is trained in {trained_in}, and would not know what to do in {source}.")
 
+    policy: Any = model
+
     def act(tensordict: Any) -> Any:
         observation = tensordict.get("observation")
         given = tensordict.empty().set("observation", observation.to(device, dtype))
-        return tensordict.set("action", model.act(given).get("action").to(observation.device))
+        return tensordict.set("action", policy.act(given).get("action").to(observation.device))
 
     returns = episode_returns(source, act, episodes=options.top, seed=0, most_at_once=1)
     rows = [{"episode": number + 1, "return": value} for number, value in enumerate(returns.tolist())]

@@ -123,7 +123,7 @@ class ReplayBufferTrainer(TrainerHookBase):
                 sample = next(self._iterator)
         else:
             sample = self.replay_buffer.sample(self.batch_size) if self.batch_size else self.replay_buffer.sample()
-        return sample.to(self.device, non_blocking=True) if self.device is not None else sample  # type: ignore[no-any-return]
+        return sample.to(self.device, non_blocking=True) if self.device is not None else sample
 
     def update_priority(self, batch: TensorDictBase) -> None:
         """Give the buffer the priorities that the loss wrote.
@@ -264,7 +264,7 @@ class BatchSubSampler(Stateless):
             RuntimeError: no trajectory is long enough, or the batch too small.
         """
         if batch.ndim == 1:
-            return batch[torch.randperm(batch.shape[0], device=batch.device)[: self.batch_size]]  # type: ignore[no-any-return]
+            return batch[torch.randperm(batch.shape[0], device=batch.device)[: self.batch_size]]
         if MASK_KEY not in batch.keys(True):
             lengths = torch.full((batch.shape[0],), batch.shape[1], device=batch.device)
             if ("collector", "traj_ids") in batch.keys(True):
@@ -296,7 +296,7 @@ class BatchSubSampler(Stateless):
         names = [*batch.names]
         if any(name is not None for name in names):
             piece.names = names
-        return piece  # type: ignore[no-any-return]
+        return piece
 
     def register(self, trainer: Any, name: str = "batch_subsampler") -> None:
         """Draw before each step."""

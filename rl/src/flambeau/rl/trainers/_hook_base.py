@@ -57,7 +57,7 @@ def mask_batch(batch: TensorDictBase) -> TensorDictBase:
     mask = batch.get(MASK_KEY, None)
     if mask is None:
         return batch
-    return batch[mask.squeeze(-1) if mask.ndim > batch.ndim else mask]  # type: ignore[no-any-return]
+    return batch[mask.squeeze(-1) if mask.ndim > batch.ndim else mask]
 
 
 def masked(value: Tensor, batch: TensorDictBase) -> Tensor:

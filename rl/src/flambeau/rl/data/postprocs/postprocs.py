@@ -102,7 +102,7 @@ class MultiStep(nn.Module):
         return total
 
 
-class DensifyReward(TensorDictModuleBase):
+class DensifyReward(TensorDictModuleBase):  # type: ignore[misc]
     """Gives each step the discounted sum of the rewards from it to the end of its episode.
 
     A reward that comes at an episode's end alone is so spread over the episode.

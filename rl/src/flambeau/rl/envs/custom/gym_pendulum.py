@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -39,12 +39,12 @@ class GymPendulumEnv(_ClassicControl):
         G. Brockman et al., OpenAI Gym, arXiv:1606.01540 (Pendulum).
     """
 
-    _limit: ClassVar[int] = 200
-    _actions: ClassVar[int | None] = None
-    _low: ClassVar[tuple[float, ...]] = (-1.0, -1.0, -8.0)
-    _high: ClassVar[tuple[float, ...]] = (1.0, 1.0, 8.0)
-    _first_low: ClassVar[tuple[float, ...]] = (-math.pi, -1.0)
-    _first_high: ClassVar[tuple[float, ...]] = (math.pi, 1.0)
+    _limit = 200
+    _actions = None
+    _low = (-1.0, -1.0, -8.0)
+    _high = (1.0, 1.0, 8.0)
+    _first_low = (-math.pi, -1.0)
+    _first_high = (math.pi, 1.0)
 
     def _made_action_spec(self) -> Any:
         return Bounded(-2.0, 2.0, (1,), dtype=torch.float32, device=self.device)

@@ -87,7 +87,7 @@ class IndependentNormal(D.Independent[D.Normal]):
         """The log-probability density of values (..., *event_shape)."""
         base = self.base_dist
         if base._validate_args or not self._event_dim:
-            return super().log_prob(value)
+            return super().log_prob(value)  # type: ignore[no-any-return, no-untyped-call]
         distance = (value - base.loc) / base.scale
         halves = torch.addcmul(self._log_scale(), distance, distance, value=0.5)
         return self._constant(-_LOG_ROOT_2_PI) - halves.sum(self._event())
@@ -95,7 +95,7 @@ class IndependentNormal(D.Independent[D.Normal]):
     def entropy(self) -> Tensor:
         """The entropy of each element of the batch, in nats."""
         if not self._event_dim:
-            return super().entropy()
+            return super().entropy()  # type: ignore[no-any-return, no-untyped-call]
         return self._log_scale().sum(self._event()) + self._constant(0.5 + _LOG_ROOT_2_PI)
 
     def _log_scale(self) -> Tensor:

@@ -47,7 +47,7 @@ class LoggerClient:
         """As `Logger.log_hparams`."""
         self._submit("log_hparams", (plain_parameters(cfg) if not isinstance(cfg, Mapping) else dict(cfg),), {}, True)
 
-    def log_histogram(self, name: str, data: Sequence[Any], **kwargs: Any) -> None:
+    def log_histogram(self, name: str, data: Tensor | Sequence[Any], **kwargs: Any) -> None:
         """As `Logger.log_histogram`."""
         data = data.detach().cpu() if isinstance(data, Tensor) else data
         self._submit("log_histogram", (name, data), kwargs, True)

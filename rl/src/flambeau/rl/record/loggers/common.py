@@ -215,7 +215,7 @@ def plain_parameters(cfg: Any) -> dict[str, Any]:
     if hasattr(cfg, "_metadata") and type(cfg).__module__.startswith("omegaconf"):
         from omegaconf import OmegaConf
 
-        return dict(OmegaConf.to_container(cfg, resolve=True))  # type: ignore[arg-type]
+        return dict(OmegaConf.to_container(cfg, resolve=True))
     if not isinstance(cfg, Mapping):
         raise TypeError(f"log_hparams takes a dictionary of parameters; got {type(cfg).__name__}.")
     return dict(cfg)

@@ -132,7 +132,7 @@ class WandbLogger(Logger):
             cfg = OmegaConf.to_container(cfg, resolve=True)
         self.experiment.config.update(cfg, allow_val_change=True)
 
-    def log_histogram(self, name: str, data: Sequence[Any], **kwargs: Any) -> None:
+    def log_histogram(self, name: str, data: Tensor | Sequence[Any], **kwargs: Any) -> None:
         """Keep how numbers are distributed; `step` says when, `bins` in how many groups."""
         bins = kwargs.pop("bins", None)
         values = data.detach().cpu().numpy() if isinstance(data, Tensor) else data
