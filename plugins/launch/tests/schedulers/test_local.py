@@ -196,6 +196,24 @@ def test_a_launcher_that_is_told_to_end_ends_its_replicas_and_prints_one_line(nu
     assert not is_alive(pid, started)
 
 
+def test_a_signal_while_processes_are_started_ends_them(runner, monkeypatch):
+    from flambeau.launch.schedulers.local_apps import LocalApp, _Replica
+
+    def start_and_be_interrupted(replica):
+        start(replica)
+        (application,) = started
+        application.cancel()  # as the handler of a signal does
+        raise KeyboardInterrupt
+
+    started, start = [], _Replica.start
+    monkeypatch.setattr(_Replica, "start", start_and_be_interrupted)
+    begin = LocalApp.start
+    monkeypatch.setattr(LocalApp, "start", lambda application: (started.append(application), begin(application)))
+    with pytest.raises(KeyboardInterrupt):
+        runner.run(app("sleep 60"), "local_cwd")
+    assert started[0].state is AppState.CANCELLED
+
+
 def test_logs_that_were_cleaned_away_are_told(runner):
     handle, _ = finished(runner, app("echo x"))
     import shutil

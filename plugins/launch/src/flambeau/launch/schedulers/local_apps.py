@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -178,6 +179,10 @@ class LocalApp:
     def cancel(self) -> None:
         """End all processes and what they started; those that do not end by themselves within ten seconds, by force."""
         self._cancelled = True
+        if not self._watcher.is_alive() and not self._ended.is_set():
+            # Asked by a signal that came while the processes were being started: nobody watches over them yet.
+            self._end_all()
+            self._finish(AppState.CANCELLED)
         self._ended.wait(2 * GRACE_S)
 
     def structured_error(self) -> str:
@@ -251,11 +256,11 @@ class LocalApp:
     def _finish(self, state: AppState) -> None:
         for replica in self._replicas:
             replica.close()
+        with contextlib.suppress(OSError):  # the folder may be gone, as nobody needs it any more
+            _write_end(dataclasses.replace(self.record, state=state.name))  # before anybody sees that it ended
         self.record.state = state.name
         self.record.save()
         self.record.cancelling.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # the folder may be gone, as nobody needs it any more
-            _write_end(self.record)
         self._ended.set()
 
 
