@@ -175,6 +175,7 @@ def test_a_forked_process_ends_at_once_and_leaves_its_parents_jobs_running(runne
     runner.cancel(handle)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_launcher_that_is_told_to_end_ends_its_replicas_and_prints_one_line(number):
     words = [sys.executable, "-m", "flambeau.core", "launch", "run", "-s", "local_cwd", "utils.sh", "sh", "-c"]

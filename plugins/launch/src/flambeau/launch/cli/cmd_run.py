@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from flambeau.launch.cli.argparse_util import torchxconfig_run
 from flambeau.launch.cli.cmd_base import SubCommand
@@ -24,6 +24,9 @@ from flambeau.launch.specs.apps import NONE
 from flambeau.launch.specs.finder import get_builtin_source, get_components
 from flambeau.launch.specs.options import CfgVal, runopts
 from flambeau.launch.specs.status import AppState, AppStatus
+
+if TYPE_CHECKING:
+    from flambeau.launch.schedulers.local_scheduler import SignalException
 
 __all__ = ["MISSING_COMPONENT_ERROR_MSG", "CmdBuiltins", "CmdRun"]
 
@@ -135,23 +138,23 @@ class CmdRun(SubCommand):
             print(f"\n=== APPLICATION ===\n{pprint.pformat(asdict(info._app), indent=2, width=80)}")
             print(f"\n=== SCHEDULER REQUEST ===\n{info}")
             return
-        handle = runner.schedule(info)
-        print(handle, flush=True)
-        local = args.scheduler in _LOCAL and not info._cfg.get("detach")
-        if local or args.wait or args.log or args.tee_logs:
-            self._wait_and_exit(runner, handle, log=local or args.log or args.tee_logs, local=local)
-
-    def _wait_and_exit(self, runner: Runner, handle: str, *, log: bool, local: bool) -> None:
         from flambeau.launch.schedulers.local_scheduler import SignalException
 
+        try:
+            handle = runner.schedule(info)
+            print(handle, flush=True)
+            local = args.scheduler in _LOCAL and not info._cfg.get("detach")
+            if local or args.wait or args.log or args.tee_logs:
+                self._wait_and_exit(runner, handle, log=local or args.log or args.tee_logs, local=local)
+        except SignalException as stop:
+            _exit_by(stop)
+
+    def _wait_and_exit(self, runner: Runner, handle: str, *, log: bool, local: bool) -> None:
         printer = _Printer(runner, handle, Stream.COMBINED if local else None) if log else None
         try:
             status = runner.wait(handle, wait_interval=0.02 if local else 1)
             if printer is not None:
                 printer.finish()
-        except SignalException as stop:
-            print(f"flambeau launch: {stop}", file=sys.stderr)
-            sys.exit(128 + stop.sigval)
         except KeyboardInterrupt:
             _explain_interruption(runner, handle, local)
         if status is None:
@@ -159,6 +162,12 @@ class CmdRun(SubCommand):
         if status.state is not AppState.SUCCEEDED:
             print(_ending(handle, status), file=sys.stderr)
             sys.exit(1)
+
+
+def _exit_by(stop: SignalException) -> NoReturn:
+    """End as shells expect of a program that a signal ended."""
+    print(f"flambeau launch: {stop}", file=sys.stderr)
+    sys.exit(128 + stop.sigval)
 
 
 def _explain_interruption(runner: Runner, handle: str, local: bool) -> None:
