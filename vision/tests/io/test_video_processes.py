@@ -1,5 +1,6 @@
 """Processes that are forked while videos are open read them as their parent does, and never wait for its threads."""
 
+import faulthandler
 import gc
 import multiprocessing
 import os
@@ -28,6 +29,7 @@ def in_fork(function):
     receiver, sender = context.Pipe(duplex=False)
 
     def run():
+        faulthandler.dump_traceback_later(50)  # where it hangs
         torch.set_num_threads(1)  # as loaders' workers: the threads of torch's own operators do not survive a fork
         sender.send(function())
 
@@ -72,6 +74,7 @@ def test_readers_that_are_garbage_can_be_collected_in_the_forked_process(name):
         circle = [reader]
         circle.append(circle)
 
+    gc.collect()  # what other tests left is not this test's
     gc.disable()
     try:
         leave_garbage()
