@@ -70,6 +70,16 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "flambeau.rec.fx.utils.fake_range": "works around a gap of TorchScript, which is no goal here",
         "flambeau.rec.*.TYPE_CHECKING": "Python's constant for type checkers, which upstream's modules import",
     },
+    "rl": {
+        "flambeau.rl.envs.transforms._misc.*": "a private module for what found no other there; "
+        "`envs.transforms.transforms` has the transforms",
+        "flambeau.rl.envs.transforms._clip.ExpandAs*": "a private module; `envs.transforms.transforms` has it",
+        "flambeau.rl.envs.transforms*.VC1Transform.IMPORT_ERROR": "an error's text; ours names the package, too",
+        "flambeau.rl.envs.transforms*.VC1Transform.*_vc_models": "runs pip inside of the program",
+        "flambeau.rl.envs.transforms*.VC1Transform.make_noload_model": "writes a network for tests among files of "
+        "another package; `model_name=\"default\"` is one",
+        "flambeau.rl.envs.transforms*.Tokenizer.device": "deprecated there; `out_device` is the same",
+    },
 }
 
 

@@ -10,10 +10,6 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.transforms._action.discrete import ActionMask as ActionMask
     from flambeau.rl.envs.transforms._action.discrete import DiscreteActionProjection as DiscreteActionProjection
     from flambeau.rl.envs.transforms._action.discretizer import ActionDiscretizer as ActionDiscretizer
-    from flambeau.rl.envs.transforms._action.macros import MacroAction as MacroAction
-    from flambeau.rl.envs.transforms._action.macros import MacroPrimitive as MacroPrimitive
-    from flambeau.rl.envs.transforms._action.macros import MacroPrimitiveTransform as MacroPrimitiveTransform
-    from flambeau.rl.envs.transforms._action.macros import TargetMacroAction as TargetMacroAction
     from flambeau.rl.envs.transforms._action.scaling import ActionScaling as ActionScaling
     from flambeau.rl.envs.transforms._action.scaling import FlattenAction as FlattenAction
     from flambeau.rl.envs.transforms._action.several import MultiAction as MultiAction
@@ -23,7 +19,6 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.transforms._base.environment import TransformedEnv as TransformedEnv
     from flambeau.rl.envs.transforms._base.transform import ObservationTransform as ObservationTransform
     from flambeau.rl.envs.transforms._base.transform import Transform as Transform
-    from flambeau.rl.envs.transforms._cat_tensors import CatTensors as CatTensors
     from flambeau.rl.envs.transforms._clip import ClipTransform as ClipTransform
     from flambeau.rl.envs.transforms._conditional import ConditionalPolicySwitch as ConditionalPolicySwitch
     from flambeau.rl.envs.transforms._conditional import ConditionalSkip as ConditionalSkip
@@ -43,11 +38,13 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.transforms._env.primer import TensorDictPrimer as TensorDictPrimer
     from flambeau.rl.envs.transforms._env.primer import gSDENoise as gSDENoise
     from flambeau.rl.envs.transforms._expand_as import ExpandAs as ExpandAs
-    from flambeau.rl.envs.transforms._hash import Hash as Hash
     from flambeau.rl.envs.transforms._keys import ExcludeTransform as ExcludeTransform
     from flambeau.rl.envs.transforms._keys import RemoveEmptySpecs as RemoveEmptySpecs
     from flambeau.rl.envs.transforms._keys import RenameTransform as RenameTransform
     from flambeau.rl.envs.transforms._keys import SelectTransform as SelectTransform
+    from flambeau.rl.envs.transforms._normalization.observation_norm import ObservationNorm as ObservationNorm
+    from flambeau.rl.envs.transforms._normalization.reward_scaling import RewardScaling as RewardScaling
+    from flambeau.rl.envs.transforms._normalization.vecnorm_sums import VecNorm as VecNorm
     from flambeau.rl.envs.transforms._observation.cat_frames import CatFrames as CatFrames
     from flambeau.rl.envs.transforms._observation.checks import FiniteTensorDictCheck as FiniteTensorDictCheck
     from flambeau.rl.envs.transforms._observation.checks import PinMemoryTransform as PinMemoryTransform
@@ -64,23 +61,27 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.transforms._observation.shapes import SqueezeTransform as SqueezeTransform
     from flambeau.rl.envs.transforms._observation.shapes import UnsqueezeTransform as UnsqueezeTransform
     from flambeau.rl.envs.transforms._observation.time_max_pool import TimeMaxPool as TimeMaxPool
-    from flambeau.rl.envs.transforms._observation_norm import ObservationNorm as ObservationNorm
+    from flambeau.rl.envs.transforms._primitive import MacroAction as MacroAction
+    from flambeau.rl.envs.transforms._primitive import MacroPrimitive as MacroPrimitive
+    from flambeau.rl.envs.transforms._primitive import MacroPrimitiveTransform as MacroPrimitiveTransform
+    from flambeau.rl.envs.transforms._primitive import TargetMacroAction as TargetMacroAction
     from flambeau.rl.envs.transforms._random_crop import RandomCropTensorDict as RandomCropTensorDict
     from flambeau.rl.envs.transforms._reward.combined import LineariseRewards as LineariseRewards
     from flambeau.rl.envs.transforms._reward.combined import SuccessReward as SuccessReward
     from flambeau.rl.envs.transforms._reward.pointwise import BinarizeReward as BinarizeReward
     from flambeau.rl.envs.transforms._reward.pointwise import RewardClipping as RewardClipping
-    from flambeau.rl.envs.transforms._reward.pointwise import RewardScaling as RewardScaling
     from flambeau.rl.envs.transforms._reward.pointwise import SignTransform as SignTransform
     from flambeau.rl.envs.transforms._reward.sums import Reward2GoTransform as Reward2GoTransform
     from flambeau.rl.envs.transforms._reward.sums import RewardSum as RewardSum
     from flambeau.rl.envs.transforms._reward.sums import TargetReturn as TargetReturn
-    from flambeau.rl.envs.transforms._stack import Stack as Stack
+    from flambeau.rl.envs.transforms._tensor.cat_tensors import CatTensors as CatTensors
+    from flambeau.rl.envs.transforms._tensor.hash import Hash as Hash
+    from flambeau.rl.envs.transforms._tensor.stack import Stack as Stack
+    from flambeau.rl.envs.transforms._tensor.tokenizer import Tokenizer as Tokenizer
+    from flambeau.rl.envs.transforms._tensor.unary import UnaryTransform as UnaryTransform
     from flambeau.rl.envs.transforms._timer import Timer as Timer
-    from flambeau.rl.envs.transforms._tokenizer import Tokenizer as Tokenizer
-    from flambeau.rl.envs.transforms._unary import UnaryTransform as UnaryTransform
     from flambeau.rl.envs.transforms._vec_gym import VecGymEnvTransform as VecGymEnvTransform
-    from flambeau.rl.envs.transforms._vecnorm_sums import VecNorm as VecNorm
+    from flambeau.rl.envs.transforms._video import DecodeVideoTransform as DecodeVideoTransform
     from flambeau.rl.envs.transforms.gym_transforms import EndOfLifeTransform as EndOfLifeTransform
     from flambeau.rl.envs.transforms.mean_action_selector import MeanActionSelector as MeanActionSelector
     from flambeau.rl.envs.transforms.module import ModuleTransform as ModuleTransform
@@ -99,7 +100,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "_action.chunks": ("ActionChunkTransform",),
-        "_action.macros": (
+        "_primitive": (
             "MacroAction",
             "MacroPrimitive",
             "MacroPrimitiveTransform",
@@ -131,7 +132,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "ObservationTransform",
             "Transform",
         ),
-        "_cat_tensors": ("CatTensors",),
+        "_tensor.cat_tensors": ("CatTensors",),
         "_clip": ("ClipTransform",),
         "_conditional": (
             "ConditionalPolicySwitch",
@@ -165,7 +166,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "gSDENoise",
         ),
         "_expand_as": ("ExpandAs",),
-        "_hash": ("Hash",),
+        "_tensor.hash": ("Hash",),
         "_keys": (
             "ExcludeTransform",
             "RemoveEmptySpecs",
@@ -191,7 +192,9 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "UnsqueezeTransform",
         ),
         "_observation.time_max_pool": ("TimeMaxPool",),
-        "_observation_norm": ("ObservationNorm",),
+        "_normalization.observation_norm": ("ObservationNorm",),
+        "_normalization.reward_scaling": ("RewardScaling",),
+        "_video": ("DecodeVideoTransform",),
         "_random_crop": ("RandomCropTensorDict",),
         "_reward.combined": (
             "LineariseRewards",
@@ -200,7 +203,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "_reward.pointwise": (
             "BinarizeReward",
             "RewardClipping",
-            "RewardScaling",
             "SignTransform",
         ),
         "_reward.sums": (
@@ -208,12 +210,12 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "RewardSum",
             "TargetReturn",
         ),
-        "_stack": ("Stack",),
+        "_tensor.stack": ("Stack",),
         "_timer": ("Timer",),
-        "_tokenizer": ("Tokenizer",),
-        "_unary": ("UnaryTransform",),
+        "_tensor.tokenizer": ("Tokenizer",),
+        "_tensor.unary": ("UnaryTransform",),
         "_vec_gym": ("VecGymEnvTransform",),
-        "_vecnorm_sums": ("VecNorm",),
+        "_normalization.vecnorm_sums": ("VecNorm",),
         "gym_transforms": ("EndOfLifeTransform",),
         "mean_action_selector": ("MeanActionSelector",),
         "module": ("ModuleTransform",),

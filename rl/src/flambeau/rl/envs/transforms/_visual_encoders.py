@@ -15,10 +15,10 @@ from flambeau.rl.data.tensor_specs import Unbounded
 from flambeau.rl.envs._keys import NestedKey
 from flambeau.rl.envs.transforms._base.compose import Compose
 from flambeau.rl.envs.transforms._base.transform import Transform
-from flambeau.rl.envs.transforms._cat_tensors import CatTensors
+from flambeau.rl.envs.transforms._normalization.observation_norm import ObservationNorm
 from flambeau.rl.envs.transforms._observation.images import Resize, ToTensorImage
 from flambeau.rl.envs.transforms._observation.shapes import FlattenObservation, UnsqueezeTransform
-from flambeau.rl.envs.transforms._observation_norm import ObservationNorm
+from flambeau.rl.envs.transforms._tensor.cat_tensors import CatTensors
 
 # Of ImageNet's pixels, which all of these networks were trained with.
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

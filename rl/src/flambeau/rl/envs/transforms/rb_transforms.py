@@ -41,6 +41,11 @@ class MultiStepTransform(Transform):
 
     ENV_ERR = "MultiStepTransform needs the steps that follow: it is for data that go into a replay buffer."
 
+    reward_keys: Any
+    done_key: NestedKey
+    done_keys: Any
+    mask_key: NestedKey | None
+
     def __init__(
         self,
         n_steps: int,
@@ -58,9 +63,9 @@ class MultiStepTransform(Transform):
             raise ValueError("Give either done_key or done_keys.")
         self._n_steps = n_steps
         self.gamma = gamma
-        self.reward_keys: Any = key_list(["reward"] if reward_keys is None else reward_keys)
-        self.done_key: NestedKey = "done" if done_key is None else done_key
-        self.done_keys: Any = key_list(done_keys) if done_keys is not None else [self.done_key]
+        self.reward_keys = key_list(["reward"] if reward_keys is None else reward_keys)
+        self.done_key = "done" if done_key is None else done_key
+        self.done_keys = key_list(done_keys) if done_keys is not None else [self.done_key]
         self.mask_key = mask_key
         self._held: Any = None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from flambeau.rl.envs.transforms._action.chunks import ActionChunkTransform
 from flambeau.rl.envs.transforms._action.discrete import ActionMask, DiscreteActionProjection
 from flambeau.rl.envs.transforms._action.discretizer import ActionDiscretizer
-from flambeau.rl.envs.transforms._action.macros import MacroPrimitive, MacroPrimitiveTransform
 from flambeau.rl.envs.transforms._action.scaling import ActionScaling, FlattenAction
 from flambeau.rl.envs.transforms._action.several import MultiAction
 from flambeau.rl.envs.transforms._action.tokens import ActionTokenizerTransform
@@ -15,7 +14,6 @@ from flambeau.rl.envs.transforms._base.specs import _apply_to_composite as _appl
 from flambeau.rl.envs.transforms._base.specs import _apply_to_composite_inv as _apply_to_composite_inv
 from flambeau.rl.envs.transforms._base.transform import ObservationTransform, Transform
 from flambeau.rl.envs.transforms._base.transform import _CallableTransform as _CallableTransform
-from flambeau.rl.envs.transforms._cat_tensors import CatTensors
 from flambeau.rl.envs.transforms._clip import ClipTransform
 from flambeau.rl.envs.transforms._conditional import ConditionalPolicySwitch, ConditionalSkip
 from flambeau.rl.envs.transforms._device import DeviceCastTransform, DoubleToFloat, DTypeCastTransform
@@ -25,7 +23,6 @@ from flambeau.rl.envs.transforms._env.ends import AutoResetTransform, RandomTrun
 from flambeau.rl.envs.transforms._env.frames import FrameSkipTransform, NoopResetEnv
 from flambeau.rl.envs.transforms._env.primer import TensorDictPrimer, gSDENoise
 from flambeau.rl.envs.transforms._expand_as import ExpandAs
-from flambeau.rl.envs.transforms._hash import Hash
 from flambeau.rl.envs.transforms._keys import (
     ExcludeTransform,
     FlattenTensorDict,
@@ -33,6 +30,9 @@ from flambeau.rl.envs.transforms._keys import (
     RenameTransform,
     SelectTransform,
 )
+from flambeau.rl.envs.transforms._normalization.observation_norm import ObservationNorm
+from flambeau.rl.envs.transforms._normalization.reward_scaling import RewardScaling
+from flambeau.rl.envs.transforms._normalization.vecnorm_sums import VecNorm
 from flambeau.rl.envs.transforms._observation.cat_frames import CatFrames
 from flambeau.rl.envs.transforms._observation.checks import FiniteTensorDictCheck, PinMemoryTransform
 from flambeau.rl.envs.transforms._observation.images import CenterCrop, Crop, GrayScale, Resize, ToTensorImage
@@ -44,17 +44,19 @@ from flambeau.rl.envs.transforms._observation.shapes import (
     UnsqueezeTransform,
 )
 from flambeau.rl.envs.transforms._observation.time_max_pool import TimeMaxPool
-from flambeau.rl.envs.transforms._observation_norm import ObservationNorm
+from flambeau.rl.envs.transforms._primitive import MacroPrimitive, MacroPrimitiveTransform
 from flambeau.rl.envs.transforms._random_crop import RandomCropTensorDict
 from flambeau.rl.envs.transforms._reward.combined import LineariseRewards, SuccessReward
-from flambeau.rl.envs.transforms._reward.pointwise import BinarizeReward, RewardClipping, RewardScaling, SignTransform
+from flambeau.rl.envs.transforms._reward.pointwise import BinarizeReward, RewardClipping, SignTransform
 from flambeau.rl.envs.transforms._reward.sums import Reward2GoTransform, RewardSum, TargetReturn
-from flambeau.rl.envs.transforms._stack import Stack
+from flambeau.rl.envs.transforms._tensor.cat_tensors import CatTensors
+from flambeau.rl.envs.transforms._tensor.hash import Hash
+from flambeau.rl.envs.transforms._tensor.stack import Stack
+from flambeau.rl.envs.transforms._tensor.tokenizer import Tokenizer
+from flambeau.rl.envs.transforms._tensor.unary import UnaryTransform
 from flambeau.rl.envs.transforms._timer import Timer
-from flambeau.rl.envs.transforms._tokenizer import Tokenizer
-from flambeau.rl.envs.transforms._unary import UnaryTransform
 from flambeau.rl.envs.transforms._vec_gym import VecGymEnvTransform
-from flambeau.rl.envs.transforms._vecnorm_sums import VecNorm
+from flambeau.rl.envs.transforms._video import DecodeVideoTransform
 
 __all__ = [
     "ActionChunkTransform",
@@ -76,6 +78,7 @@ __all__ = [
     "ConditionalSkip",
     "Crop",
     "DTypeCastTransform",
+    "DecodeVideoTransform",
     "DeviceCastTransform",
     "DiscreteActionProjection",
     "DoubleToFloat",

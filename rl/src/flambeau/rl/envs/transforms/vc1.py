@@ -14,8 +14,8 @@ from flambeau.core.registry import MODELS
 from flambeau.rl.data.tensor_specs import Unbounded
 from flambeau.rl.envs._keys import NestedKey
 from flambeau.rl.envs.transforms._base.transform import Transform
+from flambeau.rl.envs.transforms._normalization.observation_norm import ObservationNorm
 from flambeau.rl.envs.transforms._observation.images import CenterCrop, Resize, ToTensorImage
-from flambeau.rl.envs.transforms._observation_norm import ObservationNorm
 from flambeau.rl.envs.transforms._visual_encoders import MEAN, STD
 
 __all__ = ["VC1Transform"]

@@ -15,8 +15,8 @@ from flambeau.rl.data.replay_buffers._process_lock import ProcessLock
 from flambeau.rl.data.tensor_specs import Composite, Unbounded
 from flambeau.rl.envs._keys import NestedKey, as_key, as_tuple
 from flambeau.rl.envs.transforms._base.transform import Transform, tolerating_missing
+from flambeau.rl.envs.transforms._normalization.observation_norm import denormalized, normalizing
 from flambeau.rl.envs.transforms._observation.spec_mapping import unbounded
-from flambeau.rl.envs.transforms._observation_norm import denormalized, normalizing
 
 __all__ = ["VecNormV2"]
 

@@ -44,6 +44,11 @@ class ActionChunkTransform(Compose):
         arXiv:2304.13705.
     """
 
+    action_key: NestedKey
+    chunk_key: NestedKey
+    pad_key: NestedKey
+    done_key: NestedKey | None
+
     def __init__(
         self,
         chunk_size: int,

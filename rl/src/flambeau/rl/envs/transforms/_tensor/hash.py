@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from flambeau.rl.envs._keys import NestedKey
-from flambeau.rl.envs.transforms._unary import UnaryTransform
+from flambeau.rl.envs.transforms._tensor.unary import UnaryTransform
 
 __all__ = ["Hash"]
 

@@ -15,8 +15,8 @@ from flambeau.rl.data.replay_buffers._process_lock import ProcessLock
 from flambeau.rl.envs._keys import NestedKey, as_tuple, with_last
 from flambeau.rl.envs.transforms._base.specs import _apply_to_composite
 from flambeau.rl.envs.transforms._base.transform import Transform
+from flambeau.rl.envs.transforms._normalization.observation_norm import denormalized, normalizing
 from flambeau.rl.envs.transforms._observation.spec_mapping import unbounded
-from flambeau.rl.envs.transforms._observation_norm import denormalized, normalizing
 from flambeau.rl.envs.transforms.vecnorm import VecNormV2
 
 __all__ = ["VecNorm"]

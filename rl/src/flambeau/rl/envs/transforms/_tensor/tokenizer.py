@@ -12,7 +12,7 @@ from torch import Size, Tensor
 from flambeau.rl.data.tensor_specs import Bounded, NonTensor
 from flambeau.rl.envs._keys import NestedKey, with_last
 from flambeau.rl.envs.transforms._base.transform import tolerating_missing
-from flambeau.rl.envs.transforms._unary import UnaryTransform
+from flambeau.rl.envs.transforms._tensor.unary import UnaryTransform
 
 __all__ = ["Tokenizer"]
 
