@@ -19,9 +19,9 @@ from typing import Any
 import torch
 
 from flambeau.data.tensordict import TensorDict, TensorDictBase
+from flambeau.rl._comm.makers import dumps
 from flambeau.rl.collectors._recording import IDS
 from flambeau.rl.collectors.utils import _TrajectoryPool
-from flambeau.rl.envs._batched.makers import dumps
 
 _LOOK_S = 0.005
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,10 @@ from flambeau.rl.errors import DatasetFormatError
 
 __all__ = ["VideoFile"]
 
+# What a forked process inherited of opened files. Freeing a decoder waits for its threads, and a forked process has
+# none of its parent's: so these are kept until it ends.
+_inherited: list[Any] = []
+
 
 class MissingPyav(FlambeauError, ImportError):
     """Videos are read by PyAV, which is not installed."""
@@ -22,6 +28,8 @@ class MissingPyav(FlambeauError, ImportError):
 
 class VideoFile:
     """An opened video. Its packets are looked at once, so that any frame is found from the key frame before it.
+
+    A process that was forked opens the file anew when it first reads.
 
     Args:
         path: the video.
@@ -40,25 +48,36 @@ class VideoFile:
             raise MissingPyav(
                 f"{path} is a video, and PyAV is not installed. Run: pip install 'flambeau-rl[video]'"
             ) from error
-        self.path = path
-        self._errors = av.FFmpegError
-        if not Path(path).is_file():  # FFmpeg would take other names for addresses
-            raise FileNotFoundError(f"there is no video {path}.")
-        try:
-            self._container = av.open(str(Path(path).resolve()))
-            videos = self._container.streams.video
-            if not videos or (stream is not None and stream >= len(self._container.streams)):
-                raise DatasetFormatError(f"{path} has no video stream{'' if stream is None else f' {stream}'}.")
-            found: Any = videos[0] if stream is None else self._container.streams[stream]
-            found.thread_type = "AUTO"
-            self._stream = found
+        self.path, self._number = path, stream
+        self._av = av
+        self._converter = av.video.reformatter.VideoReformatter()
+        self._open()
+        with self._errors("be read as a video"):
             packets: list[Any] = [packet for packet in self._container.demux(self._stream) if packet.pts is not None]
-        except self._errors as error:
-            raise DatasetFormatError(f"{path} cannot be read as a video: {error}") from error
         self._times: list[int] = sorted(packet.pts for packet in packets)
         self._keys: list[int] = sorted(packet.pts for packet in packets if packet.is_keyframe)
+
+    def _open(self) -> None:
+        if not Path(self.path).is_file():  # FFmpeg would take other names for addresses
+            raise FileNotFoundError(f"there is no video {self.path}.")
+        self._process = os.getpid()
+        number = self._number
+        with self._errors("be read as a video"):
+            self._container = self._av.open(str(Path(self.path).resolve()))
+            videos = self._container.streams.video
+            if not videos or (number is not None and number >= len(self._container.streams)):
+                raise DatasetFormatError(f"{self.path} has no video stream{'' if number is None else f' {number}'}.")
+            self._stream: Any = videos[0] if number is None else self._container.streams[number]
+            self._stream.thread_type = "AUTO"
         self._coming: Any = None
         self._next = -1  # number of the frame that comes next
+
+    @contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except self._av.FFmpegError as error:
+            raise DatasetFormatError(f"{self.path} cannot {what}: {error}") from error
 
     def __len__(self) -> int:
         """How many frames there are."""
@@ -85,6 +104,9 @@ class VideoFile:
         return [found[number] for number in wanted]
 
     def _frame(self, number: int) -> Tensor:
+        if self._process != os.getpid():
+            self.close()
+            self._open()
         time = self._times[number]
         key = self._keys[max(bisect_right(self._keys, time) - 1, 0)] if self._keys else time
         try:
@@ -96,8 +118,8 @@ class VideoFile:
                     self._next = number + 1 if number + 1 < len(self) else -1
                     if self._next < 0:
                         self._coming = None
-                    return torch.from_numpy(frame.to_ndarray(format="rgb24")).permute(2, 0, 1).contiguous()
-        except self._errors as error:
+                    return self._rgb(frame)
+        except self._av.FFmpegError as error:
             self._coming = None
             raise DatasetFormatError(f"{self.path}, frame {number} cannot be read: {error}") from error
         self._coming = None
@@ -105,6 +127,20 @@ class VideoFile:
             f"{self.path} ends before frame {number}, which its packets announce; it was cut short."
         )
 
+    def _rgb(self, frame: Any) -> Tensor:
+        # In this thread: a forked process would wait for FFmpeg's own when it frees the frame.
+        converted = self._converter.reformat(frame, format="rgb24", threads=1)
+        return torch.from_numpy(converted.to_ndarray()).permute(2, 0, 1).contiguous()
+
     def close(self) -> None:
-        """Let go of the file."""
-        self._container.close()
+        """Let go of the file, and end the decoder's threads."""
+        opened = [self.__dict__.pop(name, None) for name in ("_coming", "_stream", "_container")]
+        if self._process != os.getpid():
+            _inherited.extend(opened)
+        elif opened[-1] is not None:
+            opened[-1].close()
+
+    def __del__(self) -> None:
+        # Not left to the garbage collector, which could run in a forked process.
+        if "_process" in self.__dict__:
+            self.close()

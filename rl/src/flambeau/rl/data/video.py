@@ -22,12 +22,9 @@ class _Decoders:
     def __init__(self) -> None:
         self.most = 16
         self._opened: OrderedDict[tuple[str, int | None], VideoFile] = OrderedDict()
-        self._process = os.getpid()
 
     def get(self, path: str, stream: int | None) -> VideoFile:
         """The opened video of a path."""
-        if self._process != os.getpid():  # a decoder is of no use in a forked process
-            self._opened, self._process = OrderedDict(), os.getpid()
         found = self._opened.pop((path, stream), None) or VideoFile(path, stream)
         self._opened[path, stream] = found
         self.trim(max(self.most, 1))

@@ -19,7 +19,7 @@ import torch.multiprocessing as mp
 from torch import Size
 
 from flambeau.data.tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDictBase
-from flambeau.rl.envs._batched.makers import Maker, dumps
+from flambeau.rl._comm.makers import Maker, dumps
 from flambeau.rl.envs.common import EnvBase
 from flambeau.rl.errors import EnvWorkerError
 

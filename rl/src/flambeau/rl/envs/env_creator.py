@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from flambeau.rl.envs._batched.makers import Maker
+from flambeau.rl._comm.makers import Maker
 from flambeau.rl.envs.common import EnvBase, EnvMetaData
 
 __all__ = ["EnvCreator", "env_creator", "get_env_metadata"]

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
+from flambeau.rl._comm.makers import dumps
 from flambeau.rl.collectors._runner import Desk, Job, by_value
 from flambeau.rl.collectors._worker import raised
-from flambeau.rl.envs._batched.makers import dumps
 from flambeau.rl.envs._batched.worker import timeout_s
 from flambeau.rl.errors import CollectorWorkerError
 from flambeau.rl.weight_update._inbox import Inbox

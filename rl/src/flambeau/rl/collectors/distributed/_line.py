@@ -18,9 +18,9 @@ from typing import Any
 
 import torch.multiprocessing as mp
 
+from flambeau.rl._comm.makers import dumps
 from flambeau.rl.collectors._runner import Desk, Job, _main_async_collector, by_value, fits
 from flambeau.rl.collectors._worker import Worker, _end_all, ready
-from flambeau.rl.envs._batched.makers import dumps
 from flambeau.rl.envs._batched.worker import default_method, timeout_s
 from flambeau.rl.errors import CollectorWorkerError
 from flambeau.rl.weight_update._distributed import open_group

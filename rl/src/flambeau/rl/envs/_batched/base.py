@@ -11,9 +11,9 @@ import torch
 from torch import Size, nn
 
 from flambeau.data.tensordict import LazyStackedTensorDict, TensorDictBase
+from flambeau.rl._comm.makers import Maker
 from flambeau.rl.envs._batched.calls import called, load_state, looked_up, seeded, state_of
 from flambeau.rl.envs._batched.layout import Buffers, keys_of
-from flambeau.rl.envs._batched.makers import Maker
 from flambeau.rl.envs._batched.worker import Reply
 from flambeau.rl.envs._ends import complete_done, merged_reset, spread
 from flambeau.rl.envs._keys import NestedKey, as_tuple

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch.multiprocessing as mp
 
-from flambeau.rl.envs._batched.makers import Maker, dumps
+from flambeau.rl._comm.makers import Maker, dumps
 from flambeau.rl.envs._batched.worker import timeout_s
 from flambeau.rl.errors import EnvWorkerError
 

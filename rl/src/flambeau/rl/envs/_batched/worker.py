@@ -24,7 +24,7 @@ from typing import Any
 import torch
 import torch.multiprocessing as mp
 
-from flambeau.rl.envs._batched.makers import Maker, dumps
+from flambeau.rl._comm.makers import Maker, dumps
 from flambeau.rl.envs._batched.member import Member, member_of, wait_for
 from flambeau.rl.errors import EnvWorkerError
 
