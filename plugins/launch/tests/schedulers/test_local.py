@@ -175,7 +175,6 @@ def test_a_forked_process_ends_at_once_and_leaves_its_parents_jobs_running(runne
     runner.cancel(handle)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_launcher_that_is_told_to_end_ends_its_replicas_and_prints_one_line(number):
     words = [sys.executable, "-m", "flambeau.core", "launch", "run", "-s", "local_cwd", "utils.sh", "sh", "-c"]
@@ -197,22 +196,77 @@ def test_a_launcher_that_is_told_to_end_ends_its_replicas_and_prints_one_line(nu
     assert not is_alive(pid, started)
 
 
-def test_a_signal_while_processes_are_started_ends_them(runner, monkeypatch):
-    from flambeau.launch.schedulers.local_apps import LocalApp, _Replica
+LAUNCHER = Path(__file__).with_name("signalled_launcher.py")
 
-    def start_and_be_interrupted(replica):
-        start(replica)
-        (application,) = started
-        application.cancel()  # as the handler of a signal does
-        raise KeyboardInterrupt
 
-    started, start = [], _Replica.start
-    monkeypatch.setattr(_Replica, "start", start_and_be_interrupted)
-    begin = LocalApp.start
-    monkeypatch.setattr(LocalApp, "start", lambda application: (started.append(application), begin(application)))
+def _signalled(name: str, moments: str, folder: Path) -> None:
+    command = [sys.executable, str(LAUNCHER), name, moments, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    number = signal.Signals[name]
+    for row in rows:
+        # Before anything is launched a signal ends the program as it ends others.
+        assert row["code"] in (128 + number, -number), row
+        assert row["told"] == (row["code"] > 0 and row["launched"]) * ONE_LINE.format(name), row
+        assert not row["alive"], row
+    assert {row["launched"] for row in rows} == {True, False}
+
+
+ONE_LINE = "flambeau launch: ended by {}, with everything that was launched\n"
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_at_any_moment_ends_the_launcher_with_its_status(name, tmp_path):
+    _signalled(name, "6", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_at_any_of_many_moments_ends_the_launcher_with_its_status(name, tmp_path):
+    _signalled(name, "100", tmp_path)
+
+
+def test_a_signal_while_processes_are_started_comes_when_they_are(runner, monkeypatch):
+    from flambeau.launch.schedulers.local_apps import LocalApp
+    from flambeau.launch.schedulers.local_scheduler import SignalException
+
+    def interrupted(*arguments, **options):
+        process = popen(*arguments, **options)
+        signal.raise_signal(signal.SIGTERM)
+        processes.append(process)
+        return process
+
+    processes, applications, popen, begin = [], [], subprocess.Popen, LocalApp.start
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    monkeypatch.setattr(LocalApp, "start", lambda one: (applications.append(one), begin(one)))
+    with pytest.raises(SignalException) as caught:
+        runner.run(app("sleep 60", replicas=2), "local_cwd")
+    assert caught.value.sigval is signal.SIGTERM
+    assert len(processes) == 2 and all(process.poll() is not None for process in processes)
+    assert applications[0].state is AppState.CANCELLED
+
+
+def test_a_handler_that_raises_while_processes_are_started_leaves_none(runner, monkeypatch):
+    def interrupted(*arguments, **options):
+        if processes:
+            raise KeyboardInterrupt
+        processes.append(popen(*arguments, **options))
+        return processes[-1]
+
+    processes, popen = [], subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        runner.run(app("sleep 60"), "local_cwd")
-    assert started[0].state is AppState.CANCELLED
+        runner.run(app("sleep 60", replicas=2), "local_cwd")
+    assert processes[0].poll() is not None
+
+
+def test_a_replica_that_cannot_be_started_again_fails_the_application(runner):
+    Path("program").write_text("#!/bin/sh\nrm program\nexit 1\n")
+    Path("program").chmod(0o755)
+    handle = runner.run(AppDef("job", [Role("r", "", entrypoint="./program", max_retries=1)]), "local_cwd")
+    status = runner.wait(handle, 0.02)
+    assert status.state is AppState.FAILED and "program" in status.msg
 
 
 def test_logs_that_were_cleaned_away_are_told(runner):

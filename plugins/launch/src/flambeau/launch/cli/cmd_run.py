@@ -11,11 +11,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 from flambeau.launch.cli.argparse_util import torchxconfig_run
 from flambeau.launch.cli.cmd_base import SubCommand
 from flambeau.launch.cli.cmd_log import get_logs
+from flambeau.launch.cli.stopping import Stop
 from flambeau.launch.errors import ComponentNotFoundException, LaunchError, RunOptionError
 from flambeau.launch.runner import Runner, config, get_runner
 from flambeau.launch.schedulers import get_default_scheduler_name, get_scheduler_factories
@@ -25,16 +26,14 @@ from flambeau.launch.specs.finder import get_builtin_source, get_components
 from flambeau.launch.specs.options import CfgVal, runopts
 from flambeau.launch.specs.status import AppState, AppStatus
 
-if TYPE_CHECKING:
-    from flambeau.launch.schedulers.local_scheduler import SignalException
-
 __all__ = ["MISSING_COMPONENT_ERROR_MSG", "CmdBuiltins", "CmdRun"]
 
 MISSING_COMPONENT_ERROR_MSG = (
     "which component? Name one, as in `flambeau launch run utils.echo`, or set component= in section [cli:run] of "
     ".flambeauconfig. `flambeau launch builtins` lists all."
 )
-_LOCAL = ("local_cwd", "local_dir", "local_docker")
+_CHILDREN = ("local_cwd", "local_dir")
+"""Schedulers whose applications are children of this process, from the moment that they start."""
 
 
 class CmdBuiltins(SubCommand):
@@ -120,10 +119,10 @@ class CmdRun(SubCommand):
         if args.stdin:
             _from_stdin(args)
         defaults = config.load_sections("component")
-        with get_runner(component_defaults=defaults) as runner:
-            self._run(runner, args)
+        with Stop() as stop, get_runner(component_defaults=defaults) as runner:
+            self._run(runner, args, stop)
 
-    def _run(self, runner: Runner, args: argparse.Namespace) -> None:
+    def _run(self, runner: Runner, args: argparse.Namespace, stop: Stop) -> None:
         component, arguments = _component(args.component_name_and_args)
         options = runner.scheduler_run_opts(args.scheduler)
         cfg = args.scheduler_args if isinstance(args.scheduler_args, dict) else _options(options, args.scheduler_args)
@@ -138,48 +137,50 @@ class CmdRun(SubCommand):
             print(f"\n=== APPLICATION ===\n{pprint.pformat(asdict(info._app), indent=2, width=80)}")
             print(f"\n=== SCHEDULER REQUEST ===\n{info}")
             return
-        from flambeau.launch.schedulers.local_scheduler import SignalException
+        ours = args.scheduler in _CHILDREN and not info._cfg.get("detach")
+        if ours:
+            stop.listen()
+        handle = runner.schedule(info)
+        print(handle, flush=True)
+        if ours or args.scheduler == "local_docker":
+            self._accompany(runner, handle, stop)
+        elif args.wait or args.log or args.tee_logs:
+            self._wait(runner, handle, log=args.log or args.tee_logs)
 
-        try:
-            handle = runner.schedule(info)
-            print(handle, flush=True)
-            local = args.scheduler in _LOCAL and not info._cfg.get("detach")
-            if local or args.wait or args.log or args.tee_logs:
-                self._wait_and_exit(runner, handle, log=local or args.log or args.tee_logs, local=local)
-        except SignalException as stop:
-            _exit_by(stop)
+    def _accompany(self, runner: Runner, handle: str, stop: Stop) -> None:
+        """Print what an application on this machine says until it ends; it ends where this command is told to."""
+        stop.listen()
+        printer = _Printer(runner, handle, Stream.COMBINED)
+        while stop.number is None:
+            status = runner.status(handle)
+            if status is None or status.is_terminal():
+                printer.finish()
+                _tell_end(handle, status)
+                return
+            time.sleep(0.02)
+        runner.cancel(handle)
+        printer.join()
 
-    def _wait_and_exit(self, runner: Runner, handle: str, *, log: bool, local: bool) -> None:
-        printer = _Printer(runner, handle, Stream.COMBINED if local else None) if log else None
+    def _wait(self, runner: Runner, handle: str, *, log: bool) -> None:
+        printer = _Printer(runner, handle, None) if log else None
         try:
-            status = runner.wait(handle, wait_interval=0.02 if local else 1)
+            status = runner.wait(handle, wait_interval=1)
             if printer is not None:
                 printer.finish()
         except KeyboardInterrupt:
-            _explain_interruption(runner, handle, local)
-        if status is None:
-            raise LaunchError(f"{handle} is not known to its scheduler any more, so nobody knows how it ended.")
-        if status.state is not AppState.SUCCEEDED:
-            print(_ending(handle, status), file=sys.stderr)
-            sys.exit(1)
+            cancel = f"flambeau launch cancel {handle}"
+            print(f"flambeau launch: interrupted; {handle} goes on. To end it: {cancel}", file=sys.stderr)
+            sys.exit(130)
+        _tell_end(handle, status)
 
 
-def _exit_by(stop: SignalException) -> NoReturn:
-    """End as shells expect of a program that a signal ended."""
-    print(f"flambeau launch: {stop}", file=sys.stderr)
-    sys.exit(128 + stop.sigval)
-
-
-def _explain_interruption(runner: Runner, handle: str, local: bool) -> None:
-    if local:
-        runner.cancel(handle)
-        print(f"flambeau launch: interrupted, {handle} was ended", file=sys.stderr)
-    else:
-        print(
-            f"flambeau launch: interrupted; {handle} goes on. To end it: flambeau launch cancel {handle}",
-            file=sys.stderr,
-        )
-    sys.exit(130)
+def _tell_end(handle: str, status: AppStatus | None) -> None:
+    """Exit with 1 where the application did not succeed."""
+    if status is None:
+        raise LaunchError(f"{handle} is not known to its scheduler any more, so nobody knows how it ended.")
+    if status.state is not AppState.SUCCEEDED:
+        print(_ending(handle, status), file=sys.stderr)
+        sys.exit(1)
 
 
 def _ending(handle: str, status: AppStatus) -> str:
@@ -203,11 +204,13 @@ class _Printer:
         except Exception as error:  # in a thread: said where it is joined
             self._error = error
 
+    def join(self, timeout_s: float = 5) -> None:
+        """Wait until everything is printed."""
+        self._thread.join(timeout_s)
+
     def finish(self, timeout_s: float = 30) -> None:
-        """Wait until everything is printed; an error of the logs does not change how the application ended."""
-        end = time.monotonic() + timeout_s
-        while self._thread.is_alive() and time.monotonic() < end:
-            self._thread.join(0.1)
+        """Wait likewise, and say what went wrong; an error of the logs does not change how the application ended."""
+        self.join(timeout_s)
         if self._error is not None:
             print(f"flambeau launch: warning: logs: {self._error}", file=sys.stderr)
 

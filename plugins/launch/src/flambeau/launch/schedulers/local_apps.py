@@ -144,7 +144,6 @@ class LocalApp:
             for role, params in request.role_params.items()
             for record, param in zip(roles[role], params, strict=True)
         ]
-        self._lock = threading.RLock()
         self._cancelled = False
         self._ended = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name=f"watch {request.app_id}", daemon=True)
@@ -163,14 +162,14 @@ class LocalApp:
         try:
             for replica in self._replicas:
                 replica.start()
-        except OSError as error:
+            self.record.state = AppState.RUNNING.name
+            self.record.save()
+            self._watcher.start()
+        except BaseException as error:  # nobody watches over those that started
             self.record.msg = str(error)
             self._end_all()
-            self._finish(AppState.FAILED)
+            self._finish(AppState.FAILED if isinstance(error, Exception) else AppState.CANCELLED)
             raise
-        self.record.state = AppState.RUNNING.name
-        self.record.save()
-        self._watcher.start()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait for its end; returns whether it came."""
@@ -178,12 +177,11 @@ class LocalApp:
 
     def cancel(self) -> None:
         """End all processes and what they started; those that do not end by themselves within ten seconds, by force."""
-        self._cancelled = True
-        if not self._watcher.is_alive() and not self._ended.is_set():
-            # Asked by a signal that came while the processes were being started: nobody watches over them yet.
-            self._end_all()
-            self._finish(AppState.CANCELLED)
-        self._ended.wait(2 * GRACE_S)
+        self._cancelled = True  # the thread that watches over them ends them, and nobody else
+        end = time.monotonic() + 2 * GRACE_S
+        # Without the event's lock: a signal's handler calls this, wherever the main thread stands.
+        while not self._ended.is_set() and time.monotonic() < end:
+            time.sleep(0.005)
 
     def structured_error(self) -> str:
         """What torchelastic wrote about the first error, else "<NONE>"."""
@@ -197,8 +195,13 @@ class LocalApp:
                 self._end_all()
                 self._finish(AppState.CANCELLED)
                 return
-            with self._lock:
+            try:
                 changed = self._collect()
+            except OSError as error:  # a process cannot be started again
+                self.record.msg = str(error)
+                self._end_all()
+                self._finish(AppState.FAILED)
+                return
             if is_terminal(self.state):
                 return
             interval = 0.002 if changed else min(interval * 1.5, 0.05)

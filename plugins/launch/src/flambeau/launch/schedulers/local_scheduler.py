@@ -8,6 +8,7 @@ of the same user can ask for their state, read their logs and cancel them.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import logging
 import os
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -281,14 +282,16 @@ class LocalScheduler(TmpDirWorkspaceMixin, Scheduler[LocalOpts]):
         if request.detach:
             return self._detached(request, described)
         application = LocalApp(request, self.session_name, described)
-        _watch_over(self)
-        self._forget_oldest()
-        self._apps[request.app_id] = application
-        try:
-            application.start()
-        except OSError as error:
-            del self._apps[request.app_id]
-            raise CannotStart(f"{dryrun_info._app.name if dryrun_info._app else request.app_id}: {error}") from None
+        with _signals_wait():
+            _watch_over(self)
+            self._forget_oldest()
+            self._apps[request.app_id] = application
+            try:
+                application.start()
+            except OSError as error:
+                del self._apps[request.app_id]
+                name = dryrun_info._app.name if dryrun_info._app else request.app_id
+                raise CannotStart(f"{name}: {error}") from None
         return request.app_id
 
     def _detached(self, request: PopenRequest, described: dict[str, Any]) -> str:
@@ -499,9 +502,35 @@ def _close_all() -> None:
         scheduler.close()
 
 
+class _Waiting:
+    """Signals that wait for the end of what must not be interrupted."""
+
+    blocks = 0
+    number: int | None = None
+
+
+@contextlib.contextmanager
+def _signals_wait() -> Iterator[None]:
+    """A block at whose end signals come: an exception amid the start of a process would lose that process."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # handlers run in the main thread alone
+        return
+    _Waiting.blocks += 1
+    try:
+        yield
+    finally:
+        _Waiting.blocks -= 1
+        if not _Waiting.blocks and _Waiting.number is not None:
+            number, _Waiting.number = _Waiting.number, None
+            _on_signal(number, None)
+
+
 def _on_signal(number: int, frame: FrameType | None) -> None:
     watching = bool(_SCHEDULERS)
     former = _FORMER_HANDLERS.get(number, signal.SIG_DFL)
+    if _Waiting.blocks:
+        _Waiting.number = number
+        return
     signal.signal(number, signal.SIG_DFL if watching else former)  # a second one ends the process at once
     if not watching:
         signal.raise_signal(number)
