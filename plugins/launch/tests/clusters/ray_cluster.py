@@ -25,6 +25,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 from slurm import free_port
 
 CPUS = 4
+START_S = 300
+# Ray gives up early where a machine is busy with other things: a dashboard has a minute to start, an agent half of one.
+PATIENCE = {
+    "RAY_DASHBOARD_STARTUP_TIMEOUT_S": str(START_S),
+    "RAY_DASHBOARD_SUBPROCESS_MODULE_WAIT_READY_TIMEOUT": str(START_S),
+    "RAY_agent_register_timeout_ms": str(START_S * 1000),
+    "RAY_gcs_server_request_timeout_seconds": str(START_S),
+    "RAY_health_check_failure_threshold": "60",
+    "RAY_raylet_start_wait_time_s": str(START_S),
+    "RAY_worker_register_timeout_seconds": str(START_S),
+}
 
 
 def missing() -> str:
@@ -40,6 +51,7 @@ def running() -> Iterator[str]:
     dashboard = free_port()
     environment = {
         **os.environ,
+        **PATIENCE,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "RAY_DISABLE_IMPORT_WARNING": "1",
         "RAY_USAGE_STATS_ENABLED": "0",
@@ -47,6 +59,7 @@ def running() -> Iterator[str]:
     # Since 2.52 a cluster lets only those in who know its token; the clients of this process find it here.
     os.environ["RAY_AUTH_MODE"] = environment["RAY_AUTH_MODE"] = "token"
     os.environ["RAY_AUTH_TOKEN"] = environment["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
+    output = (folder / "start.out").open("wb")
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", "--disable-usage-stats"),
@@ -56,10 +69,11 @@ def running() -> Iterator[str]:
             "--include-dashboard=true",
         ],
         env=environment,
-        stdout=(folder / "start.out").open("wb"),
-        stderr=subprocess.STDOUT,
+        stdout=output,
+        stderr=output,
         start_new_session=True,
     )
+    output.close()
     address = f"127.0.0.1:{dashboard}"
     try:
         wait_for_dashboard(address, process, folder)
@@ -75,7 +89,9 @@ def running() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def wait_for_dashboard(address: str, process: subprocess.Popen[bytes], folder: Path, timeout_s: float = 180) -> None:
+def wait_for_dashboard(
+    address: str, process: subprocess.Popen[bytes], folder: Path, timeout_s: float = START_S
+) -> None:
     end = time.monotonic() + timeout_s
     while True:
         try:

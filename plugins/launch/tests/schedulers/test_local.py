@@ -192,7 +192,7 @@ def test_a_launcher_that_is_told_to_end_ends_its_replicas_and_prints_one_line(nu
     launcher.send_signal(number)
     _, told = launcher.communicate(timeout=30)
     assert launcher.returncode == 128 + number
-    assert told.count("\n") == 1 and "Traceback" not in told
+    assert_one_line(told, number)
     assert not is_alive(pid, started)
 
 
@@ -208,12 +208,19 @@ def _signalled(name: str, moments: str, folder: Path) -> None:
     for row in rows:
         # Before anything is launched a signal ends the program as it ends others.
         assert row["code"] in (128 + number, -number), row
-        assert row["told"] == (row["code"] > 0 and row["launched"]) * ONE_LINE.format(name), row
+        if row["launched"]:
+            assert row["code"] > 0, row
+            assert_one_line(row["told"], number)
+        else:
+            assert "Traceback" not in row["told"], row
         assert not row["alive"], row
     assert {row["launched"] for row in rows} == {True, False}
 
 
-ONE_LINE = "flambeau launch: ended by {}, with everything that was launched\n"
+def assert_one_line(told: str, number: signal.Signals) -> None:
+    """Beside what core may tell about plugins that are broken."""
+    lines = [line for line in told.splitlines() if not line.startswith("flambeau: warning:")]
+    assert lines == [f"flambeau launch: ended by {number.name}, with everything that was launched"]
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])

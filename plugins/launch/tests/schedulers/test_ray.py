@@ -63,7 +63,7 @@ class TestCluster:
     def cfg(self, ray_address):
         return {"dashboard_address": ray_address}
 
-    @pytest.mark.timeout(300)
+    @pytest.mark.timeout(500)
     def test_replicas_run_and_their_lines_are_told_apart(self, runner, cfg):
         Path("here").write_text("from the workspace")
         handle = runner.run(app("cat here; echo; echo line $ ${replica_id}", replicas=2), "ray", cfg)
@@ -71,7 +71,7 @@ class TestCluster:
         assert list(runner.log_lines(handle, "r", 1)) == ["from the workspace\n", "line $ 1\n"]
         assert [replica.id for replica in runner.status(handle).roles[0].replicas] == [0, 1]
 
-    @pytest.mark.timeout(300)
+    @pytest.mark.timeout(500)
     def test_a_failure_is_told_after_the_retries_that_it_has(self, runner, cfg, tmp_path):
         count = tmp_path / "runs"
         handle = runner.run(app(f"echo x >> {count}; exit 3", max_retries=1), "ray", cfg)
@@ -79,7 +79,7 @@ class TestCluster:
         assert status.state is AppState.FAILED and count.read_text() == "x\nx\n"
         assert any("sh ended with 3" in line for line in runner.log_lines(handle, "r", 0))
 
-    @pytest.mark.timeout(300)
+    @pytest.mark.timeout(500)
     def test_lines_come_while_the_job_runs_and_cancelling_ends_it(self, runner, cfg, monkeypatch, ray_address):
         handle = runner.run(app("echo started; sleep 300"), "ray", cfg)
         lines = runner.log_lines(handle, "r", 0, regex="^started", should_tail=True)
@@ -89,6 +89,6 @@ class TestCluster:
         monkeypatch.setenv("RAY_ADDRESS", f"http://{ray_address}")
         assert handle in [one.app_handle for one in runner.list("ray")]
 
-    @pytest.mark.timeout(60)
+    @pytest.mark.timeout(500)
     def test_unknown_jobs_are_unknown(self, runner, ray_address):
         assert runner.status(f"ray://torchx/{ray_address}-nobody") is None
