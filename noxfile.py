@@ -208,7 +208,8 @@ def types(session: nox.Session) -> None:
     packages = [f"flambeau.{name}" for name in PACKAGES if (PACKAGES[name] / "src" / "flambeau" / name).is_dir()]
     packages.append("flambeau_plugin_example")
     session.run("mypy", *(word for package in packages for word in ("-p", package)))
-    session.run("mypy", *(str(path) for path in sorted(ROOT.glob("*/tests/typing/*.py"))))
+    pages = [page for path in PACKAGES.values() for page in sorted(path.glob("tests/typing/*.py"))]
+    session.run("mypy", *map(str, pages))
 
 
 @nox.session

@@ -1,9 +1,22 @@
-"""The package itself: light to import, quick to ask, complete without extras."""
+"""The package itself: light to import, quick to ask, complete without extras, with torchx's names."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from fnmatch import fnmatch
+from importlib import import_module
+
+import pytest
+
+from flambeau.core.testing.golden import upstream_facts
+
+UPSTREAM = upstream_facts("api", __file__)["modules"]
+LEFT_OUT = (  # `tools/missing_names.py` has the reasons
+    "torchx.pipelines.kfp.*",
+    "torchx.schedulers.aws_sagemaker_scheduler.AWSSageMakerOpts.*",
+)
+NEEDS = {"ray_driver": "ray"}
 
 
 def run(code: str) -> str:
@@ -47,3 +60,24 @@ def test_every_scheduler_says_what_it_lacks():
     rows = {row["scheduler"]: row for row in checks()}
     assert rows["local_cwd"] == {"scheduler": "local_cwd", "state": "ready", "remedy": ""}
     assert all(row["remedy"] for row in rows.values() if row["state"] == "incomplete")
+
+
+@pytest.mark.parametrize("module", [module for module in UPSTREAM if not fnmatch(f"{module}.", LEFT_OUT[0])])
+def test_names_are_torchxs(module):
+    if needed := NEEDS.get(module.rpartition(".")[2]):
+        pytest.importorskip(needed)
+    ours = import_module(module.replace("torchx", "flambeau.launch", 1))
+    names = [name for name, _ in UPSTREAM[module].items()]
+    names += [f"{name}.{one}" for name, about in UPSTREAM[module].items() for one in about.get("members", ())]
+    wanted = [name for name in names if not any(fnmatch(f"{module}.{name}", pattern) for pattern in LEFT_OUT)]
+    missing = [name for name in wanted if not there(ours, name)]
+    assert not missing
+
+
+def there(module: object, name: str) -> bool:
+    """Whether a module has a name, or one of its classes a member or field."""
+    owner, _, member = name.partition(".")
+    value = getattr(module, owner, None)
+    if not member:
+        return hasattr(module, owner)
+    return hasattr(value, member) or member in getattr(value, "__annotations__", ())
