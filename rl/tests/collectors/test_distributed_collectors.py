@@ -174,6 +174,8 @@ FAULT = """
 @pytest.mark.parametrize("sync", [True, False])
 @pytest.mark.parametrize("kind", ["RPCCollector", "RayCollector"])
 def test_batches_and_weights_travel_over_calls(kind, sync, tmp_path):
+    if kind == "RayCollector":
+        pytest.importorskip("ray")
     options = f"sync={sync}" + (", launcher='mp'" if kind == "RPCCollector" else "")
     program = tmp_path / "program.py"
     shape, more = (2, 10) if sync else (20,), FAULT if kind == "RayCollector" else ""

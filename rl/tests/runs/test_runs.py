@@ -113,7 +113,7 @@ def test_environments_of_gymnasium_go_on_as_well(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["ppo", "sac"])
+@pytest.mark.parametrize("name", ["ppo", "dqn", "sac"])
 def test_a_run_that_was_killed_goes_on_as_if_it_had_not_been(tmp_path, name):
     settings = small(name, tmp_path, frames=2048)
     words = [sys.executable, "-m", "flambeau.core.cli", "rl", "train", name, "--env", settings.env, "--logger", "csv"]

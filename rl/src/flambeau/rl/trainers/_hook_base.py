@@ -92,10 +92,19 @@ def total_norm(parameters: list[Tensor], clip_grad_norm: bool, clip_norm: float 
         clip_grad_norm: scale them so that their norm is `clip_norm` at most, else clamp each number to it.
         clip_norm: the limit.
     """
-    if clip_grad_norm and clip_norm is not None:
-        return torch.nn.utils.clip_grad_norm_(parameters, clip_norm)
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    norm = torch.nn.utils.get_total_norm(gradients) if gradients else torch.zeros(())
-    if clip_norm is not None:
+    if not gradients:
+        return torch.zeros(())
+    if len({(gradient.device, gradient.dtype, gradient.layout) for gradient in gradients}) > 1:
+        norm = torch.nn.utils.get_total_norm(gradients)
+        if clip_grad_norm and clip_norm is not None:
+            torch.nn.utils.clip_grads_with_norm_(parameters, clip_norm, norm)
+    else:
+        # As torch does where `foreach` is allowed, which is not on the CPU, where a call a parameter takes as long as
+        # small networks do.
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+        if clip_grad_norm and clip_norm is not None:
+            torch._foreach_mul_(gradients, (clip_norm / (norm + 1e-6)).clamp(max=1.0))
+    if not clip_grad_norm and clip_norm is not None:
         torch.nn.utils.clip_grad_value_(parameters, clip_norm)
     return norm

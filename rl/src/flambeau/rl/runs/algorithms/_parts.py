@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from flambeau.core.errors import FlambeauError
-from flambeau.data.tensordict.nn import TensorDictModule
+from flambeau.data.tensordict.nn import AddStateIndependentNormalScale, TensorDictModule
 from flambeau.rl.data import LazyTensorStorage, TensorDictReplayBuffer
 from flambeau.rl.data.tensor_specs import Bounded, OneHot
 from flambeau.rl.modules import (
@@ -23,12 +24,16 @@ from flambeau.rl.modules import (
 )
 
 __all__ = [
+    "NeededSteps",
     "Parts",
     "UnfitEnvironmentError",
+    "adam",
     "continuous",
     "critic",
     "deterministic_policy",
     "discrete",
+    "gaussian_policy",
+    "orthogonal",
     "q_network",
     "replay",
     "stochastic_policy",
@@ -117,8 +122,19 @@ def stochastic_policy(env: Any, cells: tuple[int, ...], activation: type[nn.Modu
             return_log_prob=True,
         )
     controls = continuous(env, "a policy")
-    body = nn.Sequential(network(inputs, 2 * controls, cells, activation), NormalParamExtractor())
-    space = env.action_spec_unbatched.space
+    return _squeezed(env, nn.Sequential(network(inputs, 2 * controls, cells, activation), NormalParamExtractor()))
+
+
+def gaussian_policy(env: Any, cells: tuple[int, ...], activation: type[nn.Module]) -> ProbabilisticActor:
+    """A policy that draws from a normal distribution, squeezed into limits, whose scale is the same in all states."""
+    controls = continuous(env, "a policy")
+    mean = orthogonal(network(seen(env), controls, cells, activation), last=0.01)
+    return _squeezed(env, nn.Sequential(mean, AddStateIndependentNormalScale(controls)))
+
+
+def _squeezed(env: Any, body: nn.Module) -> ProbabilisticActor:
+    """A policy by a network of locations and scales."""
+    space, controls = env.action_spec_unbatched.space, int(env.action_spec_unbatched.shape[-1])
     limits = {"low": space.low.reshape(-1, controls)[0], "high": space.high.reshape(-1, controls)[0]}
     return ProbabilisticActor(
         TensorDictModule(body, ["observation"], ["loc", "scale"]),
@@ -128,6 +144,26 @@ def stochastic_policy(env: Any, cells: tuple[int, ...], activation: type[nn.Modu
         spec=env.action_spec_unbatched,
         return_log_prob=True,
     )
+
+
+def orthogonal(net: nn.Module, last: float) -> nn.Module:
+    """Draw orthogonal weights, and biases of 0.
+
+    What PPO needs for continuous actions: the first policy acts around the middle in every state (Engstrom et al. 2020,
+    arXiv:2005.12729; Andrychowicz et al. 2021, arXiv:2006.05990, section 3.2).
+
+    Args:
+        net: of linear layers.
+        last: by what the weights of the last layer are multiplied; those of the others are by the root of 2.
+
+    Returns:
+        The network.
+    """
+    layers = [layer for layer in net.modules() if isinstance(layer, nn.Linear)]
+    for layer in layers:
+        nn.init.orthogonal_(layer.weight, last if layer is layers[-1] else 2**0.5)
+        nn.init.zeros_(layer.bias)
+    return net
 
 
 def deterministic_policy(env: Any, cells: tuple[int, ...], algorithm: str) -> Any:
@@ -152,10 +188,38 @@ def q_network(env: Any, cells: tuple[int, ...]) -> ValueOperator:
     return ValueOperator(network(seen(env) + controls, 1, cells, nn.ReLU), in_keys=["observation", "action"])
 
 
-def replay(capacity: int, batch_size: int, device: Any = None) -> TensorDictReplayBuffer:
-    """A buffer of single steps."""
-    storage = LazyTensorStorage(capacity) if device is None else LazyTensorStorage(capacity, device=device)
-    return TensorDictReplayBuffer(storage=storage, batch_size=batch_size)
+class NeededSteps(TensorDictReplayBuffer):
+    """A buffer that keeps of each step what a loss reads: samples of the rest would be copied in vain.
+
+    Args:
+        keys: what is kept, as far as steps have it.
+        kwargs: of the buffer.
+    """
+
+    def __init__(self, keys: Iterable[Any], **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._kept = list(keys)
+
+    def extend(self, tensordicts: Any, *, update_priority: bool | None = None) -> Tensor:
+        """Add the rows of a tensordict, without what nothing reads; their places."""
+        return super().extend(tensordicts.select(*self._kept, strict=False), update_priority=update_priority)
+
+
+def replay(capacity: int, batch_size: int, keys: Iterable[Any]) -> NeededSteps:
+    """A buffer of what a loss reads of single steps."""
+    return NeededSteps(keys, storage=LazyTensorStorage(capacity), batch_size=batch_size)
+
+
+def adam(parameters: Iterable[Tensor], **options: Any) -> torch.optim.Adam:
+    """Adam in one pass over all parameters, where torch has it.
+
+    With networks as small as these the steps of one parameter after the other take as long as the gradients.
+
+    Args:
+        parameters: what is trained; a loss may move them to another device later.
+        options: of the optimizer.
+    """
+    return torch.optim.Adam(list(parameters), fused=True, **options)
 
 
 def parameters_of(loss: Any, *names: str) -> list[torch.Tensor]:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from flambeau.rl.objectives import A2CLoss
-from flambeau.rl.runs.algorithms._parts import Parts, critic, stochastic_policy
+from flambeau.rl.runs.algorithms._parts import Parts, adam, critic, stochastic_policy
 from flambeau.rl.trainers.algorithms import A2CTrainer
 
 __all__ = ["PRESETS", "Settings", "build"]
@@ -48,7 +48,7 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
         loss_critic_type="l2",
     )
     whole = settings.envs * settings.steps
-    optimizer = torch.optim.Adam(loss.parameters(), lr=settings.lr, eps=1e-5)
+    optimizer = adam(loss.parameters(), lr=settings.lr, eps=1e-5)
     batches = max(1, -(-frames // whole))
     return Parts(
         policy,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import nn
 
 from flambeau.rl.objectives import CQLLoss, SoftUpdate
-from flambeau.rl.runs.algorithms._parts import Parts, continuous, q_network, replay, stochastic_policy
+from flambeau.rl.runs.algorithms._parts import Parts, adam, continuous, q_network, replay, stochastic_policy
 from flambeau.rl.trainers.algorithms import CQLTrainer
 
 __all__ = ["PRESETS", "Settings", "build"]
@@ -65,8 +64,8 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
         loss,
         CQLTrainer,
         {
-            "optimizer": torch.optim.Adam(loss.parameters(), lr=settings.lr),
-            "replay_buffer": replay(settings.buffer, settings.batch_size),
+            "optimizer": adam(loss.parameters(), lr=settings.lr),
+            "replay_buffer": replay(settings.buffer, settings.batch_size, loss.in_keys),
             "target_net_updater": SoftUpdate(loss, tau=settings.tau),
             "optim_steps_per_batch": settings.updates,
         },

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from flambeau.data.tensordict.nn import TensorDictSequential
 from flambeau.rl.modules import AdditiveGaussianModule
 from flambeau.rl.objectives import DDPGLoss, SoftUpdate
-from flambeau.rl.runs.algorithms._parts import Parts, deterministic_policy, q_network, replay
+from flambeau.rl.runs.algorithms._parts import Parts, adam, deterministic_policy, q_network, replay
 from flambeau.rl.trainers.algorithms import DDPGTrainer
 
 __all__ = ["PRESETS", "Settings", "build"]
@@ -59,8 +57,8 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
         loss,
         DDPGTrainer,
         {
-            "optimizer": torch.optim.Adam(loss.parameters(), lr=settings.lr),
-            "replay_buffer": replay(settings.buffer, settings.batch_size),
+            "optimizer": adam(loss.parameters(), lr=settings.lr),
+            "replay_buffer": replay(settings.buffer, settings.batch_size, loss.in_keys),
             "target_net_updater": SoftUpdate(loss, tau=settings.tau),
             "optim_steps_per_batch": settings.updates,
         },

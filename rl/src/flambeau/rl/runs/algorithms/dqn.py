@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import nn
 
 from flambeau.data.tensordict.nn import TensorDictSequential
 from flambeau.rl.modules import EGreedyModule, QValueActor
 from flambeau.rl.objectives import DQNLoss, HardUpdate
-from flambeau.rl.runs.algorithms._parts import Parts, discrete, network, replay, seen
+from flambeau.rl.runs.algorithms._parts import Parts, adam, discrete, network, replay, seen
 from flambeau.rl.trainers.algorithms import DQNTrainer
 
 __all__ = ["PRESETS", "Settings", "build"]
@@ -69,8 +68,8 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
         loss,
         DQNTrainer,
         {
-            "optimizer": torch.optim.Adam(loss.parameters(), lr=settings.lr),
-            "replay_buffer": replay(settings.buffer, settings.batch_size),
+            "optimizer": adam(loss.parameters(), lr=settings.lr),
+            "replay_buffer": replay(settings.buffer, settings.batch_size, loss.in_keys),
             "target_net_updater": HardUpdate(loss, value_network_update_interval=settings.target_every),
             "greedy_module": greedy,
             "optim_steps_per_batch": settings.updates,

@@ -10,7 +10,7 @@ from torch import nn
 
 from flambeau.rl.data import LazyTensorStorage, SamplerWithoutReplacement, TensorDictReplayBuffer
 from flambeau.rl.objectives import ClipPPOLoss
-from flambeau.rl.runs.algorithms._parts import Parts, critic, stochastic_policy
+from flambeau.rl.runs.algorithms._parts import Parts, adam, critic, stochastic_policy
 from flambeau.rl.trainers.algorithms import PPOTrainer
 
 __all__ = ["PRESETS", "Settings", "build"]
@@ -62,7 +62,7 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
         loss_critic_type="l2",
     )
     whole = settings.envs * settings.steps
-    optimizer = torch.optim.Adam(loss.parameters(), lr=settings.lr, eps=1e-5)
+    optimizer = adam(loss.parameters(), lr=settings.lr, eps=1e-5)
     batches = max(1, -(-frames // whole))
     return Parts(
         policy,

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from flambeau.data.tensordict.nn import TensorDictSequential
 from flambeau.rl.modules import AdditiveGaussianModule
 from flambeau.rl.objectives import SoftUpdate, TD3Loss
-from flambeau.rl.runs.algorithms._parts import Parts, deterministic_policy, parameters_of, q_network, replay
+from flambeau.rl.runs.algorithms._parts import Parts, adam, deterministic_policy, parameters_of, q_network, replay
 from flambeau.rl.trainers.algorithms import TD3OptimizationStepper, TD3Trainer
 
 __all__ = ["PRESETS", "Settings", "build"]
@@ -54,8 +52,8 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
     noise = AdditiveGaussianModule(env.action_spec_unbatched, sigma_init=settings.noise, sigma_end=settings.noise)
     loss = TD3Loss(policy, q_network(env, settings.cells), action_spec=env.action_spec_unbatched, loss_function="l2")
     loss.make_value_estimator(gamma=settings.gamma)
-    actor = torch.optim.Adam(parameters_of(loss, "actor"), lr=settings.lr)
-    critics = torch.optim.Adam(parameters_of(loss, "qvalue"), lr=settings.lr)
+    actor = adam(parameters_of(loss, "actor"), lr=settings.lr)
+    critics = adam(parameters_of(loss, "qvalue"), lr=settings.lr)
     return Parts(
         policy,
         TensorDictSequential(policy, noise),
@@ -63,7 +61,7 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
         TD3Trainer,
         {
             "optimization_stepper": TD3OptimizationStepper(actor, critics, policy_update_delay=settings.policy_delay),
-            "replay_buffer": replay(settings.buffer, settings.batch_size),
+            "replay_buffer": replay(settings.buffer, settings.batch_size, loss.in_keys),
             "target_net_updater": SoftUpdate(loss, tau=settings.tau),
             "optim_steps_per_batch": settings.updates,
         },
