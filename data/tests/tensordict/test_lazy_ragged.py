@@ -1,9 +1,12 @@
 """Lazy stacks whose entries have different shapes: what needs no dense entry goes on as on any other collection."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 
-from flambeau.data.tensordict import NonTensorData, TensorDict, assert_close, lazy_stack
+from flambeau.data.tensordict import NonTensorData, NonTensorStack, TensorDict, assert_close, lazy_stack
 
 
 @pytest.fixture
@@ -113,3 +116,35 @@ def test_mapped_arithmetic_leaves_the_shapes_apart(ragged):
     assert twice.batch_size == (3, 2) and torch.equal(twice[1]["n", "c"], floats[1]["n", "c"] * 2)
     torch.vmap(lambda td, weight: td.mul_(weight).neg_())(floats, torch.tensor([0.0, 1.0, 2.0]))
     assert not floats[0]["x"].any() and (floats[2]["x"] <= 0).all()
+
+
+@pytest.fixture
+def words():
+    """Two tensordicts, of two and of three words."""
+    return lazy_stack([TensorDict({"w": NonTensorStack(*text)}, [len(text)]) for text in ("ab", "cde")])
+
+
+def test_values_of_different_batch_sizes_come_as_nested_lists(words):
+    assert words["w"] == [["a", "b"], ["c", "d", "e"]]
+    assert words.get("w").batch_size == (2, -1)
+    assert lazy_stack([words, words])["w"] == [words["w"]] * 2
+    assert words.to_dict() == {"w": [["a", "b"], ["c", "d", "e"]]}
+
+
+def test_such_values_are_indexed_row_by_row(words):
+    entry = words.get("w")
+    assert (entry[1, 2].data, entry[:, 0].tolist(), entry[None].tolist()) == ("e", ["a", "c"], [entry.tolist()])
+    assert entry[torch.tensor([1, 1])].tolist() == [["c", "d", "e"]] * 2
+    with pytest.raises(RuntimeError, match="different lengths"):
+        entry.unbind(1)
+
+
+def test_a_row_of_such_values_is_written_to_its_tensordict(words):
+    words.get("w")[0] = ["x", "y"]
+    assert words[0]["w"] == ["x", "y"]
+
+
+def test_such_values_survive_copies_and_pickles(words):
+    entry = words.get("w")
+    for copied in (entry.clone(), entry.to("cpu"), copy.deepcopy(entry), pickle.loads(pickle.dumps(entry))):
+        assert copied == entry and copied.batch_size == (2, -1)

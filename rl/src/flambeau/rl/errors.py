@@ -1,6 +1,7 @@
 """Errors of this package that callers may want to tell from others.
 
 FlambeauError
+├── ChatFormatError (RuntimeError)
 ├── CollectorWorkerError (RuntimeError)
 ├── EnvWorkerError (RuntimeError)
 ├── DatasetFormatError (ValueError)
@@ -13,7 +14,11 @@ import pickle
 
 from flambeau.core.errors import FlambeauError
 
-__all__ = ["CollectorWorkerError", "DatasetFormatError", "EnvWorkerError", "UnsafePickleError"]
+__all__ = ["ChatFormatError", "CollectorWorkerError", "DatasetFormatError", "EnvWorkerError", "UnsafePickleError"]
+
+
+class ChatFormatError(FlambeauError, RuntimeError):
+    """A text is not in the format of the chat template that it is read by."""
 
 
 class CollectorWorkerError(FlambeauError, RuntimeError):

@@ -20,6 +20,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     {
         _HOME + "_lazy": ("LazyStackedTensorDict",),
         _HOME + "_non_tensor.data": ("MetaData", "NonTensorData"),
+        _HOME + "_non_tensor.ragged": ("RaggedNonTensorStack",),
         _HOME + "_non_tensor.stack": ("NonTensorStack",),
         _HOME + "_td": ("TensorDict", "make_td"),
         _HOME + "_tensorclass.decorator": ("from_dataclass",),

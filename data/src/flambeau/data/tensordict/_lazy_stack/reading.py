@@ -85,7 +85,7 @@ class LazyReading(StackMethods):
     def _stacked(self, key: str, values: list[Any], how: dict[str, Any]) -> Any:
         if isinstance(values[0], TensorCollection):
             if values[0]._is_non_tensor:
-                made = torch.stack(values, self.stack_dim)
+                made = classes.RaggedNonTensorStack._made(values, self.stack_dim)
                 if hasattr(made, "_owner"):  # what is assigned to its items reaches the tensordicts
                     made.__dict__["_owner"] = (self, key)
                 return made

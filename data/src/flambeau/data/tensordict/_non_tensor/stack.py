@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from flambeau.data.tensordict._layout import classes
 from flambeau.data.tensordict._layout.linked_list import LinkedList
 from flambeau.data.tensordict._layout.non_tensor import same
 from flambeau.data.tensordict._methods.pointwise import PointwiseMethods
@@ -395,6 +396,8 @@ class NonTensorStack(NonTensorWrapper):
 
     @classmethod
     def _stack_of(cls, tensors: list[Any], dim: int, out: Any) -> Any:
+        if any(-1 in tensor.batch_size for tensor in tensors):
+            return classes.RaggedNonTensorStack._made(tensors, dim)
         result = NonTensorStack._combine(torch.stack, tensors, dim)
         return out._take(result) if isinstance(out, NonTensorStack) else result
 
