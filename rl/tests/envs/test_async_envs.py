@@ -179,3 +179,70 @@ def test_arguments_that_do_not_fit_are_named():
         AsyncEnvPool([])
     with pytest.raises(ValueError, match="batch sizes"):
         AsyncEnvPool([IncrementingEnv, partial(IncrementingEnv, batch_size=[2])])
+
+
+# How data go to processes
+
+
+@pytest.mark.parametrize("exchange", ["nothing", "shm"])
+def test_threads_have_no_exchange_but_the_queue(exchange):
+    with pytest.raises(ValueError, match="exchange"):
+        AsyncEnvPool([CountingEnv], exchange=exchange)
+    pool = AsyncEnvPool([CountingEnv], exchange="auto")
+    assert (pool.resolved_exchange, pool.exchange_keys, pool.stats()) == ("queue", (), {})
+    pool.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("per_worker", [1, 2])
+def test_steps_through_shared_memory_are_those_through_pipes(per_worker):
+    rollouts = []
+    for exchange in ("queue", "shm"):
+        pool = AsyncEnvPool(
+            [partial(CountingEnv, max_steps=3)] * 2,
+            backend="multiprocessing",
+            exchange=exchange,
+            envs_per_worker=per_worker,
+        )
+        assert pool.resolved_exchange == exchange
+        root = pool.reset()
+        pieces = []
+        for _ in range(5):
+            root["action"] = torch.ones_like(pool.full_action_spec["action"].zero())
+            root["seen by the policy"] = torch.arange(2)  # has no place in memory, and comes back all the same
+            pool.async_step_and_maybe_reset_send(root.exclude("env_index"), env_index=[0, 1])
+            step, root = pool.async_step_and_maybe_reset_recv(2, env_index=[0, 1])
+            order = torch.tensor(list(step["env_index"])).argsort()
+            pieces.append(step[order].exclude("env_index"))
+            root = root[torch.tensor(list(root["env_index"])).argsort()].exclude("env_index")
+        rollouts.append(torch.stack(pieces))
+        stats = pool.stats(reset=True)
+        assert bool(stats) == (exchange == "shm")
+        if stats:
+            assert ("next", "observation") in pool.exchange_keys
+            assert stats["results"] == 12
+            assert pool.stats()["results"] == 0
+        pool.close()
+    assert (rollouts[0] == rollouts[1]).all()
+
+
+@pytest.mark.slow
+def test_what_was_received_through_shared_memory_stays_as_it_is():
+    pool = AsyncEnvPool([CountingEnv], backend="multiprocessing", exchange="shm")
+    root = pool.reset()
+    root["action"] = torch.ones_like(pool.full_action_spec["action"].zero())
+    first = pool.step(root)
+    before = first.clone()
+    pool.step(pool.step_mdp(first).set("action", root["action"]))
+    assert (first == before).all()
+    pool.close()
+
+
+@pytest.mark.slow
+def test_environments_that_differ_exchange_data_through_pipes_and_say_why_where_they_must_not():
+    makers = [CountingEnv, partial(IncrementingEnv, max_steps=10)]
+    with pytest.raises(ValueError, match="not possible: environment 1"):
+        AsyncEnvPool(makers, backend="multiprocessing", exchange="shm", stack="lazy")
+    pool = AsyncEnvPool(makers, backend="multiprocessing", exchange="auto", stack="lazy")
+    assert pool.resolved_exchange == "queue"
+    pool.close()

@@ -48,3 +48,21 @@ def dumps(value: Any) -> bytes:
                 "module, or run: pip install cloudpickle"
             ) from error
         return bytes(cloudpickle.dumps(value))
+
+
+class Beside:
+    """A function with an object that only multiprocessing can send, such as a semaphore or memory that is shared.
+
+    Args:
+        maker: the function.
+        beside: the object, which what the function makes gets as the attribute `beside`.
+    """
+
+    def __init__(self, maker: Maker, beside: Any) -> None:
+        self.maker, self.beside = maker, beside
+
+    def __call__(self) -> Any:
+        """What the function returns."""
+        made = self.maker()
+        made.__dict__["beside"] = self.beside
+        return made

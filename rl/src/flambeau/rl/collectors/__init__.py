@@ -6,6 +6,7 @@ from flambeau.core.exports import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from flambeau.rl.collectors._async_batched import AsyncBatchedCollector as AsyncBatchedCollector
     from flambeau.rl.collectors._base import BaseCollector as BaseCollector
     from flambeau.rl.collectors._base import ProfileConfig as ProfileConfig
     from flambeau.rl.collectors._evaluator import Evaluator as Evaluator
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "_async_batched": ("AsyncBatchedCollector",),
         "_base": ("BaseCollector", "ProfileConfig"),
         "_evaluator": ("Evaluator",),
         "_multi_async": ("MultiAsyncCollector",),

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import queue
 import threading
 import time
-import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from typing import Any, Literal
 
 import torch
@@ -19,7 +17,10 @@ import torch.multiprocessing as mp
 from torch import Size
 
 from flambeau.data.tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDictBase
-from flambeau.rl._comm.makers import Maker, dumps
+from flambeau.rl._comm.makers import Beside, Maker, dumps
+from flambeau.rl._utils import logger
+from flambeau.rl.envs._batched.exchange import Exchange, ExchangeStats, unplaceable
+from flambeau.rl.envs._batched.pool_worker import facts_of, serve_process, serve_thread
 from flambeau.rl.envs.common import EnvBase
 from flambeau.rl.errors import EnvWorkerError
 
@@ -42,8 +43,9 @@ class AsyncEnvPool(EnvBase):
         env_makers: functions that make environments, or environments; one for all, with `num_envs`, or a list.
         backend: "threading" or "multiprocessing".
         stack: answers are stacked: "dense", which needs shapes that agree, "maybe_dense" where they do, or "lazy".
-        exchange: kept for upstream's signature: what comes from a process is a copy in any case, and no memory is kept
-            alive by it.
+        exchange: how data go to processes and back: "queue", in pipes; "shm", in shared memory, which takes tensors of
+            fixed shapes on the CPU that are the same for all environments; "auto", in shared memory where that is
+            possible. Default: "queue". What comes back is a copy in any case.
         worker_affinity: the numbers of the CPUs that each process may use: lists, or a function of its number.
         envs_per_worker: how many environments a process hosts, each in a thread.
         create_env_kwargs: arguments of the functions, for all of them or a list.
@@ -52,7 +54,7 @@ class AsyncEnvPool(EnvBase):
 
     Raises:
         ValueError: there is no environment, the backend is another one, or what belongs to processes is given for
-            threads.
+            threads, or exchange="shm" is not possible.
         EnvWorkerError: an environment could not be made.
 
     Example:
@@ -95,12 +97,17 @@ class AsyncEnvPool(EnvBase):
             raise ValueError(f"AsyncEnvPool: {len(kwargs)} create_env_kwargs for {len(makers)} environments.")
         if not isinstance(self, ProcessorAsyncEnvPool) and (worker_affinity is not None or envs_per_worker != 1):
             raise ValueError("AsyncEnvPool: worker_affinity and envs_per_worker are for backend='multiprocessing'.")
+        if exchange not in (None, "queue", "shm", "auto"):
+            raise ValueError(f"AsyncEnvPool: exchange is {exchange!r}, expected 'queue', 'shm' or 'auto'.")
+        if exchange == "shm" and not isinstance(self, ProcessorAsyncEnvPool):
+            raise ValueError("AsyncEnvPool: exchange='shm' is for backend='multiprocessing'.")
         if envs_per_worker < 1:
             raise ValueError(f"AsyncEnvPool: envs_per_worker is {envs_per_worker}, expected at least 1.")
         state = self.__dict__
         state["_affinity"], state["_per_worker"] = worker_affinity, envs_per_worker
         state["_makers"] = [_maker(each, given) for each, given in zip(makers, kwargs, strict=True)]
         state["_start_method"] = mp_start_method
+        state["_wished"], state["_exchange"], state["_stats"] = exchange or "queue", None, None
         state["_busy"] = {}
         state["_ready"] = []
         facts = self._start()
@@ -116,7 +123,7 @@ class AsyncEnvPool(EnvBase):
         self.backend = "multiprocessing" if isinstance(self, ProcessorAsyncEnvPool) else "threading"
         self.stack = stack
         self.min_get = 1
-        self.env_batch_sizes = [size for size, _, _ in facts]
+        state["_sizes"] = [size for size, _, _ in facts]
         self._take_specs([specs for _, _, specs in facts])
         self.is_closed = False
 
@@ -127,6 +134,31 @@ class AsyncEnvPool(EnvBase):
         for name in ("observation", "reward", "done"):
             key = f"full_{name}_spec"
             setattr(self, key, torch.stack([each["output_spec", key] for each in specs], 0))
+
+    @property
+    def env_batch_sizes(self) -> list[Size]:
+        """The batch size of each environment."""
+        return list(self.__dict__["_sizes"])
+
+    @property
+    def resolved_exchange(self) -> Literal["queue", "shm"]:
+        """How data go to environments and back: "shm" in shared memory, else "queue"."""
+        return "queue" if self.__dict__["_exchange"] is None else "shm"
+
+    @property
+    def exchange_keys(self) -> tuple[Any, ...]:
+        """Keys that go through shared memory; none where nothing does."""
+        exchange = self.__dict__["_exchange"]
+        return () if exchange is None else exchange.keys
+
+    def stats(self, *, reset: bool = False) -> dict[str, float | int]:
+        """How many answers came at a time, and how long they took; empty where nothing goes through shared memory.
+
+        Args:
+            reset: begin anew afterwards.
+        """
+        stats = self.__dict__["_stats"]
+        return {} if stats is None else stats.facts(reset)
 
     # What a kind of pool defines
 
@@ -145,6 +177,35 @@ class AsyncEnvPool(EnvBase):
     @abstractmethod
     def _stop(self) -> None:
         """End what runs the environments."""
+
+    @abstractmethod
+    def _wake(self) -> None:
+        """Let `_hear` return, in another thread."""
+
+    def give(self, at: int, what: str, data: Any) -> None:
+        """Let an environment that is not busy do something: "step", "reset", "step_and_maybe_reset", or "call" of
+        (function, arguments) with the environment. For one thread, which also calls `take`.
+        """
+        self.__dict__["_busy"][at] = what
+        self._tell(at, what, data)
+
+    def take(self, timeout: float | None = None) -> list[Answer]:
+        """Answers of environments, as soon as there is one, or `wake` is called.
+
+        Raises:
+            EnvWorkerError: an environment raised, or died; the pool is closed.
+        """
+        answers = self._hear(timeout)
+        for at, _, data in answers:
+            del self.__dict__["_busy"][at]
+            if isinstance(data, EnvWorkerError):
+                self.close(raise_if_closed=False)
+                raise data
+        return answers
+
+    def wake(self) -> None:
+        """Let `take` return at once, from another thread."""
+        self._wake()
 
     # Sending and receiving
 
@@ -368,7 +429,9 @@ class AsyncEnvPool(EnvBase):
                 self.shutdown()
 
 
-def _maker(made: Any, kwargs: dict[str, Any] | None) -> Maker:
+def _maker(made: Any, kwargs: dict[str, Any] | None) -> Maker | Beside:
+    if isinstance(made, Beside):
+        return made
     return Maker(_itself, {"env": made}) if isinstance(made, EnvBase) else Maker(made, kwargs)
 
 
@@ -382,26 +445,6 @@ def _flat_numbers(index: Any) -> list[int]:
     return [number for each in index for number in _flat_numbers(each)]
 
 
-def _facts(env: EnvBase) -> tuple[Size, Any, Any]:
-    return env.batch_size, env.device, env.specs
-
-
-def _done(env: EnvBase, what: str, data: Any) -> Any:
-    """What an environment answers when it is told to do something."""
-    if what == "step":
-        return env.step(data)
-    if what == "step_and_maybe_reset":
-        return env.step_and_maybe_reset(data)
-    if what == "set_seed":
-        return env.set_seed(data[0], static_seed=data[1])
-    return env.reset(data)
-
-
-def _failure(at: int, error: BaseException) -> EnvWorkerError:
-    text = "".join(traceback.format_exception(error))
-    return EnvWorkerError(f"Environment {at} of the pool raised {type(error).__name__}: {error}\n\n{text}")
-
-
 class ThreadingAsyncEnvPool(AsyncEnvPool):
     """An `AsyncEnvPool` in threads: for environments that wait, or let go of Python's lock while they compute."""
 
@@ -412,12 +455,12 @@ class ThreadingAsyncEnvPool(AsyncEnvPool):
         state["_tasks"] = [queue.SimpleQueue() for _ in envs]
         # Daemons: a program that forgets to close the pool ends all the same.
         state["_threads"] = [
-            threading.Thread(target=_serve_thread, args=(at, env, tasks, state["_answers"]), daemon=True)
+            threading.Thread(target=serve_thread, args=(at, env, tasks, state["_answers"]), daemon=True)
             for at, (env, tasks) in enumerate(zip(envs, state["_tasks"], strict=True))
         ]
         for thread in state["_threads"]:
             thread.start()
-        return [_facts(env) for env in envs]
+        return [facts_of(env) for env in envs]
 
     def _tell(self, at: int, what: str, data: Any) -> None:
         self.__dict__["_tasks"][at].put((what, data))
@@ -428,25 +471,16 @@ class ThreadingAsyncEnvPool(AsyncEnvPool):
             found.append(answers.get(timeout=timeout) if timeout != 0.0 else answers.get_nowait())
             while True:
                 found.append(answers.get_nowait())
-        return found
+        return [each for each in found if each is not None]
+
+    def _wake(self) -> None:
+        self.__dict__["_answers"].put(None)
 
     def _stop(self) -> None:
         for tasks in self.__dict__["_tasks"]:
             tasks.put(None)
         for thread in self.__dict__["_threads"]:
             thread.join(timeout=10)
-
-
-def _serve_thread(at: int, env: EnvBase, tasks: Any, answers: Any) -> None:
-    while (task := tasks.get()) is not None:
-        what, data = task
-        try:
-            answer = _done(env, what, data)
-        except Exception as error:  # whatever it is, it is raised where the answer is received
-            answer = _failure(at, error)
-        answers.put((at, what, answer))
-    with suppress(Exception):
-        env.close(raise_if_closed=False)
 
 
 class ProcessorAsyncEnvPool(AsyncEnvPool):
@@ -457,12 +491,13 @@ class ProcessorAsyncEnvPool(AsyncEnvPool):
         context: Any = mp.get_context(state["_start_method"])
         makers, each, affinity = state["_makers"], state["_per_worker"], state["_affinity"]
         state["_lines"], state["_processes"] = [], []
+        state["_bell"], state["_rings"] = context.Pipe(duplex=False)
         for worker, first in enumerate(range(0, len(makers), each)):
             ours, theirs = context.Pipe()
             others = [*state["_lines"], ours] if state["_start_method"] == "fork" else []
             cpus = affinity(worker) if callable(affinity) else None if affinity is None else affinity[worker]
             process = context.Process(
-                target=_serve_process,
+                target=serve_process,
                 args=(theirs, makers[first : first + each], cpus, others),
                 daemon=True,
                 name=f"flambeau-pool-{worker}",
@@ -479,10 +514,26 @@ class ProcessorAsyncEnvPool(AsyncEnvPool):
                 if isinstance(found, EnvWorkerError):
                     raise found
                 facts[at] = found
-            return [facts[at] for at in range(len(makers))]
+            self._share([facts[at][1] for at in range(len(makers))])
+            return [facts[at][0] for at in range(len(makers))]
         except BaseException:
             self._stop()
             raise
+
+    def _share(self, examples: list[Any]) -> None:
+        """Send processes the memory through which data go; None where these go through pipes."""
+        state = self.__dict__
+        if state["_wished"] != "queue":
+            reason = unplaceable(examples)
+            if reason is None:
+                state["_exchange"] = Exchange(examples[0], len(examples))
+                state["_stats"] = ExchangeStats(len(examples))
+            elif state["_wished"] == "shm":
+                raise ValueError(f"AsyncEnvPool: exchange='shm' is not possible: {reason}. Use 'queue' or 'auto'.")
+            else:
+                logger.info("AsyncEnvPool: data go through pipes, not through shared memory: %s.", reason)
+        for worker, line in enumerate(state["_lines"]):
+            line.send((state["_exchange"], worker * state["_per_worker"]))
 
     def _answer(self, worker: int) -> tuple[int, Any]:
         """The next answer of a process, and the number of the environment that gives it."""
@@ -497,10 +548,16 @@ class ProcessorAsyncEnvPool(AsyncEnvPool):
                 f"The process of environment {busy} of the pool died, with exit code {process.exitcode}."
             )
         at = first + local
-        return at, answer if fine else EnvWorkerError(f"Environment {at} of the pool raised {answer}")
+        if not fine:
+            return at, EnvWorkerError(f"Environment {at} of the pool raised {answer}")
+        exchange, busy = self.__dict__["_exchange"], self.__dict__["_busy"]
+        return at, answer if exchange is None or at not in busy else exchange.answered(at, busy[at], answer)
 
     def _tell(self, at: int, what: str, data: Any) -> None:
         worker, local = divmod(at, self.__dict__["_per_worker"])
+        if self.__dict__["_exchange"] is not None:
+            data = self.__dict__["_exchange"].ask(at, data)
+            self.__dict__["_stats"].sent(at)
         try:
             self.__dict__["_lines"][worker].send_bytes(dumps((local, what, data)))
         except (OSError, ValueError) as error:
@@ -512,8 +569,19 @@ class ProcessorAsyncEnvPool(AsyncEnvPool):
         heard = {at for at, _, _ in self.__dict__["_ready"]}
         workers = sorted({at // self.__dict__["_per_worker"] for at in busy if at not in heard})
         waiting = {lines[worker]: worker for worker in workers}
-        answers = [self._answer(waiting[line]) for line in wait(list(waiting), timeout)]
+        bell = self.__dict__["_bell"]
+        ready = wait([*waiting, bell], timeout)
+        if bell in ready:
+            ready.remove(bell)
+            while bell.poll():
+                bell.recv_bytes()
+        answers = [self._answer(waiting[line]) for line in ready]
+        if self.__dict__["_stats"] is not None:
+            self.__dict__["_stats"].heard([at for at, _ in answers])
         return [(at, busy[at], answer) for at, answer in answers]
+
+    def _wake(self) -> None:
+        self.__dict__["_rings"].send_bytes(b"")
 
     def _stop(self) -> None:
         for line in self.__dict__["_lines"]:
@@ -524,63 +592,5 @@ class ProcessorAsyncEnvPool(AsyncEnvPool):
             if process.is_alive():
                 process.kill()
                 process.join()
-        for line in self.__dict__["_lines"]:
+        for line in (*self.__dict__["_lines"], self.__dict__["_bell"], self.__dict__["_rings"]):
             line.close()
-
-
-def _serve_process(
-    line: Connection, makers: list[Callable[[], EnvBase]], cpus: Sequence[int] | None, others: list[Connection]
-) -> None:
-    """What a process does until it is told to end, or nobody is there to tell it."""
-    for other in others:
-        other.close()
-    if cpus is not None:
-        os.sched_setaffinity(0, cpus)
-    torch.set_num_threads(1)
-    envs = []
-    for local, maker in enumerate(makers):
-        fine, env = _tried(maker)
-        line.send_bytes(dumps((local, fine, _facts(env) if fine else env)))
-        if not fine:
-            return
-        envs.append(env)
-    with suppress(EOFError, ConnectionError):
-        if len(envs) == 1:
-            while (task := pickle.loads(line.recv_bytes())) is not None:
-                line.send_bytes(_message(envs, *task))
-        else:
-            _serve_several(line, envs)
-    for env in envs:
-        with suppress(Exception):
-            env.close(raise_if_closed=False)
-
-
-def _serve_several(line: Connection, envs: list[EnvBase]) -> None:
-    """Several environments of one process, each in a thread; answers go out one after another."""
-    turn = threading.Lock()
-
-    def serve(tasks: Any) -> None:
-        while (task := tasks.get()) is not None:
-            message = _message(envs, *task)
-            with turn, suppress(OSError):
-                line.send_bytes(message)
-
-    queues: list[Any] = [queue.SimpleQueue() for _ in envs]
-    for tasks in queues:
-        threading.Thread(target=serve, args=(tasks,), daemon=True).start()
-    while (task := pickle.loads(line.recv_bytes())) is not None:
-        queues[task[0]].put(task)
-    for tasks in queues:
-        tasks.put(None)
-
-
-def _message(envs: list[EnvBase], local: int, what: str, data: Any) -> bytes:
-    return dumps((local, *_tried(lambda: _done(envs[local], what, data))))
-
-
-def _tried(function: Callable[[], Any]) -> tuple[bool, Any]:
-    """Whether a function returned, and what; or what it raised, as text."""
-    try:
-        return True, function()
-    except Exception as error:  # whatever it is, it is raised where the answer is received
-        return False, f"{type(error).__name__}: {error}\n\n{traceback.format_exc()}"

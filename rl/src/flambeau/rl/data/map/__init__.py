@@ -10,5 +10,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "hash": ("BinaryToDecimal", "RandomProjectionHash", "SipHash"),
         "query": ("HashToInt", "QueryModule"),
         "tdstorage": ("TensorDictMap", "TensorMap"),
+        "tree": ("MCTSForest", "Tree"),
     },
 )

@@ -78,7 +78,7 @@ class Bank:
             value = values.get(key, None)
             if value is None:
                 raise KeyError(
-                    f"the policy's answer has no {key!r}, which {self.name} has; it has {list(values.keys(True, True))}."
+                    f"the policy's answer has no {key!r}, as {self.name} has; it has {list(values.keys(True, True))}."
                 )
             self.rows.get(key).index_copy_(0, index, value.to("cpu", self.rows.get(key).dtype))
 

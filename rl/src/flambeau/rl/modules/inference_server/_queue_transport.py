@@ -20,9 +20,9 @@ class QueueInferenceClient(MailboxClient):
 class QueueBasedTransport(InferenceTransport):
     """Carries requests through one queue, and answers through one for each client.
 
-    Subclasses set `_request_queue` (`put(item)`; `get(timeout=)` and `get(block=False)`, which raise `queue.Empty`), and
-    make queues of the same kind in `_make_response_queue`. They may set `_peer_alive`, by whose `is_set()` clients see
-    whether the server is alive.
+    Subclasses set `_request_queue`, which has `put(item)`, and `get(timeout=)` and `get(block=False)` that raise
+    `queue.Empty`; and make queues of the same kind in `_make_response_queue`. They may set `_peer_alive`, by whose
+    `is_set()` clients see whether the server is alive.
     """
 
     _request_queue: Any
