@@ -2,14 +2,16 @@
 
     python plugins/csprng/benchmarks/fill_and_crypt.py [--quick]
 
-Milliseconds of CPU time for `random_()` of 100 MB, the least of several repetitions, in turn; gigabytes a second of
-AES-128 in counter mode on a tensor of 1 MB, beside `openssl speed` where the program is there; microseconds for 1 KB.
-Bounds: a third of torch's time, half of OpenSSL's rate, 5 microseconds; the program exits with 1 where they are missed.
+Milliseconds of CPU time for `random_()` and every distribution of 100 MB, the least of several repetitions, in turn;
+gigabytes a second of AES-128 in counter mode on a tensor of 1 MB, beside `openssl speed` where the program is there;
+microseconds for 1 KB. Bounds: a third of torch's time (of distributions all of it), half of OpenSSL's rate, 5
+microseconds; the program exits with 1 where they are missed.
 `--quick` runs everything once, on small tensors, to see that it runs.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import subprocess
@@ -22,8 +24,12 @@ import torch
 import flambeau.csprng as csprng
 
 QUICK = "--quick" in sys.argv
-REPETITIONS = 1 if QUICK else 7
+REPETITIONS = 1 if QUICK else 3
 MEGABYTES = 1 if QUICK else 100
+DISTRIBUTIONS = {
+    "uniform_": (), "normal_": (), "log_normal_": (), "cauchy_": (), "exponential_": (), "geometric_": (0.3,),
+    "bernoulli_": (0.3,),
+}  # fmt: skip
 
 
 def least(*functions: Callable[[], object], calls: int = 1) -> list[float]:
@@ -58,10 +64,14 @@ def main() -> int:
         ours, theirs = least(lambda: tensor.random_(generator=generator), lambda: tensor.random_())  # noqa: B023
         print(f"random_ {dtype!s:14} {ours * 1e3:8.1f} ms   torch {theirs * 1e3:8.1f} ms   ratio {ours / theirs:.2f}")
         missed += not QUICK and ours / theirs > 1 / 3
-    for name in ("uniform_", "normal_", "exponential_"):
-        tensor = torch.zeros(MEGABYTES * 250_000)
-        ours, theirs = least(lambda: getattr(tensor, name)(generator=generator), getattr(tensor, name))  # noqa: B023
-        print(f"{name:22} {ours * 1e3:8.1f} ms   torch {theirs * 1e3:8.1f} ms   ratio {ours / theirs:.2f}")
+    for dtype in (torch.float32, torch.float64):
+        tensor = torch.zeros(MEGABYTES * 1_000_000 // dtype.itemsize, dtype=dtype)
+        for name, given in DISTRIBUTIONS.items():
+            fill = functools.partial(getattr(torch.Tensor, name), tensor, *given)
+            ours, theirs = least(functools.partial(fill, generator=generator), fill)
+            called = f"{name} {str(dtype).removeprefix('torch.')}"
+            print(f"{called:23} {ours * 1e3:8.1f} ms   torch {theirs * 1e3:8.1f} ms   ratio {ours / theirs:.2f}")
+            missed += not QUICK and ours > theirs
 
     key = csprng.aes128_key_tensor(generator)
     large, small = torch.zeros(1 << 20, dtype=torch.uint8), torch.zeros(1024, dtype=torch.uint8)

@@ -4,14 +4,10 @@
 // little-endian. Element i is made of word i alone. Where a word is rejected, the next try takes word i of the stream
 // whose blocks have the number of the try in their other half.
 
-#include "aes.h"
-
-#include <flambeau/kernel.h>
+#include "stream.h"
 
 namespace csprng {
 namespace {
-
-constexpr int64_t stretch = 256;  // blocks, 4 KiB
 
 // word mod range, by what costs least.
 template <typename Word>
@@ -122,25 +118,6 @@ void reject(const aes::Engine& engine, const aes::Schedule& schedule, int64_t fi
         }
 }
 
-// Calls `body(first, words, count)` for stretches of the stream's words.
-template <typename Word, typename Body>
-void over_words(const uint8_t* key, int64_t total, int32_t nthreads, const Body& body) noexcept {
-    const aes::Engine& engine = aes::engine();
-    aes::Schedule schedule;
-    aes::expand(engine, key, aes::block_bytes, schedule);
-    constexpr int64_t each = stretch * aes::block_bytes / int64_t(sizeof(Word));
-    fb::parallel_for(0, (total + each - 1) / each, 4, nthreads, [&](int64_t begin, int64_t end) noexcept {
-        alignas(64) uint8_t bytes[stretch * aes::block_bytes];
-        for (int64_t i = begin; i < end; ++i) {
-            const int64_t first = i * each, count = total - first < each ? total - first : each;
-            const int64_t blocks = (count * int64_t(sizeof(Word)) + aes::block_bytes - 1) / aes::block_bytes;
-            aes::count_little(uint64_t(i * stretch), 0, bytes, blocks);
-            engine.encrypt(schedule, bytes, bytes, blocks);
-            body(engine, schedule, first, reinterpret_cast<Word*>(bytes), count);
-        }
-    });
-}
-
 template <typename Word, typename Out>
 void fill(const uint8_t* key, void* to, int64_t total, uint64_t range, uint64_t base, bool unbiased, int32_t nthreads,
           Convert<Word, Out> convert) noexcept {
@@ -152,22 +129,6 @@ void fill(const uint8_t* key, void* to, int64_t total, uint64_t range, uint64_t 
                          reject(engine, schedule, first, words, count, usable);
                          convert(words, count, modulus, base, static_cast<Out*>(to) + first);
                      });
-}
-
-// How elements are stored: integers of a size alike, whether signed or not.
-enum class Kind : int32_t { i8, i16, i32, i64, f32, f64, boolean, none };
-
-Kind kind_of(fb::DType dtype) noexcept {
-    switch (dtype) {
-        case fb::DType::Bool: return Kind::boolean;
-        case fb::DType::UInt8: case fb::DType::Int8: return Kind::i8;
-        case fb::DType::UInt16: case fb::DType::Int16: return Kind::i16;
-        case fb::DType::UInt32: case fb::DType::Int32: return Kind::i32;
-        case fb::DType::UInt64: case fb::DType::Int64: return Kind::i64;
-        case fb::DType::Float32: return Kind::f32;
-        case fb::DType::Float64: return Kind::f64;
-        default: return Kind::none;
-    }
 }
 
 FB_CLONES static void uniform_f64(const uint64_t* words, int64_t count, double from, double width, double limit,
@@ -257,22 +218,10 @@ FB_EXPORT void fb_random_words(const uint8_t* key, uint64_t block, uint8_t* to, 
 namespace csprng {
 namespace {
 
-// The same sentences as `check_key` and `check_output` of ops/random_numbers.py.
-bool checked(fb::Call& call, const char* op, const fb::Tensor& key) noexcept {
-    if (key.dtype == fb::DType::UInt8 && key.dim == 1 && key.sizes[0] == 16) return true;
-    call.fail("%s: key has dtype %s and shape %s, expected torch.uint8 and (16,).", op, fb::name(key.dtype),
-              fb::Shape(key).text);
-    return false;
-}
-bool checked_output(fb::Call& call, const char* op, const fb::Tensor& output, const char* dtypes) noexcept {
-    if (!output.contiguous()) return call.fail("%s: output has gaps; pass a contiguous tensor.", op), false;
-    return call.fail("%s: output has dtype %s, expected %s.", op, fb::name(output.dtype), dtypes), false;
-}
-
 void fill_integers(fb::Call& call, const fb::Tensor& output, const fb::Tensor& given_key, int64_t word_bytes,
                    int64_t range, int64_t base, bool unbiased) noexcept {
     const char* op = "fill_integers";
-    if (!checked(call, op, given_key)) return;
+    if (!checked_key(call, op, given_key)) return;
     const fb::Tensor key = call.contiguous(given_key);
     if (!key.defined()) return;
     const Kind kind = kind_of(output.dtype);
@@ -288,7 +237,7 @@ void fill_integers(fb::Call& call, const fb::Tensor& output, const fb::Tensor& g
 void fill_uniform(fb::Call& call, const fb::Tensor& output, const fb::Tensor& given_key, double from, double width,
                   double limit) noexcept {
     const char* op = "fill_uniform";
-    if (!checked(call, op, given_key)) return;
+    if (!checked_key(call, op, given_key)) return;
     const fb::Tensor key = call.contiguous(given_key);
     if (!key.defined()) return;
     const Kind kind = kind_of(output.dtype);
@@ -302,7 +251,7 @@ void fill_uniform(fb::Call& call, const fb::Tensor& output, const fb::Tensor& gi
 
 void random_words(fb::Call& call, const fb::Tensor& given_key, int64_t block, int64_t count) noexcept {
     const char* op = "random_words";
-    if (!checked(call, op, given_key)) return;
+    if (!checked_key(call, op, given_key)) return;
     const fb::Tensor key = call.contiguous(given_key);
     if (!key.defined()) return;
     if (count < 0 || block < 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 
 import pytest
 import torch
@@ -55,6 +56,28 @@ def test_uniform_numbers_are_those_of_the_reference(dtype):
     assert float(got.max()) == 2.25
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_normal_numbers_are_those_of_the_reference_but_for_the_last_unit(dtype):
+    got, through_ctypes, expected = (torch.empty(20_001, dtype=dtype) for _ in range(3))
+    for fill, output in (
+        (numbers.fill_normal, got), (numbers._native_normal, through_ctypes), (numbers._normal, expected),
+    ):  # fmt: skip
+        fill(output, KEY, 0.0, 1.0)
+    assert torch.equal(got, through_ctypes)
+    unit = torch.finfo(dtype).eps
+    # Relative, though cosines near 0 are: what is left to a quarter of a turn is exact here, and rounded there.
+    torch.testing.assert_close(got, expected, rtol=4 * unit, atol=1e-14)
+    if dtype is torch.float32:
+        assert (got != expected).float().mean() < 1e-3
+
+
+def test_normal_numbers_are_no_longer_than_the_least_uniform_number_allows():
+    most = math.sqrt(2 * 53 * math.log(2))
+    drawn = torch.empty(2_000_000, dtype=torch.float64)
+    numbers.fill_normal(drawn, KEY, 0.0, 1.0)
+    assert drawn.isfinite().all() and float(drawn.abs().max()) < most
+
+
 @pytest.mark.parametrize(("block", "count"), [(0, 0), (0, 1), (5, 8), (2**40, 1001)])
 def test_words_are_those_of_the_reference(block, count):
     expected = numbers._random_words(KEY, block, count)
@@ -76,6 +99,8 @@ def test_words_of_a_later_block_go_on_where_the_stream_was_left():
         (lambda: numbers.fill_integers(torch.empty(3, 2).t(), KEY, 4, 5), "output has gaps"),
         (lambda: numbers.fill_integers(torch.empty(3), KEY, 3, 5), "word_bytes is 3, expected 2, 4 or 8"),
         (lambda: numbers.fill_uniform(torch.empty(3).int(), KEY, 0.0, 1.0, 1.0), "expected float32 or float64"),
+        (lambda: numbers.fill_normal(torch.empty(3).half(), KEY, 0.0, 1.0), "expected float32 or float64"),
+        (lambda: numbers.fill_normal(torch.empty(3, 2).t(), KEY, 0.0, 1.0), "output has gaps"),
         (lambda: numbers.random_words(KEY, -1, 2), "block is -1 and count 2, expected 0 or more"),
         (lambda: numbers.random_words(KEY, 1, -2), "block is 1 and count -2"),
     ],
@@ -105,5 +130,6 @@ def test_the_operators_keep_torchs_rules():
     torch.library.opcheck(ops.random_words.default, (KEY, 3, 9))
     torch.library.opcheck(ops.fill_integers.default, (torch.zeros(3, 5), KEY, 4, 6, 1, True))
     torch.library.opcheck(ops.fill_uniform.default, (torch.zeros(3, 5), KEY, 0.0, 1.0, 1.0))
+    torch.library.opcheck(ops.fill_normal.default, (torch.zeros(3, 5), KEY, 0.0, 1.0))
     message = torch.arange(32, dtype=torch.uint8)
     torch.library.opcheck(ops.crypt.default, (message, torch.zeros_like(message), KEY, 16, 0, None))

@@ -39,6 +39,11 @@ kernels.fill_uniform(got, key, -1.0, 2.0, 1.0)
 numbers._uniform(expected, key, -1.0, 2.0, 1.0)
 if not torch.equal(got, expected):
     differ.append(["uniform"])
+got, expected = torch.zeros(5, 5), torch.zeros(5, 5)
+kernels.fill_normal(got, key, 1.0, 2.0)
+numbers._normal(expected, key, 1.0, 2.0)
+if not torch.equal(got, expected):
+    differ.append(["normal"])
 if not torch.equal(kernels.random_words(key, 3, 9), numbers._random_words(key, 3, 9)):
     differ.append(["words"])
 print(json.dumps(differ))

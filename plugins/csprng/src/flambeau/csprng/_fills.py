@@ -1,7 +1,7 @@
 """Tensors filled from a generator: one new key for each call, and element i made of the key and i alone.
 
-Integers and uniform numbers have kernels of their own. The other distributions are made of words of 64 bits in float64,
-a stretch of elements at a time, and rounded to the tensor's dtype.
+Integers, uniform and normal numbers have kernels of their own. The other distributions are made of words of 64
+bits in float64, a stretch of elements at a time, and rounded to the tensor's dtype.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from flambeau.csprng.generators import Generator, aes128_key_tensor
-from flambeau.csprng.ops.random_numbers import fill_integers, fill_uniform, random_words
+from flambeau.csprng.ops.random_numbers import fill_integers, fill_normal, fill_uniform, random_words
 
 __all__ = [
     "VALUES", "bernoulli", "cauchy", "exponential", "geometric", "integers", "log_normal", "multinomial", "normal",
@@ -60,6 +60,12 @@ def uniform(tensor: Tensor, low: float, high: float, generator: Generator) -> No
 
 def normal(tensor: Tensor, mean: float, std: float, generator: Generator) -> None:
     """The normal distribution, by Box and Muller (1958)."""
+    if tensor.dtype in (torch.float32, torch.float64):
+        plain = _is_plain(tensor)
+        target = tensor if plain else torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+        fill_normal(target, _key(generator, tensor), mean, std)
+        _changed(tensor) if plain else tensor.copy_(target)
+        return
     _fill(tensor, generator, 2, lambda words: _normal(words) * std + mean)
 
 

@@ -57,6 +57,15 @@ def op_samples() -> Iterator[Sample]:
         empty=(filled[:0].double(), _KEY, -1.0, 2.0, 1.0),
         operator="flambeau_csprng::fill_uniform",
     )
+    yield Sample(
+        "fill_normal",
+        _normal,
+        (filled.double(), _KEY, 1.0, 2.0),
+        reference=_normal_plainly,
+        rejects=("float16",),
+        empty=(filled[:0].double(), _KEY, 1.0, 2.0),
+        operator="flambeau_csprng::fill_normal",
+    )
 
 
 def _crypt(input: Tensor, output: Tensor, key: Tensor, key_bytes: int, method: int, iv: Tensor | None) -> Tensor:
@@ -94,4 +103,16 @@ def _uniform(output: Tensor, key: Tensor, low: float, width: float, limit: float
 def _uniform_plainly(output: Tensor, key: Tensor, low: float, width: float, limit: float) -> Tensor:
     output = output.clone()
     random_numbers._uniform(output, key, low, width, limit)
+    return output
+
+
+def _normal(output: Tensor, key: Tensor, mean: float, deviation: float) -> Tensor:
+    output = output.clone(memory_format=torch.contiguous_format)
+    torch.ops.flambeau_csprng.fill_normal(output, key, mean, deviation)
+    return output
+
+
+def _normal_plainly(output: Tensor, key: Tensor, mean: float, deviation: float) -> Tensor:
+    output = output.clone()
+    random_numbers._normal(output, key, mean, deviation)
     return output

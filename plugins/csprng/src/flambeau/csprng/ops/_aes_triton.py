@@ -18,7 +18,7 @@ from torch import Tensor
 
 from flambeau.csprng.ops import _bitsliced
 from flambeau.csprng.ops.crypt import CTR_DECRYPT, CTR_ENCRYPT, ECB_DECRYPT, _whole
-from flambeau.csprng.ops.random_numbers import integers_of, uniform_of, words_of
+from flambeau.csprng.ops.random_numbers import integers_of, normal_of, uniform_of, words_of
 
 # Groups of four blocks that a program works on at once.
 _GROUPS = 128
@@ -244,6 +244,11 @@ def fill_integers(output: Tensor, key: Tensor, word_bytes: int, range: int, base
 def fill_uniform(output: Tensor, key: Tensor, low: float, width: float, limit: float) -> None:
     """`torch.ops.flambeau_csprng.fill_uniform` on a tensor of an accelerator."""
     uniform_of(_stream, output, key, low, width, limit)
+
+
+def fill_normal(output: Tensor, key: Tensor, mean: float, deviation: float) -> None:
+    """`torch.ops.flambeau_csprng.fill_normal` on a tensor of an accelerator."""
+    normal_of(_stream, output, key, mean, deviation)
 
 
 def random_words(key: Tensor, block: int, count: int) -> Tensor:

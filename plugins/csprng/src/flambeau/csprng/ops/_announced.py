@@ -9,6 +9,6 @@ __all__ = ["OPERATORS"]
 
 _MODULES = {
     "crypt": ("crypt",),
-    "random_numbers": ("fill_integers", "fill_uniform", "random_words"),
+    "random_numbers": ("fill_integers", "fill_normal", "fill_uniform", "random_words"),
 }
 OPERATORS = {name: f"flambeau.csprng.ops.{module}" for module, names in _MODULES.items() for name in names}
