@@ -320,7 +320,7 @@ class History(TensorClass["nocast"]):  # type: ignore[misc,name-defined]
         """The spec of histories, for environments and transforms.
 
         Args:
-            shape: the batch size; -1 where conversations have different lengths.
+            shape: the batch size, whose last number counts the turns; -1 where conversations have different lengths.
 
         Returns:
             A `Composite` whose values are histories.
@@ -332,7 +332,7 @@ class History(TensorClass["nocast"]):  # type: ignore[misc,name-defined]
 
         return Composite(
             role=entry(None), content=entry(None), is_complete=entry(True), tool_calls=entry(None),
-            tool_responses=entry(None), data_cls=cls,
+            tool_responses=entry(None), shape=tuple(shape)[:-1], data_cls=cls,
         )  # fmt: skip
 
 

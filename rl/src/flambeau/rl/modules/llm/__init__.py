@@ -1,0 +1,19 @@
+"""Language models: policies that write text, and the engines behind them."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from flambeau.rl.modules.llm.policies import ChatHistory as ChatHistory
+    from flambeau.rl.modules.llm.policies import LogProbs as LogProbs
+    from flambeau.rl.modules.llm.policies import Masks as Masks
+    from flambeau.rl.modules.llm.policies import Text as Text
+    from flambeau.rl.modules.llm.policies import Tokens as Tokens
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {"policies": ("ChatHistory", "LogProbs", "Masks", "Text", "Tokens")},
+    submodules=("backends", "policies"),
+)

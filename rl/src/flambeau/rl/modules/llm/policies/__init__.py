@@ -1,0 +1,17 @@
+"""Language models as policies, whichever engine runs them."""
+
+from __future__ import annotations
+
+from flambeau.core.exports import lazy_exports
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from flambeau.rl.modules.llm.policies.common import ChatHistory as ChatHistory
+    from flambeau.rl.modules.llm.policies.common import LogProbs as LogProbs
+    from flambeau.rl.modules.llm.policies.common import Masks as Masks
+    from flambeau.rl.modules.llm.policies.common import Text as Text
+    from flambeau.rl.modules.llm.policies.common import Tokens as Tokens
+
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__, {"common": ("ChatHistory", "LogProbs", "Masks", "Text", "Tokens")}
+)
