@@ -182,6 +182,8 @@ def train(run: RunSettings, *, resume: bool = False, progress: bool = True) -> R
         **_checkpointing(run, settings, folder, collector, watch),
         **parts.options,
     )
+    for hook in parts.hooks:
+        hook.register(trainer)
     watch.register(trainer)
     if resume and (newest := CheckpointRotation(folder / "checkpoints", keep_last=2).latest()) is not None:
         trainer.load_from_file(newest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +54,7 @@ class Parts:
         loss: what is trained.
         trainer: the class of the trainer.
         options: its further arguments.
+        hooks: are registered with the trainer.
         frames_per_batch: steps of a batch, of all environments together.
         init_random_frames: of the first steps.
     """
@@ -63,6 +64,7 @@ class Parts:
     loss: Any
     trainer: Any
     options: dict[str, Any] = field(default_factory=dict)
+    hooks: Sequence[Any] = ()
     frames_per_batch: int = 1
     init_random_frames: int = 0
 

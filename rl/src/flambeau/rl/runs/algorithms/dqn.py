@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
+from torch.optim.lr_scheduler import LinearLR
 
 from flambeau.data.tensordict.nn import TensorDictSequential
 from flambeau.rl.modules import EGreedyModule, QValueActor
-from flambeau.rl.objectives import DQNLoss, HardUpdate
+from flambeau.rl.objectives import DQNLoss, SoftUpdate
 from flambeau.rl.runs.algorithms._parts import Parts, adam, discrete, network, replay, seen
+from flambeau.rl.trainers import LRSchedulerHook
 from flambeau.rl.trainers.algorithms import DQNTrainer
 
 __all__ = ["PRESETS", "Settings", "build"]
@@ -18,7 +20,10 @@ __all__ = ["PRESETS", "Settings", "build"]
 
 @dataclass(frozen=True)
 class Settings:
-    """After each `batch_frames` steps of `envs` environments, `updates` batches of the buffer are trained with."""
+    """After each `batch_frames` steps of `envs` environments, `updates` batches of the buffer are trained with.
+
+    The learning rate falls to zero: values that still move would have the policy forget, at times, what it knew.
+    """
 
     frames: int = 1_000_000
     envs: int = 1
@@ -29,7 +34,7 @@ class Settings:
     start: int = 1_000
     lr: float = 1e-3
     gamma: float = 0.99
-    target_every: int = 250
+    tau: float = 0.01
     eps_end: float = 0.05
     eps_frames: int = 20_000
     grad_norm: float = 10.0
@@ -38,15 +43,12 @@ class Settings:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
-        "frames": 50_000,
+        "frames": 100_000,
         "envs": 8,
-        "batch_frames": 256,
-        "updates": 128,
-        "target_every": 128,
-        "eps_end": 0.04,
-        "eps_frames": 8_000,
-        "lr": 2.3e-3,
-        "cells": (256, 256),
+        "batch_frames": 128,
+        "updates": 32,
+        "batch_size": 128,
+        "eps_end": 0.02,
     },
 }
 
@@ -62,19 +64,22 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
     )
     loss = DQNLoss(policy, loss_function="smooth_l1", delay_value=True, double_dqn=True, action_space="one-hot")
     loss.make_value_estimator(gamma=settings.gamma)
+    optimizer = adam(loss.parameters(), lr=settings.lr)
+    batches = max(1, -(-(frames - settings.start) // settings.batch_frames))
     return Parts(
         policy,
         TensorDictSequential(policy, greedy),
         loss,
         DQNTrainer,
         {
-            "optimizer": adam(loss.parameters(), lr=settings.lr),
+            "optimizer": optimizer,
             "replay_buffer": replay(settings.buffer, settings.batch_size, loss.in_keys),
-            "target_net_updater": HardUpdate(loss, value_network_update_interval=settings.target_every),
+            "target_net_updater": SoftUpdate(loss, tau=settings.tau),
             "greedy_module": greedy,
             "optim_steps_per_batch": settings.updates,
             "clip_norm": settings.grad_norm,
         },
+        hooks=(LRSchedulerHook(LinearLR(optimizer, 1.0, 0.0, total_iters=batches)),),
         frames_per_batch=settings.batch_frames,
         init_random_frames=settings.start,
     )

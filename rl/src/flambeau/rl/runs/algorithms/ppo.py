@@ -8,9 +8,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from flambeau.rl.data import LazyTensorStorage, SamplerWithoutReplacement, TensorDictReplayBuffer
+from flambeau.rl.data import LazyTensorStorage, SamplerWithoutReplacement
+from flambeau.rl.data.tensor_specs import OneHot
 from flambeau.rl.objectives import ClipPPOLoss
-from flambeau.rl.runs.algorithms._parts import Parts, adam, critic, stochastic_policy
+from flambeau.rl.runs.algorithms._parts import (
+    NeededSteps,
+    Parts,
+    adam,
+    critic,
+    gaussian_policy,
+    orthogonal,
+    stochastic_policy,
+)
 from flambeau.rl.trainers.algorithms import PPOTrainer
 
 __all__ = ["PRESETS", "Settings", "build"]
@@ -52,11 +61,16 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 def build(env: Any, settings: Settings, frames: int) -> Parts:
     """The parts for an environment, and a run of so many frames."""
-    policy = stochastic_policy(env, settings.cells, nn.Tanh)
+    chooses = isinstance(env.action_spec_unbatched, OneHot)
+    policy = (stochastic_policy if chooses else gaussian_policy)(env, settings.cells, nn.Tanh)
+    values = critic(env, settings.cells, nn.Tanh)
+    if not chooses:
+        orthogonal(values, last=1.0)
     loss = ClipPPOLoss(
         policy,
-        critic(env, settings.cells, nn.Tanh),
+        values,
         clip_epsilon=settings.clip,
+        entropy_bonus=settings.entropy != 0,
         entropy_coeff=settings.entropy,
         critic_coeff=settings.critic,
         loss_critic_type="l2",
@@ -72,8 +86,11 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
         {
             "optimizer": optimizer,
             "lr_scheduler": torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=batches),
-            "replay_buffer": TensorDictReplayBuffer(
-                storage=LazyTensorStorage(whole), sampler=SamplerWithoutReplacement(), batch_size=settings.batch_size
+            "replay_buffer": NeededSteps(
+                ["observation", "action", "action_log_prob", "advantage", "value_target"],
+                storage=LazyTensorStorage(whole),
+                sampler=SamplerWithoutReplacement(),
+                batch_size=settings.batch_size,
             ),
             "optim_steps_per_batch": max(1, whole // settings.batch_size),
             "num_epochs": settings.epochs,
