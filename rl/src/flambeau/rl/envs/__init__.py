@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.custom.classic_control import CartPoleEnv as CartPoleEnv
     from flambeau.rl.envs.custom.classic_control import MountainCarContinuousEnv as MountainCarContinuousEnv
     from flambeau.rl.envs.custom.classic_control import MountainCarEnv as MountainCarEnv
+    from flambeau.rl.envs.custom.mujoco import AntEnv as AntEnv
+    from flambeau.rl.envs.custom.mujoco import HopperEnv as HopperEnv
+    from flambeau.rl.envs.custom.mujoco import HumanoidEnv as HumanoidEnv
+    from flambeau.rl.envs.custom.mujoco import HumanoidMacroAction as HumanoidMacroAction
+    from flambeau.rl.envs.custom.mujoco import MujocoEnv as MujocoEnv
+    from flambeau.rl.envs.custom.mujoco import SatelliteAttitudeTransform as SatelliteAttitudeTransform
+    from flambeau.rl.envs.custom.mujoco import SatelliteEnv as SatelliteEnv
+    from flambeau.rl.envs.custom.mujoco import SatelliteMacroAction as SatelliteMacroAction
+    from flambeau.rl.envs.custom.mujoco import Walker2dEnv as Walker2dEnv
     from flambeau.rl.envs.custom.pendulum import PendulumEnv as PendulumEnv
     from flambeau.rl.envs.custom.tictactoeenv import TicTacToeEnv as TicTacToeEnv
     from flambeau.rl.envs.env_creator import EnvCreator as EnvCreator
@@ -133,6 +142,10 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.transforms import VIPRewardTransform as VIPRewardTransform
     from flambeau.rl.envs.transforms import VIPTransform as VIPTransform
     from flambeau.rl.envs.transforms import gSDENoise as gSDENoise
+    from flambeau.rl.envs.transforms._observation.next_observation_delta import (
+        NextObservationDelta as NextObservationDelta,
+    )
+    from flambeau.rl.envs.transforms._video import DecodeVideoTransform as DecodeVideoTransform
     from flambeau.rl.envs.utils import ExplorationType as ExplorationType
     from flambeau.rl.envs.utils import MarlGroupMapType as MarlGroupMapType
     from flambeau.rl.envs.utils import check_env_specs as check_env_specs
@@ -147,6 +160,19 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "transforms._observation.next_observation_delta": ("NextObservationDelta",),
+        "transforms._video": ("DecodeVideoTransform",),
+        "custom.mujoco": (
+            "AntEnv",
+            "HopperEnv",
+            "HumanoidEnv",
+            "HumanoidMacroAction",
+            "MujocoEnv",
+            "SatelliteAttitudeTransform",
+            "SatelliteEnv",
+            "SatelliteMacroAction",
+            "Walker2dEnv",
+        ),
         "async_envs": ("AsyncEnvPool", "ProcessorAsyncEnvPool", "ThreadingAsyncEnvPool"),
         "batched_envs": ("ParallelEnv", "SerialEnv"),
         "common": ("EnvBase", "EnvMetaData", "make_tensordict"),

@@ -1,4 +1,4 @@
-"""Environments that are written in torch alone."""
+"""Environments that are written here: in torch alone, and on models of MuJoCo."""
 
 from __future__ import annotations
 
@@ -11,12 +11,32 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.custom.classic_control import MountainCarContinuousEnv as MountainCarContinuousEnv
     from flambeau.rl.envs.custom.classic_control import MountainCarEnv as MountainCarEnv
     from flambeau.rl.envs.custom.gym_pendulum import GymPendulumEnv as GymPendulumEnv
+    from flambeau.rl.envs.custom.mujoco import AntEnv as AntEnv
+    from flambeau.rl.envs.custom.mujoco import HopperEnv as HopperEnv
+    from flambeau.rl.envs.custom.mujoco import HumanoidEnv as HumanoidEnv
+    from flambeau.rl.envs.custom.mujoco import HumanoidMacroAction as HumanoidMacroAction
+    from flambeau.rl.envs.custom.mujoco import MujocoEnv as MujocoEnv
+    from flambeau.rl.envs.custom.mujoco import SatelliteAttitudeTransform as SatelliteAttitudeTransform
+    from flambeau.rl.envs.custom.mujoco import SatelliteEnv as SatelliteEnv
+    from flambeau.rl.envs.custom.mujoco import SatelliteMacroAction as SatelliteMacroAction
+    from flambeau.rl.envs.custom.mujoco import Walker2dEnv as Walker2dEnv
     from flambeau.rl.envs.custom.pendulum import PendulumEnv as PendulumEnv
     from flambeau.rl.envs.custom.tictactoeenv import TicTacToeEnv as TicTacToeEnv
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "mujoco": (
+            "AntEnv",
+            "HopperEnv",
+            "HumanoidEnv",
+            "HumanoidMacroAction",
+            "MujocoEnv",
+            "SatelliteAttitudeTransform",
+            "SatelliteEnv",
+            "SatelliteMacroAction",
+            "Walker2dEnv",
+        ),
         "classic_control": ("AcrobotEnv", "CartPoleEnv", "MountainCarContinuousEnv", "MountainCarEnv"),
         "gym_pendulum": ("GymPendulumEnv",),
         "pendulum": ("PendulumEnv",),
