@@ -39,7 +39,16 @@ if TYPE_CHECKING:
 
     from flambeau.core.weights import WeightsEnum
 
-__all__ = ["Plan", "PredictOptions", "Prediction", "Predictor", "plan", "plan_environment", "predict"]
+__all__ = [
+    "Plan",
+    "PredictOptions",
+    "Prediction",
+    "Predictor",
+    "plan",
+    "plan_environment",
+    "predict",
+    "predictor_record",
+]
 
 
 Source = str | Path | Sequence[str | Path]
@@ -214,6 +223,18 @@ def _task_of(chosen: Entry) -> tuple[str, Entry]:
             f"{owner.origin} has to register it with register_model(task=...)."
         )
     return task, owner
+
+
+def predictor_record(weights: str) -> dict[str, Any]:
+    """The predictor that serves some weights, as its plugin's manifest has it; imports no plugin.
+
+    Args:
+        weights: an id, such as "vision/resnet50:DEFAULT".
+
+    Raises:
+        PredictError: nothing serves the model's task, or it states none.
+    """
+    return _predictor(*_task_of(WEIGHTS.entry(weights)))
 
 
 def run(

@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     from flambeau.core.native.library import KernelLibrary
 
 # Hand-written keys first, in this order; then other hand-written keys; then the tables.
-HEAD = ("schema", "plugin", "api", "requires", "home_page", "hooks", "conformance", "commands", "predictors")
+HEAD = (
+    "schema",
+    "plugin",
+    "api",
+    "requires",
+    "home_page",
+    "hooks",
+    "conformance",
+    "commands",
+    "predictors",
+    "services",
+)
 TABLES = ("models", "weights", "datasets", "tensor_types", "kernels")
 
 

@@ -78,10 +78,11 @@ TABLES: dict[str, tuple[_Keys, _Keys]] = {
         {"task": _TEXT, "target": _TEXT},
         {"suffixes": _LIST, "default_weights": _MAYBE_TEXT, "accepts": _TEXT, "environments": _OBJECT},
     ),
+    "services": ({"task": _TEXT, "target": _TEXT}, {"media_types": _LIST}),
 }
 
 # Lists inside records whose items are all text.
-_TEXT_LISTS = ("tags", "mirrors", "aliases", "safe_globals", "suffixes")
+_TEXT_LISTS = ("tags", "mirrors", "aliases", "safe_globals", "suffixes", "media_types")
 
 _TYPE_NAMES = {
     str: "a string", int: "an integer", bool: "true or false", list: "a list", dict: "an object", _NOTHING: "null",

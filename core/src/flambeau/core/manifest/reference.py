@@ -26,13 +26,17 @@ This page is rendered from the schema: `python -m flambeau.core.manifest referen
 """
 
 
+# Tables that belong to the head: people write them.
+_BY_HAND = ("commands", "predictors", "services")
+
+
 def page() -> str:
     """The page, as Markdown."""
     schema = Manifest.model_json_schema(by_alias=True)
     parts: dict[str, Any] = schema["$defs"]
-    sections = [_INTRODUCTION, "## The head\n\n" + _table(schema, skip=(*TABLES, "commands", "predictors"))]
+    sections = [_INTRODUCTION, "## The head\n\n" + _table(schema, skip=(*TABLES, *_BY_HAND))]
     written: set[str] = set()
-    for key in (*TABLES, *(key for key in HEAD if key in ("commands", "predictors"))):
+    for key in (*TABLES, *(key for key in HEAD if key in _BY_HAND)):
         record = _name(schema["properties"][key]["items"])
         sections.append(f"## `{key}`\n\n{parts[record]['description']}\n\n{_table(parts[record])}")
         sections += _below(record, f"{key}[]", parts, written)

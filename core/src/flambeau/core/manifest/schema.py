@@ -220,6 +220,16 @@ class PredictorRecord(Record):
     environments: dict[str, str] = Field({}, description="environment -> id of the weights it takes for it")
 
 
+class ServiceRecord(Record):
+    """What a server calls for a task; see `flambeau.core.services`."""
+
+    task: str = Field(description="the task of the models it serves")
+    target: Target = Field(description="the subclass of `Service`, `package.module:Name`")
+    media_types: list[Annotated[str, Field(pattern=r"^[a-z]+/[a-z0-9*][a-z0-9.+*-]*$")]] = Field(
+        [], description="of the bodies it reads, such as `image/png` or `image/*`"
+    )
+
+
 def _integer(value: Any) -> Any:
     """Refuse what merely equals an integer: `True` and 1.0 are 1 to Python, and to pydantic's literals."""
     if type(value) is not int:
@@ -250,6 +260,7 @@ class Manifest(Record):
     kernels: list[KernelRecord] = Field([], description="native libraries")
     commands: list[CommandRecord] = Field([], description="subcommands of `flambeau`; by hand")
     predictors: list[PredictorRecord] = Field([], description="what `flambeau predict` calls; by hand")
+    services: list[ServiceRecord] = Field([], description="what `flambeau serve` calls; by hand")
 
 
 def validate_manifest(data: Any) -> list[str]:

@@ -64,7 +64,7 @@ class PluginSubject:
 
     def targets(self) -> Iterator[tuple[str, str]]:
         """Pairs of a place in the manifest and the `module:attribute` there."""
-        for table in ("models", "datasets", "tensor_types", "commands", "predictors"):
+        for table in ("models", "datasets", "tensor_types", "commands", "predictors", "services"):
             for record in self.manifest.get(table, ()):
                 label = record.get("name") or record.get("task")
                 yield f"{table}: {label}", record["target"]
@@ -133,7 +133,7 @@ def _references(subject: PluginSubject) -> None:
             raise CheckFailed(f"{where}: {target} cannot be resolved: {error}") from error
         if where.startswith("tensor_types:") and not isinstance(found, type):
             raise CheckFailed(f"{where}: {target} is no class.")
-        if where.startswith(("models:", "datasets:", "commands:", "predictors:")) and not callable(found):
+        if where.startswith(("models:", "datasets:", "commands:", "predictors:", "services:")) and not callable(found):
             raise CheckFailed(f"{where}: {target} is not callable.")
 
 

@@ -1,0 +1,1 @@
+"""`flambeau serve` and its actions."""

@@ -1,0 +1,1 @@
+"""The server's HTTP: paths, bodies, errors, and who may ask."""

@@ -1,0 +1,1 @@
+"""Registered weights as they are served: by the service of their task, or by its predictor."""

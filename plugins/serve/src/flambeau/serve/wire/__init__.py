@@ -1,0 +1,1 @@
+"""What the front and its workers say to each other. Nothing here imports torch, or unpickles."""

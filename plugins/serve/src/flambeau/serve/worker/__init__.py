@@ -1,0 +1,1 @@
+"""The processes that hold models: a parent that has imported torch, and its forked children."""
