@@ -1,7 +1,8 @@
 """Gradients of the loss of each example by itself.
 
-`torch.func` differentiates a whole batch at once: the gradient of one example's loss, mapped over examples. What cannot
-be mapped (data-dependent control flow, operators without a rule) is done example by example.
+Layers that are linear or convolutions give the gradients of all examples of a batch in one backward pass. Where a model
+has others, `torch.func` maps the gradient of one example's loss over examples; what cannot be mapped (data-dependent
+control flow, operators without a rule) is done example by example.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from flambeau.influence._layer_gradients import LayerGradients
 from flambeau.influence._utils.common import Batch, Loss, _device, _on_device, _size, _split
 from flambeau.influence.errors import InfluenceError, LossError
 
@@ -60,6 +62,9 @@ class SampleGradients:
     def __init__(self, model: nn.Module, names: Sequence[str], loss_fn: Loss, what: str) -> None:
         self.model, self.names, self.loss_fn, self.what = model, list(names), loss_fn, what
         self._mapped = True
+        self._by_layers = LayerGradients(model, names)
+        # Whether one pass for the whole batch gives what examples give by themselves: compared on the first batch.
+        self._at_once, self._compared = self._by_layers.possible and _is_sum(loss_fn), False
 
     def __call__(self, batch: Any) -> Tensor:
         """Gradients (examples, numbers of all parameters chosen)."""
@@ -69,10 +74,10 @@ class SampleGradients:
         count = _size(inputs)
         parameters, rest = self._state()
         each = max(1, _MOST // max(1, sum(value.numel() for value in parameters.values())))
-        rows = [
-            self._rows(parameters, rest, tuple(_part(value, at, each) for value in inputs), _part(labels, at, each))
-            for at in range(0, count, each)
-        ]
+        rows = []
+        for at in range(0, count, each):
+            some, their = tuple(_part(value, at, each) for value in inputs), _part(labels, at, each)
+            rows.append(self._of_batch(parameters, rest, some, their))
         return torch.cat(rows) if len(rows) != 1 else rows[0]
 
     def _state(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
@@ -89,6 +94,46 @@ class SampleGradients:
             name = "loss_fn" if self.loss_fn is not None else "The model, which is to give the loss itself,"
             raise LossError(f"{name} returned a {type(output).__name__}, expected a tensor.")
         return output.sum()
+
+    def _of_batch(self, parameters: dict[str, Tensor], rest: dict[str, Tensor], inputs: Batch, labels: Any) -> Tensor:
+        if self._at_once:
+            found = self._batched(inputs, labels)
+            if found is not None and not self._compared:
+                # A model may mix examples, or use parameters outside of their layers: then the last example's differ.
+                alone = self._rows(parameters, rest, tuple(_part(v, -1, 1) for v in inputs), _part(labels, -1, 1))
+                scale = alone.abs().max().clamp(min=1e-30)
+                self._compared = bool(((found[-1:] - alone).abs().max() <= 1e-3 * scale).item())
+                found = found if self._compared else None
+            if found is not None:
+                return found
+            self._at_once = False
+        return self._rows(parameters, rest, inputs, labels)
+
+    def _batched(self, inputs: Batch, labels: Any) -> Tensor | None:
+        """Gradients of all examples by one backward pass, or None where that does not give them."""
+        count, scale = _size(inputs), 1
+
+        def loss() -> Tensor:
+            nonlocal scale
+            output = self.model(*inputs)
+            if self.loss_fn is not None:
+                output = self.loss_fn(output, labels)
+            if not isinstance(output, Tensor):
+                raise LossError("")
+            scale = count if getattr(self.loss_fn, "reduction", "") == "mean" else 1
+            return output.sum()
+
+        wanted = [(parameter, parameter.requires_grad) for parameter in self.model.parameters()]
+        try:
+            for parameter, _ in wanted:
+                parameter.requires_grad_(True)
+            found = self._by_layers(loss)
+        except (LossError, RuntimeError, TypeError, ValueError, IndexError):
+            return None  # what is wrong, the way for single examples says
+        finally:
+            for parameter, flag in wanted:
+                parameter.requires_grad_(flag)
+        return None if found is None else found * scale if scale != 1 else found
 
     def _rows(self, parameters: dict[str, Tensor], rest: dict[str, Tensor], inputs: Batch, labels: Any) -> Tensor:
         gradient = grad(self._loss)
@@ -111,4 +156,16 @@ class SampleGradients:
 
 
 def _part(value: Any, begin: int, count: int) -> Any:
-    return value[begin : begin + count] if isinstance(value, Tensor) else value
+    return value.narrow(0, begin % len(value), min(count, len(value) - begin % len(value))) if _many(value) else value
+
+
+def _many(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.dim() > 0 and len(value) > 0
+
+
+def _is_sum(loss_fn: Loss) -> bool:
+    """Whether the loss of a batch is the sum, or the mean, of its examples'; a mean with weights is not."""
+    if getattr(loss_fn, "reduction", None) != "mean":
+        return True
+    weighted = getattr(loss_fn, "weight", None) is not None or getattr(loss_fn, "ignore_index", -100) != -100
+    return isinstance(loss_fn, nn.Module) and not weighted

@@ -153,7 +153,8 @@ class TracInCPFast(TracInCPBase):
         """Gradients at the layer's output, and its inputs, of each example of a batch."""
         inputs, labels = _split(batch, loss_fn, "train_dataset or inputs")
         inputs, labels = _on_device(inputs, _device(self.model)), _on_device(labels, _device(self.model))
-        with torch.enable_grad(), _watched(self.final_fc_layer) as seen:
+        # What comes before the layer needs no graph, whose activations would be kept.
+        with torch.no_grad(), _watched(self.final_fc_layer) as seen:
             output = self.model(*inputs)
             if len(seen) != 1:
                 raise InfluenceError(
@@ -162,6 +163,7 @@ class TracInCPFast(TracInCPBase):
             value, at_output = seen[0]
             _require_matrix(value, at_output, self.final_fc_layer)
             assert callable(loss_fn)
+            torch.set_grad_enabled(True)
             loss: Any = loss_fn(output, labels)
             if not isinstance(loss, Tensor) or not loss.requires_grad:
                 raise LossError("The loss does not depend on the output of final_fc_layer.")
@@ -179,6 +181,7 @@ def _watched(layer: nn.Module) -> Iterator[list[Factors]]:
     def begin_here(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
         if not isinstance(output, Tensor) or not args or not isinstance(args[0], Tensor):
             raise InfluenceError("final_fc_layer does not map a tensor to a tensor; pass the model's last nn.Linear.")
+        torch.set_grad_enabled(True)  # until the caller's context ends
         output = output.detach().requires_grad_()
         seen.append((args[0], output))
         return output

@@ -16,6 +16,7 @@ from torch.utils.data import (
     IterableDataset,
     RandomSampler,
     SubsetRandomSampler,
+    TensorDataset,
     WeightedRandomSampler,
 )
 
@@ -158,7 +159,26 @@ def _loader(data: Dataset[Any] | DataLoader[Any], batch_size: int | None, what: 
         return data
     if not hasattr(data, "__getitem__") and not isinstance(data, IterableDataset):
         raise BatchError(f"{what} is a {type(data).__name__}, expected a Dataset or a DataLoader.")
+    if type(data) is TensorDataset and batch_size is not None and len(data):
+        # Slices are what collating examples one by one gives, many times faster.
+        return DataLoader(_Slices(data, batch_size), batch_size=None)
     return DataLoader(data, batch_size=batch_size, shuffle=False)
+
+
+class _Slices(Dataset[Any]):
+    """Batches of a dataset of tensors, as slices of them."""
+
+    def __init__(self, data: TensorDataset, batch_size: int) -> None:
+        self.data, self.batch_size = data, batch_size
+
+    def __len__(self) -> int:
+        return -(-len(self.data) // self.batch_size)
+
+    def __getitem__(self, number: int) -> list[Tensor]:
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        begin = number * self.batch_size
+        return [tensor[begin : begin + self.batch_size] for tensor in self.data.tensors]
 
 
 _SHUFFLING = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
