@@ -155,3 +155,24 @@ def test_the_program_of_its_own_is_the_same_command(capsys):
     with pytest.raises(SystemExit) as stop:
         own(["status", "nonsense"])
     assert stop.value.code == 1
+
+
+def test_verbs_of_other_distributions_are_found(tmp_path, monkeypatch, capsys):
+    from flambeau.core.cli import main
+
+    folder = tmp_path / "site"
+    about = folder / "more_verbs-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Name: more-verbs\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(
+        "[torchx.cli.cmds]\ngreet = more_verbs:Greet\n"
+    )
+    (folder / "more_verbs.py").write_text(
+        "from flambeau.launch.cli.cmd_base import SubCommand\n"
+        "class Greet(SubCommand):\n"
+        "    def add_arguments(self, subparser): subparser.add_argument('name')\n"
+        "    def run(self, args): print('good morning', args.name)\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    assert main(["launch", "greet", "you"]) == 0
+    assert capsys.readouterr().out == "good morning you\n"

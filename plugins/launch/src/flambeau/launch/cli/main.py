@@ -54,10 +54,13 @@ def get_sub_cmds() -> dict[str, SubCommand]:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Fill in the parser of `flambeau launch`; a verb's own module is imported when the verb is chosen."""
-    from importlib.metadata import entry_points
+    from flambeau.launch.util.entrypoints import is_declared
 
     makers: dict[str, Callable[[], SubCommand]] = {verb: partial(_make, target) for verb, (target, _) in VERBS.items()}
-    makers |= {point.name: partial(_load, point) for point in entry_points(group=ADDED)}
+    if is_declared(ADDED):
+        from importlib.metadata import entry_points
+
+        makers |= {point.name: partial(_load, point) for point in entry_points(group=ADDED)}
     _fill(cast("Parser", parser), makers)
 
 

@@ -2,10 +2,41 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any
 
-__all__ = ["load", "load_group"]
+__all__ = ["is_declared", "load", "load_group"]
+
+
+def is_declared(group: str) -> bool:
+    """Whether some distribution may have entry points in a group.
+
+    The import of `importlib.metadata` alone takes longer than a page of help; this reads the folders of `sys.path`.
+    Where distributions lie elsewhere (zip files, finders of somebody's own) it says yes, and `importlib.metadata` knows.
+    """
+    if [finder for finder in sys.meta_path if hasattr(finder, "find_distributions")] != [PathFinder]:
+        return True
+    return any(_declares(Path(place or "."), f"[{group}]") for place in sys.path)
+
+
+def _declares(folder: Path, heading: str) -> bool:
+    if not folder.is_dir():
+        return folder.exists()
+    try:
+        files = [path / "entry_points.txt" for path in folder.iterdir() if path.suffix in (".dist-info", ".egg-info")]
+    except OSError:  # not ours to read, as for the import system
+        return False
+    return any(heading in _text(file) for file in files)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:  # the distribution has none
+        return ""
 
 
 def load(group: str, name: str, default: Any = None) -> Any:
