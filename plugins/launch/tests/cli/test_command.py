@@ -164,9 +164,7 @@ def test_verbs_of_other_distributions_are_found(tmp_path, monkeypatch, capsys):
     about = folder / "more_verbs-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Name: more-verbs\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(
-        "[torchx.cli.cmds]\ngreet = more_verbs:Greet\n"
-    )
+    (about / "entry_points.txt").write_text("[torchx.cli.cmds]\ngreet = more_verbs:Greet\n")
     (folder / "more_verbs.py").write_text(
         "from flambeau.launch.cli.cmd_base import SubCommand\n"
         "class Greet(SubCommand):\n"

@@ -15,7 +15,7 @@ def is_declared(group: str) -> bool:
     """Whether some distribution may have entry points in a group.
 
     The import of `importlib.metadata` alone takes longer than a page of help; this reads the folders of `sys.path`.
-    Where distributions lie elsewhere (zip files, finders of somebody's own) it says yes, and `importlib.metadata` knows.
+    Where distributions lie elsewhere (zip files, finders of others) it says yes, and `importlib.metadata` knows.
     """
     if [finder for finder in sys.meta_path if hasattr(finder, "find_distributions")] != [PathFinder]:
         return True
