@@ -9,19 +9,10 @@ from flambeau.rl.data.llm import History
 from flambeau.rl.modules.llm import ChatHistory, LogProbs, Masks, Text, Tokens
 from flambeau.rl.modules.llm.policies.common import LogProbDistribution
 
-pytest.importorskip("transformers", reason="needs transformers; the extra `llm` has it")
-
 CHATS = [
     [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}],
     [{"role": "user", "content": "What is the capital?"}, {"role": "assistant", "content": "Paris"}],
 ]
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    from flambeau.rl.testing.tiny_llm import tiny_tokenizer
-
-    return tiny_tokenizer()
 
 
 @pytest.fixture

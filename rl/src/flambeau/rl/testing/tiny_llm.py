@@ -48,26 +48,26 @@ def tiny_tokenizer(name: str = "tiny-qwen", padding_side: str = "left", vocab_si
 
 
 def tiny_causal_lm(tokenizer: Any, seed: int = 0, **config: Any) -> Any:
-    """A GPT-2 of some thousand random parameters, for the tokens of `tokenizer`.
+    """A Qwen 2 of some thousand random parameters, for the tokens of `tokenizer`.
 
     Args:
         tokenizer: whose tokens it knows.
         seed: of the weights; the global generators are left as they were.
-        config: further fields of `transformers.GPT2Config`.
+        config: further fields of `transformers.Qwen2Config`.
 
     Returns:
-        A `transformers.GPT2LMHeadModel` in evaluation mode, float32.
+        A `transformers.Qwen2ForCausalLM` in evaluation mode, float32.
     """
     import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
+    from transformers import Qwen2Config, Qwen2ForCausalLM
 
     fields: dict[str, Any] = {
-        "vocab_size": len(tokenizer), "n_positions": 256, "n_embd": 16, "n_layer": 1, "n_head": 2,
-        "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
+        "vocab_size": len(tokenizer), "max_position_embeddings": 512, "hidden_size": 16, "intermediate_size": 32,
+        "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "tie_word_embeddings": False,
         "bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id,
-        "pad_token_id": tokenizer.pad_token_id,
+        "pad_token_id": tokenizer.pad_token_id, "initializer_range": 0.5,
     }  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = GPT2LMHeadModel(GPT2Config(**fields | config))
+        model = Qwen2ForCausalLM(Qwen2Config(**fields | config))
     return model.eval()

@@ -7,13 +7,27 @@ from flambeau.core.exports import lazy_exports
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from flambeau.rl.modules.llm.policies import ChatHistory as ChatHistory
+    from flambeau.rl.modules.llm.policies import LLMWrapperBase as LLMWrapperBase
     from flambeau.rl.modules.llm.policies import LogProbs as LogProbs
     from flambeau.rl.modules.llm.policies import Masks as Masks
+    from flambeau.rl.modules.llm.policies import RemoteTransformersWrapper as RemoteTransformersWrapper
     from flambeau.rl.modules.llm.policies import Text as Text
     from flambeau.rl.modules.llm.policies import Tokens as Tokens
+    from flambeau.rl.modules.llm.policies import TransformersWrapper as TransformersWrapper
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
-    {"policies": ("ChatHistory", "LogProbs", "Masks", "Text", "Tokens")},
+    {
+        "policies": (
+            "ChatHistory",
+            "LLMWrapperBase",
+            "LogProbs",
+            "Masks",
+            "RemoteTransformersWrapper",
+            "Text",
+            "Tokens",
+            "TransformersWrapper",
+        ),
+    },
     submodules=("backends", "policies"),
 )

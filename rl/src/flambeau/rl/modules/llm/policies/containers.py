@@ -1,4 +1,4 @@
-"""What a language model reads and writes, in three forms: conversations, text and tokens; with masks and log-probabilities.
+"""What a language model reads and writes: conversations, text and tokens; with masks and log-probabilities.
 
 Each holds a prompt, the response to it, and both together.
 """
