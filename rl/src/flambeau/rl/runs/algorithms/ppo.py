@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import nn
+from torch.optim.lr_scheduler import LinearLR
 
 from flambeau.rl.data import LazyTensorStorage, SamplerWithoutReplacement
 from flambeau.rl.data.tensor_specs import OneHot
 from flambeau.rl.objectives import ClipPPOLoss
+from flambeau.rl.objectives.value import GAE
 from flambeau.rl.runs.algorithms._parts import (
     NeededSteps,
     Parts,
@@ -59,6 +60,34 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
+class _Advantages:
+    """Computes the advantages of each batch once, as the paper has it, and draws from it, epoch after epoch.
+
+    Args:
+        estimator: writes advantages and targets of values.
+        buffer: takes a batch.
+    """
+
+    def __init__(self, estimator: GAE, buffer: NeededSteps) -> None:
+        self.estimator, self.buffer = estimator, buffer
+
+    def fill(self, batch: Any) -> Any:
+        """The batch with advantages; the buffer has its steps in the place of those before."""
+        batch = self.estimator(batch)
+        self.buffer.empty()
+        self.buffer.extend(batch.reshape(-1))
+        return batch
+
+    def draw(self, batch: Any) -> Any:
+        """Some of its steps; all of them in the course of an epoch."""
+        return self.buffer.sample()
+
+    def register(self, trainer: Any) -> None:
+        """Fill with each batch, draw for each step."""
+        trainer.register_op("batch_process", self.fill)
+        trainer.register_op("process_optim_batch", self.draw)
+
+
 def build(env: Any, settings: Settings, frames: int) -> Parts:
     """The parts for an environment, and a run of so many frames."""
     chooses = isinstance(env.action_spec_unbatched, OneHot)
@@ -76,8 +105,14 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
         loss_critic_type="l2",
     )
     whole = settings.envs * settings.steps
+    buffer = NeededSteps(
+        ["observation", "action", "action_log_prob", "advantage", "value_target"],
+        storage=LazyTensorStorage(whole),
+        sampler=SamplerWithoutReplacement(),
+        batch_size=settings.batch_size,
+    )
+    estimator = GAE(gamma=settings.gamma, lmbda=settings.lmbda, value_network=values, average_gae=True)
     optimizer = adam(loss.parameters(), lr=settings.lr, eps=1e-5)
-    batches = max(1, -(-frames // whole))
     return Parts(
         policy,
         policy,
@@ -85,18 +120,12 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
         PPOTrainer,
         {
             "optimizer": optimizer,
-            "lr_scheduler": torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=batches),
-            "replay_buffer": NeededSteps(
-                ["observation", "action", "action_log_prob", "advantage", "value_target"],
-                storage=LazyTensorStorage(whole),
-                sampler=SamplerWithoutReplacement(),
-                batch_size=settings.batch_size,
-            ),
+            "lr_scheduler": LinearLR(optimizer, 1.0, 0.0, total_iters=max(1, -(-frames // whole))),
+            "add_gae": False,
             "optim_steps_per_batch": max(1, whole // settings.batch_size),
             "num_epochs": settings.epochs,
             "clip_norm": settings.grad_norm,
-            "gamma": settings.gamma,
-            "lmbda": settings.lmbda,
         },
+        hooks=(_Advantages(estimator, buffer),),
         frames_per_batch=whole,
     )
