@@ -13,8 +13,7 @@ Importing this package does not import torch; each submodule loads when it is fi
 from __future__ import annotations
 
 from flambeau.core.exports import lazy_exports
-
-__version__ = "0.1.0"
+from flambeau.serve.version import __version__ as __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import uvicorn
 from flambeau.serve.engine.models import Models
 from flambeau.serve.engine.observer import Observer
 from flambeau.serve.engine.settings import VersionSettings
-from flambeau.serve.errors import StartError
+from flambeau.serve.errors import RequestError, StartError
 from flambeau.serve.http.apps import inference_app, management_app
 from flambeau.serve.http.guard import HostGuard
 from flambeau.serve.http.limits import Limits
@@ -97,6 +97,7 @@ class Server:
             device=self.options.device,
             dtype=self.options.dtype,
             store=self.options.store,
+            decode_input=self.options.limits.decode_input,
         )
         self._wanted = [self._source(name) for name in models]
         self._ports: list[int] = []
@@ -148,7 +149,13 @@ class Server:
 
     def _source(self, name: str) -> Source:
         alias, separator, rest = name.partition("=")
-        return self._sources.weights(rest if separator else name, alias=alias if separator else None)
+        wanted = rest if separator else name
+        if self.options.store is not None and (self.options.store / wanted).exists():
+            try:
+                return self._sources.archive(wanted, {"model_name": alias} if separator else {})
+            except RequestError as error:
+                raise StartError(str(error)) from error
+        return self._sources.weights(wanted, alias=alias if separator else None)
 
     async def _serve(self, *, signals: bool) -> int:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from flambeau.core.errors import FlambeauError
+from flambeau.core.hub.cache import cache_dir
 from flambeau.core.naming import names_of
 from flambeau.core.registry import WEIGHTS
+from flambeau.serve.archives.reading import open_archive, settings_of
 from flambeau.serve.engine.models import NAME
 from flambeau.serve.engine.settings import VersionSettings
-from flambeau.serve.errors import BadRequest, NotFound, StartError
+from flambeau.serve.errors import ArchiveError, BadRequest, NotFound, StartError
 
 __all__ = ["Source", "Sources"]
 
@@ -64,6 +67,7 @@ class Sources:
         device, dtype: of registered weights.
         store: folder of archives; None for none.
         by_name: whether clients of the management API may name registered weights.
+        decode_input: whether JSON and text are decoded for handlers.
     """
 
     def __init__(
@@ -75,6 +79,7 @@ class Sources:
         dtype: str | None = None,
         store: Path | None = None,
         by_name: bool = True,
+        decode_input: bool = True,
     ) -> None:
         self._settings = settings
         self._workers = workers
@@ -82,6 +87,8 @@ class Sources:
         self._dtype = dtype
         self._store = store
         self._by_name = by_name
+        self._decode_input = decode_input
+        self._cache = cache_dir() / "serve"
 
     async def resolve(self, given: dict[str, Any]) -> Source:
         """What a registration asks for: `url`, and `model_name` for another name.
@@ -101,9 +108,47 @@ class Sources:
                 return self.weights(url.removeprefix("weights:"), alias=given.get("model_name"), url=url)
             except StartError as error:
                 raise NotFound(f"Model not found at: {url}") from error
+        return await asyncio.to_thread(self.archive, url, given)
+
+    def archive(self, url: str, given: dict[str, Any]) -> Source:
+        """An archive of the store.
+
+        Args:
+            url: the name of a file or folder that lies directly in the store.
+            given: `model_name` and `handler`, where they are to be others than the archive's.
+
+        Raises:
+            NotFound: there is no such archive, or the name leads elsewhere.
+            BadRequest: it cannot be used.
+        """
         if ".." in url:
             raise NotFound(f"Relative path is not allowed in url: {url}")
-        raise NotFound(f"Model not found at: {url}")
+        if "://" in url:
+            raise NotFound(f"Given URL {url} does not match any allowed URL(s)")
+        path = None if self._store is None else self._store / url
+        if path is None or "/" in url or "\\" in url or "\0" in url or not path.exists() or path.is_symlink():
+            raise NotFound(f"Model not found at: {url}")
+        try:
+            found = open_archive(path, self._cache)
+            settings, workers = settings_of(found, self._settings)
+        except ArchiveError as error:
+            raise BadRequest(str(error), name="InvalidModelException") from error
+        name = str(given.get("model_name") or found.name or path.name.partition(".")[0])
+        handler = str(given.get("handler") or found.handler)
+        spec = {
+            "kind": "archive", "name": name, "folder": str(found.folder), "manifest": found.manifest,
+            "handler": handler, "config": found.config, "batch_size": settings.batch_size, "device": self._device,
+            "envelope": found.manifest["model"].get("envelope") or None, "decode_input": self._decode_input,
+        }  # fmt: skip
+        return Source(
+            name=name,
+            version=found.version,
+            url=url,
+            spec=spec,
+            settings=settings,
+            workers=self._workers if workers is None else workers,
+            facts={"archive": url, "sha256": found.digest},
+        )
 
     def weights(self, name: str, *, alias: str | None = None, url: str | None = None) -> Source:
         """Registered weights by any of their names; imports no plugin.

@@ -52,7 +52,7 @@ class InferV2:
         return found
 
     async def _server(self, request: Request) -> Response:
-        from flambeau.serve import __version__
+        from flambeau.serve.version import __version__
 
         return json_response({"name": "flambeau-serve", "version": __version__, "extensions": _EXTENSIONS})
 

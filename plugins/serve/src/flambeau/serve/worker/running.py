@@ -60,10 +60,14 @@ def opened(spec: dict[str, Any]) -> Running:
     """Load what a front's spec describes.
 
     Args:
-        spec: `kind` "weights" (see `services.running`), and what it needs.
+        spec: `kind` "weights" (see `services.running`) or "archive" (see `handlers.running`), and what they need.
     """
     if spec["kind"] == "weights":
         from flambeau.serve.services.running import WeightsRunning
 
         return WeightsRunning(spec)
+    if spec["kind"] == "archive":
+        from flambeau.serve.handlers.running import ArchiveRunning
+
+        return ArchiveRunning(spec)
     raise ValueError(f"nothing loads a model of kind {spec['kind']!r}.")

@@ -1,0 +1,1 @@
+"""TorchServe's archives, read as something that a stranger made."""

@@ -1,0 +1,1 @@
+"""Archives as workers run them."""

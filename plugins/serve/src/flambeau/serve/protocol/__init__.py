@@ -1,0 +1,1 @@
+"""What handlers send outside their return value."""

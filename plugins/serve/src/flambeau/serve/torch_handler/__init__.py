@@ -1,0 +1,1 @@
+"""Handlers that archives name, and the base class of their own."""

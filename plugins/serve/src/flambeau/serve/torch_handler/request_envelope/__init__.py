@@ -1,0 +1,1 @@
+"""How requests are wrapped: several inputs in one body."""

@@ -1,0 +1,6 @@
+"""The maker of archives is imported by name."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "archives"))
