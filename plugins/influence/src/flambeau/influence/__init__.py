@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from flambeau.influence._core.arnoldi_influence_function import (
         ArnoldiInfluenceFunction as ArnoldiInfluenceFunction,
     )
+    from flambeau.influence._core.ekfac_influence_function import EKFACInfluenceFunction as EKFACInfluenceFunction
     from flambeau.influence._core.influence import DataInfluence as DataInfluence
     from flambeau.influence._core.influence_function import NaiveInfluenceFunction as NaiveInfluenceFunction
     from flambeau.influence._core.similarity_influence import SimilarityInfluence as SimilarityInfluence
@@ -30,6 +31,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "_core.arnoldi_influence_function": ("ArnoldiInfluenceFunction",),
+        "_core.ekfac_influence_function": ("EKFACInfluenceFunction",),
         "_core.influence": ("DataInfluence",),
         "_core.influence_function": ("NaiveInfluenceFunction",),
         "_core.similarity_influence": ("SimilarityInfluence",),

@@ -109,31 +109,52 @@ class SampleGradients:
             self._at_once = False
         return self._rows(parameters, rest, inputs, labels)
 
+    def factors(self, batch: Any) -> list[tuple[Tensor, Tensor]]:
+        """Of each layer its inputs (examples, ..., in) and the gradients at its outputs (examples, ..., out).
+
+        Raises:
+            InfluenceError: a layer does not run once for a batch, or its parameters are used elsewhere.
+        """
+        inputs, labels = _split(batch, self.loss_fn, self.what)
+        inputs, labels = _on_device(inputs, _device(self.model)), _on_device(labels, _device(self.model))
+        found = self._once(self._by_layers.factors, inputs, labels) if self._by_layers.possible else None
+        if found is None:
+            raise InfluenceError("A layer does not run exactly once for a batch, or shares its parameters.")
+        factors, scale = found
+        return [(given, gradient * scale) for given, gradient in factors]
+
     def _batched(self, inputs: Batch, labels: Any) -> Tensor | None:
         """Gradients of all examples by one backward pass, or None where that does not give them."""
-        count, scale = _size(inputs), 1
+        try:
+            found = self._once(self._by_layers, inputs, labels)
+        except (LossError, RuntimeError, TypeError, ValueError, IndexError):
+            return None  # what is wrong, the way for single examples says
+        if found is None:
+            return None
+        rows, scale = found
+        return torch.as_tensor(rows * scale if scale != 1 else rows)
+
+    def _once(self, ask: Any, inputs: Batch, labels: Any) -> Any:
+        """What `ask` makes of the loss of a batch, and what a mean has divided it by; None where it makes nothing."""
+        scale = _size(inputs) if getattr(self.loss_fn, "reduction", "") == "mean" else 1
 
         def loss() -> Tensor:
-            nonlocal scale
             output = self.model(*inputs)
             if self.loss_fn is not None:
                 output = self.loss_fn(output, labels)
             if not isinstance(output, Tensor):
-                raise LossError("")
-            scale = count if getattr(self.loss_fn, "reduction", "") == "mean" else 1
+                raise LossError(f"loss_fn returned a {type(output).__name__}, expected a tensor.")
             return output.sum()
 
         wanted = [(parameter, parameter.requires_grad) for parameter in self.model.parameters()]
         try:
             for parameter, _ in wanted:
                 parameter.requires_grad_(True)
-            found = self._by_layers(loss)
-        except (LossError, RuntimeError, TypeError, ValueError, IndexError):
-            return None  # what is wrong, the way for single examples says
+            found = ask(loss)
         finally:
             for parameter, flag in wanted:
                 parameter.requires_grad_(flag)
-        return None if found is None else found * scale if scale != 1 else found
+        return None if found is None else (found, scale)
 
     def _rows(self, parameters: dict[str, Tensor], rest: dict[str, Tensor], inputs: Batch, labels: Any) -> Tensor:
         gradient = grad(self._loss)

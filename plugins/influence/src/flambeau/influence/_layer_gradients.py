@@ -43,20 +43,26 @@ class LayerGradients:
         Returns:
             None where a layer did not run exactly once, on one tensor.
         """
+        found = self.factors(loss)
+        if found is None:
+            return None
+        parts: dict[str, Tensor] = {}
+        for (name, layer), (given, gradient) in zip(self._layers.items(), found, strict=True):
+            of_layer = _of_layer(layer, given, gradient)
+            parts.update({f"{name}.{which}" if name else which: value for which, value in of_layer.items()})
+        return torch.cat([parts[name] for name in self.names], dim=1)
+
+    def factors(self, loss: Callable[[], Tensor]) -> list[tuple[Tensor, Tensor]] | None:
+        """Each layer's inputs and the gradients at its outputs; arguments and None as of a call."""
         with torch.enable_grad(), _watched(self._layers) as seen:
             total = loss()
         if any(len(calls) != 1 for calls in seen.values()) or not total.requires_grad:
             return None
         outputs = [calls[0][1] for calls in seen.values()]
-        at_outputs = torch.autograd.grad(total, outputs, allow_unused=True)
-        parts: dict[str, Tensor] = {}
-        for (name, layer), output, gradient in zip(self._layers.items(), outputs, at_outputs, strict=True):
-            given = seen[name][0][0]
-            if given.dim() < 2 or given.dim() != output.dim():
-                return None
-            found = _of_layer(layer, given, torch.zeros_like(output) if gradient is None else gradient)
-            parts.update({f"{name}.{which}" if name else which: value for which, value in found.items()})
-        return torch.cat([parts[name] for name in self.names], dim=1)
+        if any(calls[0][0].dim() < 2 or calls[0][0].dim() != calls[0][1].dim() for calls in seen.values()):
+            return None
+        at_outputs = torch.autograd.grad(total, outputs, allow_unused=True, materialize_grads=True)
+        return [(calls[0][0], gradient) for calls, gradient in zip(seen.values(), at_outputs, strict=True)]
 
 
 def _is_known(layer: nn.Module) -> bool:

@@ -9,6 +9,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     {},
     submodules=(
         "arnoldi_influence_function",
+        "ekfac_influence_function",
         "influence",
         "influence_function",
         "similarity_influence",
