@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.custom.mujoco import Walker2dEnv as Walker2dEnv
     from flambeau.rl.envs.custom.pendulum import PendulumEnv as PendulumEnv
     from flambeau.rl.envs.custom.tictactoeenv import TicTacToeEnv as TicTacToeEnv
+    from flambeau.rl.envs.custom.vla import ToyVLAEnv as ToyVLAEnv
     from flambeau.rl.envs.env_creator import EnvCreator as EnvCreator
     from flambeau.rl.envs.env_creator import env_creator as env_creator
     from flambeau.rl.envs.env_creator import get_env_metadata as get_env_metadata
@@ -160,6 +161,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "custom.vla": ("ToyVLAEnv",),
         "transforms._observation.next_observation_delta": ("NextObservationDelta",),
         "transforms._video": ("DecodeVideoTransform",),
         "custom.mujoco": (

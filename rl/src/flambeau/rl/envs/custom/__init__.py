@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.custom.mujoco import Walker2dEnv as Walker2dEnv
     from flambeau.rl.envs.custom.pendulum import PendulumEnv as PendulumEnv
     from flambeau.rl.envs.custom.tictactoeenv import TicTacToeEnv as TicTacToeEnv
+    from flambeau.rl.envs.custom.vla import ToyVLAEnv as ToyVLAEnv
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "vla": ("ToyVLAEnv",),
         "mujoco": (
             "AntEnv",
             "HopperEnv",

@@ -198,7 +198,8 @@ class PhysicsBackend:
             (N, height, width, 3), uint8.
 
         Raises:
-            RuntimeError: OpenGL is not to be had; the environment variable `MUJOCO_GL` says which is used.
+            Exception: of the driver, where OpenGL is not to be had. The environment variable `MUJOCO_GL`, read when
+                mujoco is first imported, chooses it: glfw, egl or osmesa.
         """
         import mujoco
 
