@@ -55,7 +55,27 @@ def test_the_driver_reads_what_the_scheduler_writes(runner, tmp_path):
     assert load_actor_json(str(tmp_path / "actors.json")) == actors
 
 
+def test_a_cluster_whose_agents_are_still_starting_is_asked_again(runner, monkeypatch):
+    class Client:
+        """The client of a cluster whose dashboard is up before its agents are."""
+
+        def submit_job(self, **options):
+            asked.append(options["submission_id"])
+            if len(asked) < 3:
+                raise RuntimeError("Request failed with status code 500: No available agent to submit job, try again.")
+            return options["submission_id"]
+
+    asked = []
+    scheduler = runner._scheduler("ray")
+    monkeypatch.setattr(scheduler, "_ray_client", Client())
+    monkeypatch.setattr("flambeau.launch.schedulers.ray_scheduler._AGAIN_S", 0.01)
+    handle = runner.run(app("true"), "ray", {"dashboard_address": "host:1"})
+    assert len(asked) == 3 and len(set(asked)) == 1
+    assert handle.endswith(asked[0])
+
+
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:ssl=None is deprecated:DeprecationWarning")  # of Ray's client, told by aiohttp
 class TestCluster:
     """A real cluster of one machine."""
 

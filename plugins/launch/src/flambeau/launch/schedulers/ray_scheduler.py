@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -47,6 +48,8 @@ log = logging.getLogger(__name__)
 
 _DEFAULT_ADDRESS = "127.0.0.1:8265"
 _DRIVER = Path(__file__).parent / "ray"
+_AGENTS_S = 60.0  # that the agents of a cluster may take to come up behind its dashboard
+_AGAIN_S = 1.0
 _JOB_STATES = {
     "PENDING": AppState.PENDING,
     "RUNNING": AppState.RUNNING,
@@ -148,7 +151,8 @@ class RayScheduler(TmpDirWorkspaceMixin, Scheduler[RayOpts]):
         with tempfile.TemporaryDirectory(prefix="flambeau_ray_") as folder:
             _fill(Path(folder), job)
             try:
-                job_id = client.submit_job(
+                job_id = _submitted(
+                    client,
                     entrypoint="python3 ray_driver.py",
                     submission_id=job.app_id,
                     runtime_env={"working_dir": folder, **environment},
@@ -410,6 +414,18 @@ def _parse(app_id: str) -> tuple[str, str]:
 
 def _state(status: Any) -> AppState:
     return _JOB_STATES.get(str(getattr(status, "value", status)), AppState.UNKNOWN)
+
+
+def _submitted(client: JobSubmissionClient, **job: Any) -> str:
+    """Submit a job; a cluster that has just started is asked again until an agent can take it."""
+    end = time.monotonic() + _AGENTS_S
+    while True:
+        try:
+            return str(client.submit_job(**job))
+        except RuntimeError as error:
+            if "No available agent" not in str(error) or time.monotonic() > end:
+                raise
+        time.sleep(_AGAIN_S)
 
 
 def _first_line(error: BaseException) -> str:
