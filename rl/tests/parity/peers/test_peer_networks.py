@@ -49,7 +49,53 @@ SUMS = {"two": [(4, 3, 1)], "wrong": [(4, 2, 1)], "more": [(4, 3, 1), (4, 5)]}
 NORM = "norm_class=nn.LayerNorm, norm_kwargs={'normalized_shape': 4}"
 BATCH = {"two": [(6, 3)], "three": [(6, 3, 4)], "four": [(2, 3, 2, 2)], "vector": [(3,)]}
 STATE = {"two": [(4, 2), (4, 3)], "one": [(2,), (3,)]}
+GRUS = {"three": [(3, 4, 6)], "hidden": [(3, 4, 6), (3, 8)], "two": [(3, 6)], "other": [(2, 4, 5)]}
+CELLS = {"one": [(6,)], "two": [(3, 6), (3, 8)], "three": [(2, 3, 6)], "other": [(3, 5)], "wrong": [(3, 6), (2, 8)]}
+GRU = "DreamerV3BlockGRU(6, 8, projection_size=4, num_blocks=2"
+LATENT = {"two": [(3, 8), (3, 3)], "three": [(2, 3, 8), (2, 3, 3)], "one": [(8,), (3,)]}
+STEP = {"two": [(3, 8), (3, 8), (3, 2)], "three": [(2, 3, 8), (2, 3, 8), (2, 3, 2)], "one": [(8,), (8,), (2,)]}
+PRIOR = "RSSMPriorV3(action_shape=(2,), hidden_dim=6, rnn_hidden_dim=8, num_categoricals=2, num_classes=4"
+POSTERIOR = "RSSMPosteriorV3(6, 2, 4"
+BELIEFS = {"one": [(3,), (3, 3)], "two": [(2, 3), (2, 3, 3)]}
 BLOCKS = {
+    "dreamer-mlp": (VECTORS, [
+        "DreamerV3MLP(3, 4, depth=2, num_cells=8)", "DreamerV3MLP(3, None, depth=1, num_cells=8)", "DreamerV3MLP(3, 2, depth=0)",
+        "DreamerV3MLP(3, 4, depth=1, num_cells=5, outscale=0.5, norm_eps=0.1)", "DreamerV3MLP(3, 4, num_cells=5, outscale=0.0)",
+        "DreamerV3MLP(3, None, depth=0)", "DreamerV3MLP(4, 2)",
+    ]),
+    "dreamer-gru": (GRUS, [
+        f"{GRU})", f"{GRU}, num_layers=2, update_bias=0.5, norm_eps=0.1)", f"{GRU}, activation_class=nn.Tanh)",
+        f"{GRU}, recurrent_backend='triton')", f"{GRU}, recurrent_backend='fast')", f"{GRU}, num_layers=0)",
+        "DreamerV3BlockGRU(6, 7, projection_size=4, num_blocks=2)", "DreamerV3BlockGRU(6, 8, num_blocks=0)",
+        f"{GRU}, activation_class=nn.PReLU)",
+    ]),
+    "dreamer-gru-cell": (CELLS, [
+        f"{GRU.replace('GRU', 'GRUCell')})", f"{GRU.replace('GRU', 'GRUCell')}, num_layers=3)",
+        "DreamerV3BlockGRUCell(6, 8, projection_size=3, num_blocks=1, activation_class=nn.ReLU)",
+        "DreamerV3BlockGRUCell(6, 7, num_blocks=2)",
+    ]),
+    "dreamer-encoder": (IMAGES, [
+        "DreamerV3ImageEncoder(depth=2, mults=(1, 2))", "DreamerV3ImageEncoder(3, 2, (3,), kernel_size=3, norm_eps=0.1)",
+        "DreamerV3ImageEncoder(kernel_size=4)", "DreamerV3ImageEncoder(mults=())", "DreamerV3ImageEncoder(1, 2, (1, 1))",
+    ]),
+    "dreamer-decoder": (LATENT, [
+        "DreamerV3ImageDecoder(11, (3, 8, 12), depth=2, mults=(1, 2), num_blocks=1)",
+        "DreamerV3ImageDecoder(11, (1, 8, 8), depth=11, mults=(1, 3), num_blocks=11, kernel_size=3, norm_eps=0.1)",
+        "DreamerV3ImageDecoder(11, (3, 8, 8), depth=2, mults=(1, 2), num_blocks=2)",
+        "DreamerV3ImageDecoder(11, (3, 6, 8), depth=2, mults=(1, 2), num_blocks=1)", "DreamerV3ImageDecoder(11, mults=())",
+        "DreamerV3ImageDecoder(11, kernel_size=2)", "DreamerV3ImageDecoder(12, (3, 4, 4), depth=2, mults=(1,), num_blocks=2)",
+    ]),
+    "dreamer-posterior": (LATENT, [
+        f"{POSTERIOR}, 8, 3)", f"{POSTERIOR}, 8, 3, use_rms_norm=True)", f"{POSTERIOR}, 8, 3, use_rms_norm=True, num_layers=2, unimix=0.3)",
+        f"{POSTERIOR}, None, None)", f"{POSTERIOR}, use_rms_norm=True)", f"{POSTERIOR}, 8, 3, unimix=1.0)", f"{POSTERIOR}, 8, 3, unimix=0.5, norm_eps=0.1)",
+    ]),
+    "dreamer-prior": (STEP, [
+        f"{PRIOR}, action_dim=2)", f"{PRIOR}, action_dim=2, recurrent_model='block_gru', num_blocks=2)", f"{PRIOR}, action_dim=None)",
+        f"{PRIOR}, action_dim=2, recurrent_model='block_gru', num_blocks=4, num_layers=2, prior_num_layers=1, norm_eps=0.1, unimix=0.3)",
+        f"{PRIOR}, recurrent_model='block_gru', num_blocks=2)", f"{PRIOR}, recurrent_model='lstm')", f"{PRIOR}, unimix=-0.1)",
+        f"{PRIOR}, action_spec=torch.zeros(2))", f"{PRIOR}, action_dim=2, recurrent_model='block_gru', num_blocks=3)",
+    ]),
+    "rbf": (BELIEFS, ["RBFController(3, 2, 1.5, 4)", "RBFController(3, 1, torch.tensor([2.0]), n_basis=1)", "RBFController(3, 2, 1.0)"]),
     "mlp": (VECTORS, [
         "MLP(3, 2)", "MLP(3, 2, depth=2)", "MLP(3, 2, depth=1, num_cells=4)", "MLP(3, (2, 4), num_cells=[6])",
         "MLP(3, torch.Size([2, 4]), num_cells=[6, 5], activation_class=nn.ReLU)", "MLP(3, 2, num_cells=())",
@@ -180,9 +226,12 @@ for _area, (_inputs, _texts) in BLOCKS.items():
                     continue  # random numbers are drawn in another order
                 _more = [torch.zeros(1)] if _area == "gsde" else []
 
-                def _build(library, shapes=_shapes, gsde=_area == "gsde"):
+                def _build(library, shapes=_shapes, gsde=_area == "gsde", area=_area):
                     noise = [torch.zeros(*shapes[0][:-1], 1)] if gsde else []
-                    return {"x": [tensor(f"x{at}", shape) for at, shape in enumerate(shapes)] + noise}
+                    made = [tensor(f"x{at}", shape) for at, shape in enumerate(shapes)]
+                    if area == "rbf":  # a covariance
+                        made[1] = made[1] @ made[1].mT
+                    return {"x": made + noise}
 
                 def _call(library, given, text=_text, filled=_filled, training=_training):
                     return learn(library, given, text, filled, training)

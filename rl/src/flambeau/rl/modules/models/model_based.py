@@ -1,4 +1,4 @@
-"""World models in latent space: recurrent state spaces of PlaNet (arXiv:1811.04551) and Dreamer (arXiv:1912.01603)."""
+"""World models in latent space: those of PlaNet (arXiv:1811.04551) and Dreamer (arXiv:1912.01603, 2301.04104)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,15 @@ from torch import Tensor, nn
 from flambeau.data.tensordict.nn.common import TensorDictModuleBase
 from flambeau.data.tensordict.nn.distributions.continuous import NormalParamExtractor
 from flambeau.data.tensordict.nn.sequence import TensorDictSequential
+from flambeau.rl.modules.models._dreamer_v3_images import DreamerV3ImageDecoder as DreamerV3ImageDecoder
+from flambeau.rl.modules.models._dreamer_v3_images import DreamerV3ImageEncoder as DreamerV3ImageEncoder
+from flambeau.rl.modules.models._dreamer_v3_layers import DreamerV3MLP as DreamerV3MLP
+from flambeau.rl.modules.models._dreamer_v3_recurrence import DreamerV3BlockGRU as DreamerV3BlockGRU
+from flambeau.rl.modules.models._dreamer_v3_recurrence import DreamerV3BlockGRUCell as DreamerV3BlockGRUCell
+from flambeau.rl.modules.models._dreamer_v3_rollout import RSSMRolloutV3 as RSSMRolloutV3
+from flambeau.rl.modules.models._dreamer_v3_rollout import RSSMStateEstimatorV3 as RSSMStateEstimatorV3
+from flambeau.rl.modules.models._dreamer_v3_rssm import RSSMPosteriorV3 as RSSMPosteriorV3
+from flambeau.rl.modules.models._dreamer_v3_rssm import RSSMPriorV3 as RSSMPriorV3
 from flambeau.rl.modules.models._mlp import MLP
 from flambeau.rl.modules.models._two_hot import SymExpTwoHot as SymExpTwoHot
 from flambeau.rl.modules.models._two_hot import two_hot_cross_entropy as two_hot_cross_entropy
@@ -20,11 +29,20 @@ from flambeau.rl.modules.models._two_hot import two_hot_encode as two_hot_encode
 
 __all__ = [
     "DreamerActor",
+    "DreamerV3BlockGRU",
+    "DreamerV3BlockGRUCell",
+    "DreamerV3ImageDecoder",
+    "DreamerV3ImageEncoder",
+    "DreamerV3MLP",
     "ObsDecoder",
     "ObsEncoder",
     "RSSMPosterior",
+    "RSSMPosteriorV3",
     "RSSMPrior",
+    "RSSMPriorV3",
     "RSSMRollout",
+    "RSSMRolloutV3",
+    "RSSMStateEstimatorV3",
     "SymExpTwoHot",
     "two_hot_cross_entropy",
     "two_hot_decode",

@@ -26,6 +26,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "ActorValueOperator",
             "DecisionTransformerInferenceWrapper",
             "DiffusionActor",
+            "DreamerV3DiscreteActor",
+            "DreamerV3SeededPolicy",
             "DistributionalQValueActor",
             "DistributionalQValueHook",
             "DistributionalQValueModule",

@@ -14,6 +14,8 @@ from flambeau.rl.modules.tensordict_module._decision import (
     DecisionTransformerInferenceWrapper as DecisionTransformerInferenceWrapper,
 )
 from flambeau.rl.modules.tensordict_module._diffusion import DiffusionActor as DiffusionActor
+from flambeau.rl.modules.tensordict_module._dreamer_v3 import DreamerV3DiscreteActor as DreamerV3DiscreteActor
+from flambeau.rl.modules.tensordict_module._dreamer_v3 import DreamerV3SeededPolicy as DreamerV3SeededPolicy
 from flambeau.rl.modules.tensordict_module._qvalue import DistributionalQValueActor as DistributionalQValueActor
 from flambeau.rl.modules.tensordict_module._qvalue import DistributionalQValueHook as DistributionalQValueHook
 from flambeau.rl.modules.tensordict_module._qvalue import DistributionalQValueModule as DistributionalQValueModule
@@ -32,6 +34,8 @@ __all__ = [
     "DistributionalQValueActor",
     "DistributionalQValueHook",
     "DistributionalQValueModule",
+    "DreamerV3DiscreteActor",
+    "DreamerV3SeededPolicy",
     "LMHeadActorValueOperator",
     "MultiStepActorWrapper",
     "ProbabilisticActor",
