@@ -61,6 +61,7 @@ class RayTransport(CallTransport):
         inbox: Inbox | None = None,
     ) -> None:
         super().__init__(inbox)
+        self.model_version: int | None = None
         self.remote_actor, self.worker_idx, self.model_id = remote_actor, worker_idx, model_id or "policy"
 
     def _call(self, weights: Any) -> Any:
@@ -72,6 +73,22 @@ class RayTransport(CallTransport):
         import ray
 
         ray.get(pending, timeout=sync_timeout_s())
+
+    def set_process_group(self, process_group: Any, store: Any = None) -> None:
+        """Kept for upstream's signature: weights go through Ray's object store.
+
+        Args:
+            process_group: is not used.
+            store: is not used.
+        """
+
+    def set_model_version(self, model_version: int | None) -> None:
+        """Say which version the weights have that are sent next.
+
+        Args:
+            model_version: the version; None for none.
+        """
+        self.model_version = model_version
 
     def set_model(self, model: Any) -> None:
         """Kept for upstream's signature: receivers are told which model they write into.

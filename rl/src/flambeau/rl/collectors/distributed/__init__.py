@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from flambeau.rl.collectors.distributed.generic import DistributedCollector as DistributedCollector
     from flambeau.rl.collectors.distributed.generic import DistributedWeightUpdater as DistributedWeightUpdater
     from flambeau.rl.collectors.distributed.ray import RayCollector as RayCollector
+    from flambeau.rl.collectors.distributed.ray_eval_worker import RayEvalWorker as RayEvalWorker
     from flambeau.rl.collectors.distributed.rpc import RPCCollector as RPCCollector
     from flambeau.rl.collectors.distributed.rpc import RPCWeightUpdater as RPCWeightUpdater
     from flambeau.rl.collectors.distributed.sync import DistributedSyncCollector as DistributedSyncCollector
@@ -20,6 +21,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "default_configs": ("DEFAULT_SLURM_CONF",),
         "generic": ("DistributedCollector", "DistributedWeightUpdater"),
         "ray": ("RayCollector",),
+        "ray_eval_worker": ("RayEvalWorker",),
         "rpc": ("RPCCollector", "RPCWeightUpdater"),
         "sync": ("DistributedSyncCollector",),
     },

@@ -541,7 +541,7 @@ class MCTSForest:
 
         Args:
             root: the observation; without a batch.
-            max_depth: how many steps to follow; default: all.
+            max_depth: of nodes whose children are there, counted from the root, 0, on; default: of all.
             compact: make a node only where several actions were taken, and where nothing follows.
 
         Raises:
@@ -553,7 +553,8 @@ class MCTSForest:
                 f"nothing is known of the observation {root.select(*self.observation_keys).to_dict()}; add a rollout "
                 "that begins there."
             )
-        return _Grower(self, compact).grown(root.select(*self.observation_keys), max_depth)
+        depth = float("inf") if max_depth is None else max_depth
+        return _Grower(self, compact).grown(root.select(*self.observation_keys), depth)
 
     def _branches(self, node: TensorDictBase) -> TensorDictBase | None:
         """The actions that were taken at an observation; None where none were."""
@@ -595,9 +596,9 @@ class _Grower:
         self.data: Any = forest.data_map
         self.numbers: dict[Any, int] = {}
 
-    def grown(self, root: TensorDictBase, depth: int | None) -> Tree:
+    def grown(self, root: TensorDictBase, depth: float) -> Tree:
         """The tree of an observation."""
-        rollout, node, branches, depth = self._followed([], root, depth, set())
+        rollout, node, branches = self._followed([], root, set())
         tree = self._node(rollout, node, branches, None)
         self._fill(tree, branches, depth, {self._name(root)} | {self._name(step) for step in _after(rollout)})
         for number, each in enumerate(self._levels(tree)):
@@ -610,19 +611,19 @@ class _Grower:
         return int(query(key, extend=False).get(query.hash_key)[0])
 
     def _followed(
-        self, steps: list[Any], node: TensorDictBase, depth: int | None, seen: set[int]
-    ) -> tuple[list[Any], TensorDictBase, TensorDictBase | None, int | None]:
-        """Steps up to the next node, that node, what was done there, and the depth that is left."""
+        self, steps: list[Any], node: TensorDictBase, seen: set[int]
+    ) -> tuple[list[Any], TensorDictBase, TensorDictBase | None]:
+        """Steps up to the next node, that node, and what was done there."""
         first = not steps
         while True:
             branches = self.forest._branches(node)
-            one = branches is not None and branches["_index"].numel() == 1
-            if not one or depth == 0 or not (self.compact or first) or self._name(node) in seen:
-                return steps, node, branches, depth
+            if branches is None or branches["_index"].numel() != 1:
+                return steps, node, branches
+            if not (self.compact or first) or self._name(node) in seen:
+                return steps, node, branches
             seen = seen | {self._name(node)}
-            steps = [*steps, self._step(node, int(branches["_index"][0]))]  # type: ignore[index]
+            steps = [*steps, self._step(node, int(branches["_index"][0]))]
             node = steps[-1].get("next").select(*self.forest.observation_keys)
-            depth = None if depth is None else depth - 1
             first = False
 
     def _step(self, node: TensorDictBase, place: int) -> TensorDictBase:
@@ -636,20 +637,18 @@ class _Grower:
         tree.index = None if branches is None else branches["_index"]
         return tree
 
-    def _fill(self, tree: Any, branches: Any, depth: int | None, seen: set[int]) -> None:
-        if branches is None or depth == 0:
+    def _fill(self, tree: Any, branches: Any, depth: float, seen: set[int]) -> None:
+        if branches is None or depth < 0:
             return
         for place, hash in zip(branches["_index"].tolist(), branches["_hash"].tolist(), strict=True):
             first = self._step(tree.node_data, place)
             node = first.get("next").select(*self.forest.observation_keys)
-            left = None if depth is None else depth - 1
-            name = self._name(node)
             steps, after = [first], None
-            if name not in seen:  # else it leads back to where it came from
-                steps, node, after, left = self._followed(steps, node, left, seen)
+            if self._name(node) not in seen:  # else it leads back to where it came from
+                steps, node, after = self._followed(steps, node, seen)
             child = self._node(steps, node, after, hash)
             tree.children.append(child)
-            self._fill(child, after, left, seen | {self._name(each) for each in _after(steps)})
+            self._fill(child, after, depth - 1, seen | {self._name(each) for each in _after(steps)})
 
     def _levels(self, tree: Any) -> Iterator[Any]:
         waiting = deque([tree])

@@ -15,13 +15,14 @@ from torch.utils._pytree import tree_map
 
 from flambeau.data.tensordict import TensorDict, is_tensor_collection
 from flambeau.rl.data.replay_buffers.storages import _mapped_files as mapped_files
-from flambeau.rl.data.replay_buffers.utils import Flat2TED, TED2Flat
+from flambeau.rl.data.replay_buffers.utils import Flat2TED, Nested2TED, TED2Flat, TED2Nested
 
 __all__ = [
     "CompressedListStorageCheckpointer",
     "FlatStorageCheckpointer",
     "H5StorageCheckpointer",
     "ListStorageCheckpointer",
+    "NestedStorageCheckpointer",
     "StorageCheckpointerBase",
     "StorageEnsembleCheckpointer",
     "TensorStorageCheckpointer",
@@ -144,6 +145,53 @@ class FlatStorageCheckpointer(TensorStorageCheckpointer):
 
     def _to_load(self, content: Any) -> Any:
         return self._restore(content)
+
+
+class NestedStorageCheckpointer(FlatStorageCheckpointer):
+    """Writes episodes one behind the other, without their duplicated observations, and places that were not written.
+
+    A checkpoint takes as much of the disk as there are items, whatever the storage could hold; see `TED2Nested`.
+
+    Args:
+        done_keys: names of flags; by default "done", "truncated" and "terminated".
+        reward_keys: names of rewards; by default "reward".
+    """
+
+    def __init__(self, done_keys: Any = None, reward_keys: Any = None) -> None:
+        super().__init__(done_keys, reward_keys)
+        names = {"done_keys": done_keys, "reward_keys": reward_keys}
+        given = {name: value for name, value in names.items() if value is not None}
+        self._flatten, self._restore = TED2Nested(**given), Nested2TED(**given)
+
+    def _to_write(self, storage: Any) -> Any:
+        nested = super()._to_write(storage)
+        content = TensorDict({}, [])
+        for key, value in nested.items(True, True):
+            if isinstance(value, Tensor):
+                content.set(("values", *as_key(key)), value.values())
+                content.set(("offsets", *as_key(key)), value.offsets())
+        return self._described(nested, content)
+
+    def _described(self, source: Any, target: Any) -> Any:
+        """A form with what another one says of the storage."""
+        for name in (self._flatten.shift_key, self._flatten.is_full_key, "_storage_shape"):
+            found = source.get(name)
+            target.set_non_tensor(name, getattr(found, "data", found))
+        return target
+
+    def _to_load(self, content: Any) -> Any:
+        offsets, values = content.get("offsets"), content.get("values")
+        count = len(next(iter(offsets.values(True, True)))) - 1
+        nested = TensorDict({}, [count])
+        for key, value in values.items(True, True):
+            starts = offsets.get(key).as_subclass(Tensor)
+            nested.set(key, torch.nested.nested_tensor_from_jagged(value.as_subclass(Tensor), starts))
+        return super()._to_load(self._described(content, nested))
+
+
+def as_key(key: Any) -> tuple[str, ...]:
+    """A nested key."""
+    return (key,) if isinstance(key, str) else tuple(key)
 
 
 class H5StorageCheckpointer(FlatStorageCheckpointer):

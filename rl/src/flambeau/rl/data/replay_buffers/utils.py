@@ -14,7 +14,21 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from flambeau.data.tensordict import NonTensorData, TensorDict, is_tensor_collection
 
-__all__ = ["Flat2TED", "TED2Flat", "find_start_stop_traj", "pin_memory_output", "tree_iter", "unravel_index"]
+__all__ = [
+    "DEFAULT_DONE_KEYS",
+    "Flat2TED",
+    "H5Combine",
+    "H5Split",
+    "Nested2TED",
+    "TED2Flat",
+    "TED2Nested",
+    "find_start_stop_traj",
+    "pin_memory_output",
+    "tree_iter",
+    "unravel_index",
+]
+
+DEFAULT_DONE_KEYS = ("done", "truncated", "terminated")
 
 
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
@@ -256,6 +270,154 @@ class Flat2TED:
         if len(shape) > 1:
             found = found.contiguous()
         return found if out is None else out.update_(found)
+
+
+class TED2Nested(TED2Flat):
+    """Episodes as rows of nested tensors: (episodes, steps of each, ...); see `TED2Flat` for what becomes of entries.
+
+    Args:
+        args: see `TED2Flat`.
+        kwargs: see `TED2Flat`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+
+    def __call__(self, data: TensorDict, path: Path | None = None) -> TensorDict:
+        """The nested form of a storage's content; places that were not written are left out.
+
+        Args:
+            data: [rows, *columns], in the TorchRL Episode Data format.
+            path: a folder that the values are mapped to; None for memory.
+
+        Raises:
+            KeyError: no flags that end episodes.
+        """
+        flat = super().__call__(data)
+        shape = list(_plain(flat.get("_storage_shape")))
+        rows, columns = int(shape[0]), int(np.prod(shape[1:])) if len(shape) > 1 else 1
+        shift, full = int(_plain(flat.get(self.shift_key))), bool(_plain(flat.get(self.is_full_key)))
+        taken = rows if full else shift
+        done = flat.get(self.done_key[1:] if isinstance(self.done_key, tuple) else self.done_key)
+        ends = _with_last(done.reshape(rows * columns, -1).any(-1), rows, columns, taken)
+        here = _taken(rows, columns, taken)
+        stops = ends[here].nonzero().squeeze(-1)
+        lengths = torch.diff(stops, prepend=stops.new_full((1,), -1))
+        nested = TensorDict({}, [len(lengths)])
+        for name in (self.shift_key, self.is_full_key, "_storage_shape"):
+            nested.set_non_tensor(name, _plain(flat.get(name)))
+        place, _ = _places(ends)
+        for key, value in flat.items(True, True):
+            if not isinstance(value, Tensor):
+                continue
+            more = len(value) == rows * columns + len(stops)
+            chosen = _with_ends(place, ends, here) if more else here.nonzero().squeeze(-1)
+            values = value.as_subclass(Tensor)[chosen]
+            nested.set(key, _rows_of(_mapped(values, path, key), lengths + 1 if more else lengths))
+        return nested
+
+
+class Nested2TED(Flat2TED):
+    """The way back from `TED2Nested`; flags of the root are false, and places that were not written are zeros."""
+
+    def __call__(self, data: TensorDict, out: TensorDict | None = None) -> TensorDict:
+        """The rows as they stood in the storage.
+
+        Args:
+            data: the nested form.
+            out: where they are written to; None for new tensors.
+
+        Raises:
+            KeyError: an entry that the nested form always has is missing.
+        """
+        shape = list(_plain(data.get("_storage_shape")))
+        rows, columns = int(shape[0]), int(np.prod(shape[1:])) if len(shape) > 1 else 1
+        shift, full = int(_plain(data.get(self.shift_key))), bool(_plain(data.get(self.is_full_key)))
+        here = _taken(rows, columns, rows if full else shift)
+        done = data.get(self.done_key)
+        lengths = done.offsets().diff()
+        flat = TensorDict({}, [])
+        for name in (self.shift_key, self.is_full_key, "_storage_shape"):
+            flat.set_non_tensor(name, _plain(data.get(name)))
+        ends = torch.zeros(rows * columns, dtype=torch.bool)
+        ends[here.nonzero().squeeze(-1)[lengths.cumsum(0) - 1]] = True
+        place, stops = _places(ends)
+        for key, value in data.items(True, True):
+            if not isinstance(value, Tensor):
+                continue
+            values = value.values()
+            more = bool((value.offsets().diff() == lengths + 1).all())
+            made = values.new_zeros((rows * columns + (len(stops) if more else 0), *values.shape[1:]))
+            made[_with_ends(place, ends, here) if more else here.nonzero().squeeze(-1)] = values
+            flat.set(key, made)
+        return super().__call__(flat, out)
+
+
+class H5Split(TED2Flat):
+    """A tensordict for each episode of the nested form, under "traj_0", "traj_1", ..., with views of its tensors."""
+
+    def __call__(self, data: TensorDict) -> TensorDict:  # type: ignore[override]
+        """The episodes by their names.
+
+        Args:
+            data: as `TED2Nested` gives it.
+        """
+        split = TensorDict({}, [])
+        tensors = {key: value for key, value in data.items(True, True) if isinstance(value, Tensor)}
+        for at in range(data.batch_size[0]):
+            episode = TensorDict({}, [])
+            for key, value in tensors.items():
+                first, last = value.offsets()[at : at + 2].tolist()
+                episode.set(key, value.values()[first:last])
+            split.set(f"traj_{at}", episode)
+        for name in (self.shift_key, self.is_full_key, "_storage_shape"):
+            split.set_non_tensor(name, _plain(data.get(name)))
+        return split
+
+
+class H5Combine:
+    """The way back from `H5Split`: the nested form, of episodes in memory or in a file."""
+
+    def __call__(self, data: Any, out: TensorDict | None = None) -> TensorDict:
+        """The nested form.
+
+        Args:
+            data: episodes under "traj_0", "traj_1", ..., and what describes the storage.
+            out: where it is written to; None for a new one.
+        """
+        keys = list(data.keys())
+        names = sorted((key for key in keys if key.startswith("traj_")), key=lambda key: int(key[5:]))
+        found = TensorDict({}, [len(names)]) if out is None else out
+        for key in data.get(names[0]).keys(True, True) if names else ():
+            parts = [torch.as_tensor(data.get(name).get(key)) for name in names]
+            lengths = torch.tensor([len(part) for part in parts])
+            found.set(key, _rows_of(torch.cat(parts), lengths))
+        for key in keys:
+            if not key.startswith("traj_"):
+                found.set_non_tensor(key, _plain(data.get(key)))
+        return found
+
+
+def _with_ends(place: Tensor, ends: Tensor, here: Tensor) -> Tensor:
+    """Where the observations of the taken rows stand in the flat form, with the last ones of episodes."""
+    taken = place[here]
+    return torch.cat([taken, taken[ends[here]] + 1]).sort().values
+
+
+def _rows_of(values: Tensor, lengths: Tensor) -> Tensor:
+    offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+    return torch.nested.nested_tensor_from_jagged(values, offsets)
+
+
+def _mapped(values: Tensor, path: Path | None, key: Any) -> Tensor:
+    """Values in memory, or in a file of a folder."""
+    if path is None:
+        return values
+    folder = Path(path)
+    folder.mkdir(parents=True, exist_ok=True)
+    name = key if isinstance(key, str) else ".".join(key)
+    storage = torch.UntypedStorage.from_file(str(folder / f"{name}.memmap"), shared=True, nbytes=values.nbytes or 1)
+    return torch.empty(0, dtype=values.dtype).set_(storage, 0, values.shape).copy_(values)
 
 
 def _plain(value: Any) -> Any:

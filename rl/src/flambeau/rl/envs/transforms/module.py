@@ -10,13 +10,14 @@ import torch
 from flambeau.rl.data.tensor_specs import TensorSpec
 from flambeau.rl.envs._keys import NestedKey
 from flambeau.rl.envs.transforms._base.transform import Transform, tolerating_missing
+from flambeau.rl.envs.transforms.ray_service import RayTransform, _RayServiceMetaClass
 
-__all__ = ["ModuleTransform"]
+__all__ = ["ModuleTransform", "RayModuleTransform"]
 
 SpecChange = TensorSpec | Callable[[TensorSpec], TensorSpec] | None
 
 
-class ModuleTransform(Transform):
+class ModuleTransform(Transform, metaclass=_RayServiceMetaClass):
     """What a module of tensordicts makes of what an environment or a buffer gives, or takes.
 
     Args:
@@ -25,10 +26,10 @@ class ModuleTransform(Transform):
         no_grad: without gradients.
         inverse: of what goes in, rather than of what comes out.
         device: where the module is; data are moved there, and back.
-        use_ray_service: not offered here; must be False.
-        actor_name: for services.
-        num_gpus: for services.
-        num_cpus: for services.
+        use_ray_service: make a `RayModuleTransform`, whose module is in an actor of Ray.
+        actor_name: of the actor.
+        num_gpus: what the actor takes.
+        num_cpus: what the actor takes.
         observation_spec_transform: the specs of observations with what the module writes; or a function that makes them
             from those without.
         action_spec_transform: likewise, of actions.
@@ -60,8 +61,6 @@ class ModuleTransform(Transform):
     ) -> None:
         if (module is None) == (module_factory is None):
             raise ValueError("ModuleTransform needs either a module, or a module_factory that makes one.")
-        if use_ray_service:
-            raise ValueError("ModuleTransform runs in this process; leave use_ray_service=False.")
         super().__init__()
         self.module = module_factory() if module is None else module  # type: ignore[misc]
         self.no_grad = no_grad
@@ -224,3 +223,65 @@ class ModuleTransform(Transform):
         if device is not None and self._device is not None:  # type: ignore[redundant-expr]
             self._device = torch.device(device)
         return super().to(*args, **kwargs)
+
+
+class RayModuleTransform(RayTransform):
+    """A `ModuleTransform` in an actor of Ray.
+
+    Args:
+        weight_sync_scheme: brings new weights to the module, such as `RayModuleTransformScheme`.
+        kwargs: of `RayTransform` and `ModuleTransform`.
+    """
+
+    def __init__(self, *, weight_sync_scheme: Any = None, **kwargs: Any) -> None:
+        self._scheme = None
+        super().__init__(**kwargs)
+        self._scheme = weight_sync_scheme
+        if weight_sync_scheme is not None and not weight_sync_scheme.initialized_on_sender:
+            weight_sync_scheme.init_on_sender(
+                model_id="module", model=kwargs.get("module"), num_workers=1, remote_actors=[self._actor]
+            )
+
+    def _create_actor(self, **kwargs: Any) -> Any:
+        return self._hosted(ModuleTransform, **kwargs)
+
+    @property
+    def weight_sync_scheme(self) -> Any:
+        """What brings new weights; None for nothing."""
+        return self._scheme
+
+    @property
+    def in_keys(self) -> Any:
+        """Keys that the module reads."""
+        return self._read("in_keys") if self._ready else []
+
+    @in_keys.setter
+    def in_keys(self, value: Any) -> None:
+        ModuleTransform._check_unset(value)
+
+    @property
+    def out_keys(self) -> Any:
+        """Keys that the module writes."""
+        return self._read("out_keys") if self._ready else []
+
+    @out_keys.setter
+    def out_keys(self, value: Any) -> None:
+        ModuleTransform._check_unset(value)
+
+    def update_weights(self, *args: Any, **kwargs: Any) -> None:
+        """Write new weights into the module.
+
+        Args:
+            args: a state_dict, or a tensordict of weights.
+            kwargs: the same, as `state_dict` or `params`.
+
+        Raises:
+            TypeError: there is none, or more than one.
+        """
+        given = [*args, *kwargs.values()]
+        if len(given) != 1 or set(kwargs) - {"state_dict", "params"}:
+            raise TypeError("update_weights takes one state_dict, or one tensordict params.")
+        self._ray.get(self._actor.deliver.remote("module", given[0]))
+
+
+ModuleTransform._RayServiceClass = RayModuleTransform  # type: ignore[attr-defined]

@@ -307,7 +307,7 @@ def _serve(
     """What the process does until it is told to end, or its owner has ended."""
     torch.set_num_threads(1)
     try:
-        server = InferenceServer(transport=transport, policy_factory=maker, **arguments)
+        server = InferenceServer(transport=transport, policy_factory=maker, service_backend="thread", **arguments)
         server.start()
     except Exception:  # told to the owner, with its traceback
         started.send((False, traceback.format_exc()))

@@ -4,27 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau.core.errors import FlambeauError
+from flambeau.rl._remote import imported_ray
 from flambeau.rl.modules.inference_server._queue_transport import QueueBasedTransport
 
 __all__ = ["RayTransport"]
-
-
-class MissingRay(FlambeauError, ImportError):
-    """Ray is not installed."""
-
-
-def imported_ray() -> Any:
-    """The module ray.
-
-    Raises:
-        ImportError: it is not installed.
-    """
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingRay("this runs on Ray, which is not installed. Run: pip install 'flambeau-rl[ray]'") from error
-    return ray
 
 
 class RayTransport(QueueBasedTransport):

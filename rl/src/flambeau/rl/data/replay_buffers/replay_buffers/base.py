@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from multiprocessing.context import get_spawning_popen
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -21,6 +21,9 @@ from flambeau.core.folders import recover_folder, replaced_folder
 from flambeau.data.tensordict import is_tensor_collection, lazy_stack
 from flambeau.rl.data.replay_buffers._transforms import BufferTransforms
 from flambeau.rl.data.replay_buffers.query import filter_trajectories
+from flambeau.rl.data.replay_buffers.replay_buffers._placing import Placed
+from flambeau.rl.data.replay_buffers.replay_buffers._updates import InPlaceUpdates
+from flambeau.rl.data.replay_buffers.sample_units import SampleUnit
 from flambeau.rl.data.replay_buffers.samplers.base import Sampler
 from flambeau.rl.data.replay_buffers.samplers.consuming import ConsumingSampler
 from flambeau.rl.data.replay_buffers.samplers.random import RandomSampler
@@ -36,12 +39,13 @@ __all__ = ["ReplayBuffer"]
 _MOST_DRAWS = 100
 
 
-class ReplayBuffer:
+class ReplayBuffer(InPlaceUpdates, metaclass=Placed):
     """Items that a writer puts into a storage, and a sampler draws batches from. Threads may use it at the same time.
 
     Args:
         storage: where items are kept, or a function that makes it; by default a `ListStorage` of 1000.
         sampler: what is drawn, or a function that makes it; by default a `RandomSampler`.
+        sample_unit: what a drawn item stands for in a batch: by default itself; see `Sequence`.
         writer: where items go, or a function that makes it; by default a `RoundRobinWriter`.
         collate_fn: makes a batch of what the storage gives; by default a stack of a list's items.
         pin_memory: whether batches are copied to pinned memory.
@@ -50,9 +54,17 @@ class ReplayBuffer:
         transform_factory: makes the transform; instead of `transform`.
         batch_size: how many items a batch has; else `sample` must be told.
         dim_extend: the dimension of data in `extend` that counts items: the last of the storage's by default.
+        checkpointer: how the storage is written to disk, or a function that makes it; by default as the storage says.
         generator: of random draws; torch's own by default.
         consume_after_n_samples: how many times an item is drawn before it is used up; see `ConsumingSampler`.
         shared: whether processes share the buffer.
+        compilable: kept for upstream's signature.
+        delayed_init: kept for upstream's signature: parts are made at once.
+        service_backend: where the buffer is: "direct", in this process, or "ray", in an actor, see `RayReplayBuffer`.
+            By default as `service_backend(...)` around says, else "direct".
+        service_backend_options: of an actor: `ray_init_config` and `remote_config`.
+        transport: what carries data to it: "auto", "direct", "ray" or "distributed".
+        transport_options: of the transport.
 
     Raises:
         TypeError: both `transform` and `transform_factory`, both `sampler` and `consume_after_n_samples`, or parts of
@@ -67,6 +79,7 @@ class ReplayBuffer:
         *,
         storage: Storage | Callable[[], Storage] | None = None,
         sampler: Sampler | Callable[[], Sampler] | None = None,
+        sample_unit: SampleUnit | None = None,
         writer: Writer | Callable[[], Writer] | None = None,
         collate_fn: Callable[[Any], Any] | None = None,
         pin_memory: bool = False,
@@ -75,9 +88,16 @@ class ReplayBuffer:
         transform_factory: Callable[[], Callable[[Any], Any]] | None = None,
         batch_size: int | None = None,
         dim_extend: int | None = None,
+        checkpointer: Any = None,
         generator: torch.Generator | None = None,
         consume_after_n_samples: int | None = None,
         shared: bool = False,
+        compilable: bool | None = None,
+        delayed_init: bool | None = None,
+        service_backend: Literal["direct", "ray"] | None = None,
+        service_backend_options: dict[str, Any] | None = None,
+        transport: Literal["auto", "direct", "ray", "distributed"] = "auto",
+        transport_options: dict[str, Any] | None = None,
     ) -> None:
         if consume_after_n_samples is not None:
             if sampler is not None:
@@ -92,6 +112,11 @@ class ReplayBuffer:
         self._storage: Any = _made(storage, Storage, "storage", lambda: ListStorage(1000))
         self._sampler: Any = _made(sampler, Sampler, "sampler", RandomSampler)
         self._writer: Any = _made(writer, Writer, "writer", self._default_writer)
+        if sample_unit is not None and not isinstance(sample_unit, SampleUnit):
+            raise TypeError(f"sample_unit must be a SampleUnit, got {type(sample_unit).__name__}.")
+        self._sample_unit = sample_unit
+        if checkpointer is not None:
+            self._storage.checkpointer = checkpointer if hasattr(checkpointer, "dumps") else checkpointer()
         self._writer.register_storage(self._storage)
         self._storage.attach(self)
         if hasattr(self._sampler, "_storage"):
@@ -287,6 +312,8 @@ class ReplayBuffer:
         size = self._batch_size if batch_size is None else batch_size
         if size is None:
             raise RuntimeError("batch_size not specified. Give it to the buffer, or to sample.")
+        if self._is_shut_down:
+            raise RuntimeError("the replay buffer was shut down, and gives no more batches.")
         if self._prefetch and size == self._batch_size:
             data, info, self._ran_out = self._next_prefetched(size)
         else:
@@ -323,14 +350,14 @@ class ReplayBuffer:
         """Places, and what is known of them, with the items under "_data"."""
         publication = self._storage.publication
         if publication is None:
-            index, info = self._sampler.sample(self._storage, batch_size)
+            index, info = self._places(batch_size)
             info["_data"] = self._storage.take(index)
             return index, info
         counters = self._writer._counters
         for _ in range(_MOST_DRAWS):
             written, cursor = int(counters[1]), int(counters[0])
             with self._weighing():
-                index, info = self._sampler.sample(self._storage, batch_size)
+                index, info = self._places(batch_size)
             rows = (index[0] if isinstance(index, tuple) else index).cpu().numpy()
             versions, whole = publication.settled(rows)
             if not whole.all():
@@ -344,7 +371,7 @@ class ReplayBuffer:
             data = self._storage.take(index)
             if not publication.unchanged(rows, versions):
                 continue
-            if self._sampler._draws_sequences:
+            if self._sampler._draws_sequences or self._sample_unit is not None:
                 size = self._storage._max_size_along_dim0
                 if (((rows - cursor) % size) < int(counters[1]) - written).any():
                     continue
@@ -354,6 +381,11 @@ class ReplayBuffer:
             f"No batch of whole rows in {_MOST_DRAWS} draws: others write over them faster than they are read. "
             "Make the storage larger, or the batch smaller."
         )
+
+    def _places(self, batch_size: int) -> tuple[Any, dict[Any, Any]]:
+        """Places that are read, and what is known of them."""
+        index, info = self._sampler.sample(self._storage, batch_size)
+        return (index, info) if self._sample_unit is None else self._sample_unit.expand(index, info, self._storage)
 
     def _without(self, index: Any, whole: Any, info: dict[Any, Any]) -> Any:
         """Places with those that were left half written replaced by others of the batch; None to draw again."""
@@ -457,6 +489,24 @@ class ReplayBuffer:
             if hasattr(sampler, "_storage"):
                 sampler._storage = self._storage
             sampler._rng = self._rng
+        return former
+
+    def set_storage(self, storage: Storage, collate_fn: Callable[[Any], Any] | None = None) -> Storage:
+        """Keep items in another storage from now on; the one before.
+
+        Args:
+            storage: the other one.
+            collate_fn: makes a batch of what it gives; by default a stack of a list's items.
+        """
+        with self._lock:
+            former: Storage = self._storage
+            self._storage = storage
+            storage.attach(self)
+            storage._rng = self._rng
+            self._writer.register_storage(storage)
+            if hasattr(self._sampler, "_storage"):
+                self._sampler._storage = storage
+            self._collate_fn = collate_fn or _collate_of(storage)
         return former
 
     def set_writer(self, writer: Writer) -> Writer:
@@ -578,6 +628,7 @@ class ReplayBuffer:
         state = self.__dict__.copy()
         state["_lock"] = state["_rng"] = state["_waiting_lock"] = state["_pool"] = None
         state["_waiting"], state["_iterator"] = deque(), None
+        state["_updates"] = state["_last_update"] = None
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -121,12 +121,30 @@ class TensorDictReplayBuffer(ReplayBuffer):
         priorities = self._priorities(data, data.ndim)
         if priorities is None:
             return
+        if data.get("anchor_index", None) is not None:
+            self.update_priority(*_of_anchors(data, priorities))
+            return
         index = data.get("index", None)
         if index is None:
             raise KeyError(
                 'The batch has no entry "index", which tells the places of its items; keep it from `sample`.'
             )
         self.update_priority(index, priorities)
+
+
+def _of_anchors(data: Any, priorities: Tensor) -> tuple[Tensor, Tensor]:
+    """The anchors of windows, and for each the highest priority of its valid steps."""
+    windows, anchors = data.get("sequence_id").reshape(-1), data.get("anchor_index")
+    priorities = priorities.reshape(-1)
+    valid = data.get("validity_mask").reshape(-1)
+    count = int(windows.max()) + 1
+    best = priorities.new_zeros(count).scatter_reduce_(
+        0, windows, torch.where(valid, priorities, torch.zeros_like(priorities)), "amax"
+    )
+    first = torch.zeros(count, dtype=torch.int64).scatter_reduce_(
+        0, windows, torch.arange(len(windows)), "amin", include_self=False
+    )
+    return anchors.reshape(len(windows), *anchors.shape[data.ndim :])[first], best
 
 
 def _over_items(value: Tensor, batch_size: torch.Size) -> Tensor:

@@ -12,6 +12,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "ensemble": ("StorageEnsemble",),
         "list": ("LazyStackStorage", "ListStorage"),
         "memmap": ("LazyMemmapStorage",),
+        "store": ("StoreStorage",),
         "tensor": ("LazyTensorStorage", "TensorStorage"),
     },
 )
