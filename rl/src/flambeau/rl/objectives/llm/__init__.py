@@ -1,4 +1,4 @@
-"""Losses of language models that are trained by rewards."""
+"""Losses of language models: trained by rewards, by examples and by teachers; and advantages within groups."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from flambeau.core.exports import lazy_exports
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
-        "distillation": ("k3_kl_token_estimate",),
+        "distillation": ("DistillationLoss", "DistillationLossOutput", "k3_kl_token_estimate"),
         "grpo": (
             "CISPOLoss",
             "CISPOLossOutput",
@@ -16,7 +16,11 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "GRPOLoss",
             "GRPOLossOutput",
             "LLMLossOutput",
+            "MCAdvantage",
+            "MCAdvantageSelector",
+            "RayMCAdvantage",
         ),
+        "sft": ("SFTLoss", "SFTLossOutput", "minor_sft_loss", "sft_loss"),
     },
-    submodules=("distillation", "grpo"),
+    submodules=("distillation", "grpo", "sft"),
 )

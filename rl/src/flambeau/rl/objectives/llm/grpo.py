@@ -7,13 +7,18 @@ from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from flambeau.data.tensordict import TensorClass, TensorDictBase
+from flambeau.data.tensordict import LazyStackedTensorDict, TensorClass, TensorDictBase
 from flambeau.rl.objectives._entropies import entropy_of
 from flambeau.rl.objectives._keys import each_once
 from flambeau.rl.objectives._reductions import _validate_clip_epsilon
 from flambeau.rl.objectives.common import LossModule
+from flambeau.rl.objectives.llm._ray_mc_advantage import RayMCAdvantage
+from flambeau.rl.objectives.llm._token_rows import rows_of
 from flambeau.rl.objectives.llm.distillation import k3_kl_token_estimate
+from flambeau.rl.objectives.llm.mc_advantage import MCAdvantage
+from flambeau.rl.objectives.llm.mc_selection import MCAdvantageSelector
 from flambeau.rl.objectives.utils import _maybe_get_or_select
 
 __all__ = [
@@ -25,6 +30,9 @@ __all__ = [
     "GRPOLossOutput",
     "LLMLossOutput",
     "LLMOutputType",
+    "MCAdvantage",
+    "MCAdvantageSelector",
+    "RayMCAdvantage",
 ]
 
 _STRATEGIES = ("sft", "rlhf", "generic")
@@ -181,7 +189,7 @@ class GRPOLoss(LossModule):
             ValueError: the advantage is missing, or shapes differ.
         """
         dist = getattr(self.actor_network, f"_get_{self.masking_strategy}_dist")(tensordict)
-        log_prob = dist.log_prob(tensordict.get(self.tensor_keys.action))
+        log_prob = dist.log_prob(_at_length(tensordict, self.tensor_keys.action, dist.mask.shape))
         former = self._log_probs(tensordict, self.tensor_keys.sample_log_prob, log_prob)
         mask = dist.mask
         fallen = torch.where(mask, former - log_prob, 0)
@@ -200,13 +208,8 @@ class GRPOLoss(LossModule):
 
     def _log_probs(self, tensordict: TensorDictBase, key: Any, like: Tensor) -> Tensor:
         """The log-probabilities that are in the batch, of the shape of the model's."""
-        found = _maybe_get_or_select(
-            tensordict,
-            key,
-            like.shape,
-            self.ref_log_prob_padding_side,
-            self.ref_log_prob_padding_value,  # type: ignore[arg-type]
-        )
+        side, value = self.ref_log_prob_padding_side, self.ref_log_prob_padding_value
+        found = _at_length(tensordict, key, like.shape, side, value)
         if found is None:
             present = sorted(map(str, tensordict.keys(True, True)))
             raise KeyError(
@@ -223,7 +226,7 @@ class GRPOLoss(LossModule):
 
     def _advantage(self, tensordict: TensorDictBase, log_weight: Tensor) -> Tensor:
         key = self.tensor_keys.advantage
-        advantage = tensordict.get(key, None)
+        advantage = _at_length(tensordict, key)
         if advantage is None:
             raise ValueError(f"{type(self).__name__} reads the advantage {key!r}, which is missing; see MCAdvantage.")
         if advantage.dim() != log_weight.dim():
@@ -277,6 +280,23 @@ class GRPOLoss(LossModule):
         # Upstream: tokens that `kl_mask_threshold` leaves out count as 0.
         estimate = torch.where(mask, k3_kl_token_estimate(other, log_prob), 0).sum() / count.clamp_min(1)
         return {f"loss_kl_to_{name}": coefficient * estimate, f"kl_to_{name}": estimate.detach()}
+
+
+def _at_length(
+    tensordict: TensorDictBase, key: Any, shape: Any = None, side: str = "left", value: float = 0.0
+) -> Tensor | None:
+    """An entry, with sequences of different lengths padded to one; None where there is none."""
+    if isinstance(tensordict, LazyStackedTensorDict) and isinstance(key, str | tuple):
+        rows = rows_of(tensordict, key)
+        if rows is None:
+            return None
+        if any(row.shape != rows[0].shape for row in rows) or (shape is not None and rows[0].shape != shape[1:]):
+            length = max(len(row) for row in rows) if shape is None else shape[1]
+            sides = [(length - len(row), 0) if side == "left" else (0, length - len(row)) for row in rows]
+            padded = [F.pad(row.movedim(0, -1), at, value=value) for row, at in zip(rows, sides, strict=True)]
+            return torch.stack([row.movedim(-1, 0) for row in padded])
+        return torch.stack(rows)
+    return _maybe_get_or_select(tensordict, key, shape, side, value)  # type: ignore[no-any-return, arg-type]
 
 
 def _effective_share(log_weight: Tensor, mask: Tensor) -> Tensor:
