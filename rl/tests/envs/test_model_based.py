@@ -116,6 +116,16 @@ def test_imagination_begins_where_it_is_told_to():
     assert not env.any_done(rollout)
 
 
+@pytest.mark.parametrize("size", [(), (1,), (4,), (1, 1), (5, 5)])
+def test_a_batch_is_never_taken_for_the_shape_of_a_spec(size):
+    env = dreamer()
+    start = TensorDict({"state": torch.zeros(*size, 5), "belief": torch.zeros(*size, 4)}, size)
+    rollout = env.rollout(2, tensordict=start)
+    for key in ("reward", "done", "terminated"):
+        assert rollout["next", key].shape == (*size, 2, 1)
+    assert rollout["done"].shape == (*size, 2, 1)
+
+
 def test_imagined_observations_are_decoded():
     env = TransformedEnv(dreamer(), DreamerDecoder())
     assert env.full_observation_spec["reco_pixels"].shape == (1, 4, 4)

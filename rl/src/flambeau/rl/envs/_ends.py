@@ -81,13 +81,21 @@ def outer_ends(groups: list[list[NestedKey]]) -> list[list[NestedKey]]:
     return kept
 
 
-def complete_done(full_done_spec: Composite, data: Any) -> None:
+def free_batch(spec: Composite, data: Any) -> torch.Size:
+    """The dimensions of a batch before those of a spec: the batch of an env that takes any, and whose specs have none."""
+    more = len(data.batch_size) - len(spec.shape)
+    return torch.Size(data.batch_size[: max(more, 0)])
+
+
+def complete_done(full_done_spec: Composite, data: Any, batch: torch.Size | None = None) -> None:
     """Set those of "done", "terminated" and "truncated" that a spec names and a tensordict lacks, from the others.
 
     Args:
         full_done_spec: names the keys.
         data: is changed in place; "done" alone means terminated; nothing at all means not done.
+        batch: dimensions before those of the spec; default: those that the data has more.
     """
+    batch = free_batch(full_done_spec, data) if batch is None else batch
     flags: dict[str, Tensor | None] = {}
     specs: dict[str, Any] = {}
     for key, spec in full_done_spec.items():
@@ -97,9 +105,9 @@ def complete_done(full_done_spec: Composite, data: Any) -> None:
                 data.set(key, nested := spec.empty().zero())
             if hasattr(nested, "tensordicts"):
                 for at, part in enumerate(nested.tensordicts):
-                    complete_done(spec[(slice(None),) * nested.stack_dim + (at,)], part)
+                    complete_done(spec[(slice(None),) * (nested.stack_dim - len(batch)) + (at,)], part, batch)
             else:
-                complete_done(spec, nested)
+                complete_done(spec, nested, batch)
         elif spec is not None:
             specs[key] = spec
             flags[key] = data.get(key, None)
@@ -110,16 +118,21 @@ def complete_done(full_done_spec: Composite, data: Any) -> None:
     for key, spec in specs.items():
         value = given.get(key)
         if value is None:
-            value = _derived(key, spec, data, done, terminated, truncated)
-        elif value.shape != spec.shape:
-            value = value.reshape(_fitted(data, spec))
+            value = _derived(key, spec, (*batch, *spec.shape), done, terminated, truncated)
+        elif value.shape != (*batch, *spec.shape):
+            value = value.reshape(*batch, *spec.shape)
         else:
             continue
         data.set(key, value)
 
 
 def _derived(
-    key: str, spec: Any, data: Any, done: Tensor | None, terminated: Tensor | None, truncated: Tensor | None
+    key: str,
+    spec: Any,
+    shape: tuple[int, ...],
+    done: Tensor | None,
+    terminated: Tensor | None,
+    truncated: Tensor | None,
 ) -> Tensor:
     if key == "done" and terminated is not None:
         return terminated | truncated if truncated is not None else terminated.clone()
@@ -127,15 +140,8 @@ def _derived(
         return truncated.clone()
     if key == "terminated" and done is not None:
         return done & ~truncated if truncated is not None else done.clone()
-    shape = _fitted(data, spec)
     device = next((flag.device for flag in (done, terminated, truncated) if flag is not None), spec.device)
     return torch.zeros(shape, dtype=spec.dtype, device=device)
-
-
-def _fitted(data: Any, spec: Any) -> torch.Size:
-    """The shape of a leaf: the spec's, behind the batch size of an env that is not locked to one."""
-    batch = data.batch_size
-    return spec.shape if spec.shape[: len(batch)] == batch else torch.Size([*batch, *spec.shape])
 
 
 def merged_reset(fresh: Any, old: Any, reset_keys: list[NestedKey]) -> Any:

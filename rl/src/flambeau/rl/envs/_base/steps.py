@@ -104,16 +104,17 @@ class EnvSteps(EnvSpecs):
 
     def _completed(self, following: TensorDictBase) -> TensorDictBase:
         """Rewards in their shape, and all ends that the spec names."""
-        size = following.batch_size
+        # Specs of an env without a batch size say nothing of the batch that it is given.
+        batch = torch.Size([]) if self.batch_size else following.batch_size
         for key, shape in self._reward_shapes():
             reward = following.get(key, None)
             if reward is not None:
-                expected = shape if shape[: len(size)] == size else torch.Size([*size, *shape])
+                expected = torch.Size([*batch, *shape])
                 if reward.shape != expected and -1 not in expected:
                     following.set(key, reward.reshape(expected))
         for key, shape in self._end_shapes():
             end = following.get(key, None)
-            if end is None or end.shape != shape:
+            if end is None or end.shape != (*batch, *shape):
                 complete_done(self.full_done_spec, following)
                 break
         if self.run_type_checks:
