@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from flambeau.rl.trainers.algorithms.cql import CQLTrainer as CQLTrainer
     from flambeau.rl.trainers.algorithms.ddpg import DDPGTrainer as DDPGTrainer
     from flambeau.rl.trainers.algorithms.dqn import DQNTrainer as DQNTrainer
+    from flambeau.rl.trainers.algorithms.grpo import GRPOTrainer as GRPOTrainer
     from flambeau.rl.trainers.algorithms.iql import IQLTrainer as IQLTrainer
     from flambeau.rl.trainers.algorithms.on_policy import OnPolicyTrainer as OnPolicyTrainer
     from flambeau.rl.trainers.algorithms.ppo import PPOTrainer as PPOTrainer
@@ -25,6 +26,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "cql": ("CQLTrainer",),
         "ddpg": ("DDPGTrainer",),
         "dqn": ("DQNTrainer",),
+        "grpo": ("GRPOTrainer",),
         "iql": ("IQLTrainer",),
         "on_policy": ("OnPolicyTrainer",),
         "ppo": ("PPOTrainer",),

@@ -308,7 +308,9 @@ class LLMWrapperBase(TensorDictModuleBase):
         if samples:
             count = len(elements[0])
             rows = [made[at : at + count] for at in range(0, len(flat), count)]
-            made = TensorDict({key: _joined([row.get(key) for row in rows]) for key in made}, (len(rows), count))
+            made = TensorDict(
+                {key: _joined([row.get(key) for row in rows]) for key in list(made.keys())}, (len(rows), count)
+            )
         if len(shape) != 1:
             made = made[0] if not shape else made.unflatten(0, shape)
         return made
