@@ -6,11 +6,13 @@ from flambeau.core.exports import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from flambeau.rl.envs.custom.chess import ChessEnv as ChessEnv
     from flambeau.rl.envs.custom.classic_control import AcrobotEnv as AcrobotEnv
     from flambeau.rl.envs.custom.classic_control import CartPoleEnv as CartPoleEnv
     from flambeau.rl.envs.custom.classic_control import MountainCarContinuousEnv as MountainCarContinuousEnv
     from flambeau.rl.envs.custom.classic_control import MountainCarEnv as MountainCarEnv
     from flambeau.rl.envs.custom.gym_pendulum import GymPendulumEnv as GymPendulumEnv
+    from flambeau.rl.envs.custom.llm import LLMHashingEnv as LLMHashingEnv
     from flambeau.rl.envs.custom.mujoco import AntEnv as AntEnv
     from flambeau.rl.envs.custom.mujoco import HopperEnv as HopperEnv
     from flambeau.rl.envs.custom.mujoco import HumanoidEnv as HumanoidEnv
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.custom.mujoco import Walker2dEnv as Walker2dEnv
     from flambeau.rl.envs.custom.pendulum import PendulumEnv as PendulumEnv
     from flambeau.rl.envs.custom.tictactoeenv import TicTacToeEnv as TicTacToeEnv
+    from flambeau.rl.envs.custom.trading import FinancialRegimeEnv as FinancialRegimeEnv
     from flambeau.rl.envs.custom.vla import ToyVLAEnv as ToyVLAEnv
 
 __getattr__, __dir__, __all__ = lazy_exports(
@@ -39,6 +42,9 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "SatelliteMacroAction",
             "Walker2dEnv",
         ),
+        "chess": ("ChessEnv",),
+        "llm": ("LLMHashingEnv",),
+        "trading": ("FinancialRegimeEnv",),
         "classic_control": ("AcrobotEnv", "CartPoleEnv", "MountainCarContinuousEnv", "MountainCarEnv"),
         "gym_pendulum": ("GymPendulumEnv",),
         "pendulum": ("PendulumEnv",),
