@@ -100,8 +100,8 @@ torch.ops.fbgemm.asynchronous_complete_cumsum(torch.tensor([1, 2]))
         # trains in environments of ours.
         ("torchrl==0.14.1", "tensordict==0.14.3", TORCHVISION, "transformers==5.23.0", "stable-baselines3==2.9.2"),
         (
-            "chess", "cloudpickle", "gymnasium", "huggingface-hub>=1.31", "immutabledict", "langdetect", "mujoco", "nltk",
-            "orjson", "pillow", "pyvers", "regex", "safetensors", "tokenizers", "typer",
+            "chess", "cloudpickle", "gymnasium", "huggingface-hub>=1.31", "immutabledict", "langdetect", "mujoco",
+            "nltk", "orjson", "pillow", "pyvers", "regex", "safetensors", "tokenizers", "typer",
             # What its data sets are read with.
             "datasets", "h5py", "minari", "pandas", "pyarrow", "scikit-learn",
         ),
