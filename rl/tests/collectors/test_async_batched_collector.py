@@ -253,7 +253,7 @@ def test_steps_of_processes_are_whole_trajectories(kind):
 def test_the_process_of_an_environment_that_dies_is_reported(transport):
     collector = made(
         create_env_fn=[CountingEnv, Dying], env_backend="multiprocessing", transport=transport, policy=None,
-        policy_factory=policy,
+        policy_factory=policy, total_frames=-1,
     )  # fmt: skip
     with pytest.raises(RuntimeError, match="exit code -9"):
         list(collector)

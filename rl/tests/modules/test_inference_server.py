@@ -393,3 +393,29 @@ def test_weights_are_written_into_the_process():
         answer = client(request(0), timeout=60)
         assert answer["action"].tolist() == [3.0, 3.0]
         assert int(answer["policy_version"]) == server.policy_version == 1
+
+
+class Unsendable(Exception):
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+        self.lock = threading.Lock()
+
+
+class Awkward(Plus):
+    """Raises what cannot be pickled, or answers with it."""
+
+    def forward(self, data):
+        if (data["observation"] == 1).any():
+            raise Unsendable("no", "never")
+        return super().forward(data).set_non_tensor("lock", threading.Lock())
+
+
+def test_what_cannot_be_sent_is_an_error_of_whoever_asked():
+    with InferenceServer(Awkward(), MPTransport()) as server:
+        client = server.client()
+        with pytest.raises(RuntimeError, match="no and never"):
+            client(request(1), timeout=30)
+        with pytest.raises((TypeError, RuntimeError), match="pickle"):
+            client(request(2), timeout=30)
+        with pytest.raises(TypeError, match="pickle"):
+            client.submit(request(3).set_non_tensor("lock", threading.Lock()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import queue
 import time
 from collections.abc import Callable
@@ -33,6 +34,15 @@ class MailboxTransportError(FlambeauError, RuntimeError):
 
 class MailboxPeerClosedError(MailboxTransportError):
     """The other side ended before it answered."""
+
+
+UNSENDABLE = (pickle.PicklingError, AttributeError, TypeError, RuntimeError)
+"""What pickling raises of objects that cannot be sent."""
+
+
+def as_text(error: BaseException) -> RuntimeError:
+    """An error that can be sent, with the text of one that cannot."""
+    return RuntimeError(f"{type(error).__name__}: {error}")
 
 
 class NoAnswerYet(queue.Empty, TimeoutError):
@@ -154,7 +164,7 @@ class MailboxClient:
                 found, fine, answer = self._next(left if alive else 0.0)
             except queue.Empty:
                 if not alive:  # it may have answered just before it ended, so what is there was read first
-                    raise _closed() from None
+                    return False, _closed()
                 if left is not None and left <= _LOOK_S:
                     return None
                 continue
@@ -248,7 +258,10 @@ class Mailbox:
 
     def reject(self, callback: Callback, error: BaseException) -> bool:
         """Let a request fail; False where the client is not known."""
-        return self._answer(callback, False, error)
+        try:
+            return self._answer(callback, False, error)
+        except UNSENDABLE:
+            return self._answer(callback, False, as_text(error))
 
     def _answer(self, callback: Callback, fine: bool, answer: Any) -> bool:
         client, number = callback

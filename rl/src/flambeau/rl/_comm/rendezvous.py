@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import time
 from collections.abc import Callable, MutableMapping
-from datetime import timedelta
 from typing import Any, Protocol
 
 __all__ = ["MappingRendezvous", "RayRendezvous", "Rendezvous", "TCPStoreRendezvous"]
@@ -92,14 +91,13 @@ class TCPStoreRendezvous:
         Raises:
             TimeoutError: it is not there after `timeout` seconds.
         """
-        if timeout is None:
-            self._store.wait([key])
-        else:
-            try:
-                self._store.wait([key], timedelta(seconds=timeout))
-            except RuntimeError as error:
-                raise _late(key, timeout) from error
-        return self.read(key)
+
+        def look() -> tuple[bool, Any]:
+            # Not the store's own wait, during which nobody else of this process can use it.
+            there = self._store.check([key])
+            return there, self.read(key) if there else None
+
+        return _waited(look, key, timeout)
 
 
 class RayRendezvous:

@@ -10,6 +10,8 @@ import time
 from multiprocessing.connection import wait
 from typing import Any
 
+from flambeau.rl._comm.queues import PickledQueue
+
 _LOOK_S = 0.05
 """How often the reader looks for new writers."""
 
@@ -33,7 +35,7 @@ class FanIn:
         """A queue for one writer."""
         if self._context is None:
             raise RuntimeError("clients are made in the process that made the transport, before others start.")
-        made = self._context.Queue()
+        made = PickledQueue(self._context)
         self._ends.append(made)
         return made
 
@@ -46,7 +48,7 @@ class FanIn:
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             ends = list(self._ends)
-            ready = wait([each._reader for each in ends], 0.0) if ends else []
+            ready = wait([each.reader for each in ends], 0.0) if ends else []
             if not ready and block:
                 left = _LOOK_S if until is None else min(_LOOK_S, until - time.monotonic())
                 if left <= 0:
@@ -54,12 +56,12 @@ class FanIn:
                 if not ends:
                     time.sleep(min(left, 1e-3))
                 else:  # not for ever: a client may be made meanwhile
-                    ready = wait([each._reader for each in ends], left)
+                    ready = wait([each.reader for each in ends], left)
             if ready:
                 found = set(map(id, ready))
                 for step in range(len(ends)):
                     at = (self._next + step) % len(ends)
-                    if id(ends[at]._reader) in found:
+                    if id(ends[at].reader) in found:
                         self._next = at + 1
                         return ends[at].get()
             if not block:

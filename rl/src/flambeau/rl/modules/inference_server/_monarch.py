@@ -10,7 +10,7 @@ from collections import deque
 from typing import Any
 
 from flambeau.core.errors import FlambeauError
-from flambeau.rl.modules.inference_server._queue_transport import QueueBasedTransport
+from flambeau.rl.modules.inference_server._queue_transport import QueueCarryingTransport
 
 __all__ = ["MonarchTransport"]
 
@@ -19,7 +19,7 @@ class MissingMonarch(FlambeauError, ImportError):
     """Monarch is not installed."""
 
 
-class MonarchTransport(QueueBasedTransport):
+class MonarchTransport(QueueCarryingTransport):
     """Carries requests between Monarch's actors, through an actor for each queue.
 
     Args:

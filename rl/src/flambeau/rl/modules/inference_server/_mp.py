@@ -7,6 +7,7 @@ from typing import Any
 import torch.multiprocessing as mp
 
 from flambeau.rl._comm.mailbox import MailboxClient
+from flambeau.rl._comm.queues import PickledQueue
 from flambeau.rl.modules.inference_server._fan_in import FanIn
 from flambeau.rl.modules.inference_server._queue_transport import QueueBasedTransport
 
@@ -49,7 +50,7 @@ class MPTransport(QueueBasedTransport):
             return self._manager.Queue()
         if self._context is None:
             raise RuntimeError("clients are made in the process that made the transport, before others start.")
-        return self._context.Queue()
+        return PickledQueue(self._context)
 
     def _requests_of(self, client: MailboxClient) -> Any:
         return self._request_queue if self._is_managed else self._request_queue.end()

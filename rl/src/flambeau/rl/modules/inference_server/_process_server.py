@@ -18,6 +18,7 @@ from flambeau.data.tensordict.nn import InteractionType
 from flambeau.rl._comm.command import CommandChannel, CommandClient
 from flambeau.rl._comm.mailbox import Mailbox, MailboxPeerClosedError, watch_process_liveness
 from flambeau.rl._comm.makers import Maker
+from flambeau.rl._comm.queues import PickledQueue
 from flambeau.rl.modules.inference_server._config import (
     InferenceDeviceConfig,
     InferenceServerConfig,
@@ -126,7 +127,8 @@ class ProcessInferenceServer:
             raise RuntimeError("the inference server is running; shut it down before it is started again.")
         alive, end = self._context.Event(), self._context.Event()
         alive.set()
-        channel = CommandChannel(Mailbox(self._context.Queue(), self._context.Queue, peer_alive=alive))
+        context = self._context
+        channel = CommandChannel(Mailbox(PickledQueue(context), lambda: PickledQueue(context), peer_alive=alive))
         self._commands, self._end = channel.client(), end
         answers, started = self._context.Pipe(duplex=False)
         self._process = self._context.Process(

@@ -11,7 +11,8 @@ import torch
 import torch.multiprocessing as mp
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.rl._comm.mailbox import MailboxPeerClosedError, NoAnswerYet
+from flambeau.rl._comm.mailbox import UNSENDABLE, MailboxPeerClosedError, NoAnswerYet, as_text
+from flambeau.rl._comm.queues import PickledQueue
 from flambeau.rl.modules.inference_server._banks import Bank, refuse_devices
 from flambeau.rl.modules.inference_server._owners import Owners
 from flambeau.rl.modules.inference_server._stamps import STAMP, stamped
@@ -65,7 +66,7 @@ class ProcessSlotTransport(InferenceTransport):
         self._owners = Owners(num_slots)
         self._work = context.Semaphore(0)
         self._bells = [context.Semaphore(0) for _ in range(num_slots)]
-        self._errors = [context.Queue() for _ in range(num_slots)]
+        self._errors = [PickledQueue(context) for _ in range(num_slots)]
         self._peer_alive = context.Event()
         self._peer_alive.set()  # requests may come before the server begins
         self._given = 0
@@ -160,7 +161,10 @@ class ProcessSlotTransport(InferenceTransport):
 
     def resolve_exception(self, callback: int, exc: BaseException) -> None:
         """Let a request fail."""
-        self._errors[callback].put(exc)
+        try:
+            self._errors[callback].put(exc)
+        except UNSENDABLE:
+            self._errors[callback].put(as_text(exc))
         self._hand_back(callback, _FAILED)
 
     def _hand_back(self, slot: int, state: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, NoReturn
@@ -98,3 +99,29 @@ class QueueBasedTransport(InferenceTransport):
         super().serving_began()
         if self._peer_alive is not None:
             self._peer_alive.set()
+
+
+class CarryingClient(QueueInferenceClient):
+    """Asks an inference server, and sends along with each request the queue for its answer."""
+
+    def submit(self, payload: Any) -> Any:
+        """Ask, and do not wait; see `MailboxClient.submit`."""
+        return super().submit((payload, self._responses))
+
+
+class QueueCarryingTransport(QueueBasedTransport):
+    """A transport whose queues can be sent anywhere at any time: clients may be made after the server was started."""
+
+    def client(self) -> Any:
+        """What asks, with a queue of its own; of a number that no copy of this transport gives to another one."""
+        number = secrets.randbits(62)
+        responses = self._make_response_queue()
+        self._response_queues[number] = responses
+        return CarryingClient(self._request_queue, responses, number, peer_alive=self._peer_alive)
+
+    def drain_with_timing(self, max_items: int) -> tuple[list[TensorDictBase], list[Any], list[float | None]]:
+        """Requests that are there, at most so many, who asked, and when."""
+        asked, callbacks, times = self._mailbox.drain(max_items)
+        for (_, responses), (number, _) in zip(asked, callbacks, strict=True):
+            self._response_queues.setdefault(number, responses)
+        return [request for request, _ in asked], callbacks, times  # type: ignore[return-value]

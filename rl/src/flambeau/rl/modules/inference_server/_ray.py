@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from flambeau.rl._remote import imported_ray
-from flambeau.rl.modules.inference_server._queue_transport import QueueBasedTransport
+from flambeau.rl.modules.inference_server._queue_transport import QueueCarryingTransport
 
 __all__ = ["RayTransport"]
 
 
-class RayTransport(QueueBasedTransport):
+class RayTransport(QueueCarryingTransport):
     """Carries requests between Ray's actors, through its queues. Clients can be sent to any actor.
 
     Args:
