@@ -166,7 +166,7 @@ CHANGES = {
     "near": lambda n, loss, data: data.set("action_log_prob",
     n.actor().log_prob(data).detach() + 0.1 * tensor("near", data.shape)),
     "same": lambda n, loss, data: data.set("action_log_prob", n.actor().log_prob(data).detach()),
-    "far": putting(action_log_prob=lambda td: td["action_log_prob"] - 10),
+    "far": putting(action_log_prob=lambda td: td["action_log_prob"] - 7),
     "locked": lambda n, loss, data: data.lock_(), "no-grad": lambda n, loss, data: loss.requires_grad_(False),
     "evaluated": lambda n, loss, data: loss.eval(), "double": lambda n, loss, data: None,
 }  # fmt: skip
