@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict import TensorDictBase, is_tensor_collection
+from flambeau.data.tensordict import LazyStackedTensorDict, TensorDictBase, is_tensor_collection, is_tensorclass
 from flambeau.rl.data.tensor_specs import Composite
 from flambeau.rl.envs._keys import RESET, NestedKey, as_key, as_tuple
 
@@ -82,7 +82,7 @@ def outer_ends(groups: list[list[NestedKey]]) -> list[list[NestedKey]]:
 
 
 def free_batch(spec: Composite, data: Any) -> torch.Size:
-    """The dimensions of a batch before those of a spec: the batch of an env that takes any, and whose specs have none."""
+    """The dimensions of a batch before those of a spec: all of it for an env that takes any batch."""
     more = len(data.batch_size) - len(spec.shape)
     return torch.Size(data.batch_size[: max(more, 0)])
 
@@ -157,7 +157,7 @@ def merged_reset(fresh: Any, old: Any, reset_keys: list[NestedKey]) -> Any:
     """
     masks = {as_tuple(key)[:-1]: old.get(key, None) for key in reset_keys}
     if all(mask is None for mask in masks.values()) or _is_whole(masks):
-        return old.exclude(*reset_keys).update(fresh)
+        return _renewed(old.exclude(*reset_keys), fresh)
     out = old.exclude(*reset_keys)
     done_at = {place: mask for place, mask in masks.items() if mask is not None}
     _merge(out, fresh, done_at, (), None)
@@ -168,6 +168,29 @@ def _is_whole(masks: dict[tuple[str, ...], Tensor | None]) -> bool:
     """Whether everything was reset: the outermost mask says so, and no other one says otherwise."""
     root = masks.get(())
     return root is not None and all(mask is None or bool(mask.all()) for mask in masks.values())
+
+
+def _renewed(old: Any, fresh: Any) -> Any:
+    """All of what a reset gave, in the place of what was."""
+    objects = [key for key, value in fresh.items() if _is_object(value)]
+    old = old.update(fresh.exclude(*objects) if objects else fresh)
+    for key in objects:
+        old.set(key, fresh.get(key))
+    return old
+
+
+def _is_object(value: Any) -> bool:
+    """Whether a value, such as a conversation, is new as a whole: its parts may have other shapes than the old ones."""
+    return is_tensorclass(value) and not _is_data(value)
+
+
+def _rows_renewed(old: Any, fresh: Any, mask: Tensor) -> Any:
+    """Objects of a batch, the new ones where a mask says so."""
+    mask = mask.reshape(mask.shape[: fresh.ndim]) if mask.ndim > fresh.ndim else mask
+    if not mask.ndim:
+        return fresh if bool(mask) else old
+    rows = zip(old.unbind(0), fresh.unbind(0), mask.unbind(0), strict=True)
+    return LazyStackedTensorDict.maybe_dense_stack([_rows_renewed(*row) for row in rows], 0)
 
 
 def _merge(
@@ -183,7 +206,9 @@ def _merge(
             continue
         old = out.get(key, None)
         inner = (*place, key)
-        if is_tensor_collection(value) and not _is_data(value):
+        if _is_object(value):
+            out.set(key, value if mask is None or old is None else _rows_renewed(old, value, mask))
+        elif is_tensor_collection(value) and not _is_data(value):
             if old is None:
                 old = value.empty()
             if hasattr(value, "tensordicts"):
