@@ -98,7 +98,8 @@ def _arrays(result: RenderResult, out: Path, config: RenderConfig, assets: Path)
 def _lines(result: RenderResult, out: Path, config: RenderConfig, assets: Path) -> None:
     lines = [{"type": "metadata", "metadata": result.metadata}]
     for index, data in enumerate(result.trajectories):
-        values = [(name, value.tolist()) for name, value in _tensors(data)]
+        time = len(data.batch_size) - 1
+        values = [(name, value.movedim(time, 0).tolist()) for name, value in _tensors(data)]
         for step in range(data.batch_size[-1]):
             lines.append({"type": "step", "trajectory": index, "step": step,
                           "data": {name: value[step] for name, value in values}})  # fmt: skip

@@ -32,6 +32,14 @@ from flambeau.rl.testing._special import (
     StateLessCountingEnv,
     Str2StrEnv,
 )
+from flambeau.rl.testing._unusual import (
+    TC,
+    AddPixelsTransform,
+    CountingVecNormV2,
+    EnvThatErrorsBecauseOfStack,
+    EnvWithDynamicSpec,
+    EnvWithTensorClass,
+)
 from flambeau.rl.testing._vectors import (
     ContinuousActionConvMockEnv,
     ContinuousActionConvMockEnvNumpy,
@@ -43,7 +51,9 @@ from flambeau.rl.testing._vectors import (
 )
 
 __all__ = [
+    "TC",
     "ActionObsMergeLinear",
+    "AddPixelsTransform",
     "AutoResettingCountingEnv",
     "ContinuousActionConvMockEnv",
     "ContinuousActionConvMockEnvNumpy",
@@ -53,6 +63,7 @@ __all__ = [
     "CountingEnvCountModule",
     "CountingEnvCountPolicy",
     "CountingEnvWithString",
+    "CountingVecNormV2",
     "DiscreteActionConvMockEnv",
     "DiscreteActionConvMockEnvNumpy",
     "DiscreteActionConvPolicy",
@@ -60,8 +71,11 @@ __all__ = [
     "DiscreteActionVecPolicy",
     "EnvThatDoesNothing",
     "EnvThatErrorsAfter10Iters",
+    "EnvThatErrorsBecauseOfStack",
+    "EnvWithDynamicSpec",
     "EnvWithMetadata",
     "EnvWithScalarAction",
+    "EnvWithTensorClass",
     "FastImageEnv",
     "IncrementingEnv",
     "MockBatchedLockedEnv",

@@ -2,17 +2,77 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 import torch
 
 from flambeau.rl._utils import seed_generator
 
-__all__ = ["capture_log_records", "generate_seeds", "get_available_devices", "get_default_devices", "retry"]
+__all__ = [
+    "IS_WIN",
+    "PYTHON_3_9",
+    "capture_log_records",
+    "dtype_fixture",
+    "generate_seeds",
+    "get_available_devices",
+    "get_default_devices",
+    "make_tc",
+    "mp_ctx",
+    "retry",
+    "set_global_var",
+]
+
+IS_WIN = sys.platform == "win32"
+PYTHON_3_9 = sys.version_info < (3, 10)
+"""Whether this is Python 3.9, which the package does not run on."""
+mp_ctx = "spawn" if IS_WIN else "fork"
+"""How tests start processes."""
+
+
+@pytest.fixture
+def dtype_fixture() -> Iterator[None]:
+    """Tensors are of dtype float64 unless they say otherwise, during a test."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+@contextlib.contextmanager
+def set_global_var(module: Any, var_name: str, value: Any) -> Iterator[None]:
+    """Give a module's variable another value for a while.
+
+    Args:
+        module: the module.
+        var_name: its variable.
+        value: the other value.
+    """
+    before = getattr(module, var_name)
+    setattr(module, var_name, value)
+    try:
+        yield
+    finally:
+        setattr(module, var_name, before)
+
+
+def make_tc(td: Any) -> type:
+    """A tensorclass whose fields are the keys of a tensordict.
+
+    Args:
+        td: the tensordict.
+    """
+    from flambeau.data.tensordict import tensorclass
+
+    fields = dict.fromkeys(td.keys(), Any)
+    made: type = tensorclass(type("MyClass", (), {"__annotations__": fields}))
+    return made
 
 
 def get_available_devices() -> list[torch.device]:
