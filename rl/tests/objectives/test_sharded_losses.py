@@ -1,4 +1,4 @@
-"""Losses on a policy's own steps over two processes: gradients are those of one process with both batches."""
+"""Losses over two processes: gradients are those of one process with both batches."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from flambeau.data.tensordict import TensorDict
 from flambeau.data.tensordict.nn import NormalParamExtractor, TensorDictModule
-from flambeau.rl.modules import IndependentNormal, ProbabilisticActor, ValueOperator
-from flambeau.rl.objectives import A2CLoss, ClipPPOLoss
+from flambeau.rl.data.tensor_specs import Bounded, OneHot
+from flambeau.rl.modules import MLP, Actor, IndependentNormal, ProbabilisticActor, QValueActor, ValueOperator
+from flambeau.rl.objectives import A2CLoss, ClipPPOLoss, DDPGLoss, DQNLoss, IQLLoss, SACLoss, SoftUpdate, TD3Loss
 
 LOSSES = {"a2c": A2CLoss, "ppo": ClipPPOLoss}
 PROCESSES = 2
@@ -53,6 +54,67 @@ def expected(kind):
     return value.detach(), {name: each.grad for name, each in loss.named_parameters()}
 
 
+class Undrawn(IndependentNormal):
+    """A normal distribution that always gives its mean."""
+
+    def rsample(self, sample_shape=()):
+        return self.mean.expand(*sample_shape, *self.mean.shape)
+
+    sample = rsample
+
+
+def value_loss(kind):
+    """A loss on values that draws no numbers, so that two processes see what one does."""
+    torch.manual_seed(0)
+    spec = Bounded(-1, 1, (2,))
+    critic = ValueOperator(MLP(6, 1, num_cells=[8]), ["observation", "action"])
+    acting = Actor(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)), ["observation"], spec=spec)
+    layers = TensorDictModule(nn.Sequential(nn.Linear(4, 4), NormalParamExtractor()), ["observation"], ["loc", "scale"])
+    exact = ProbabilisticActor(layers, ["loc", "scale"], distribution_class=Undrawn, spec=spec)
+    state = ValueOperator(MLP(4, 1, num_cells=[8]), ["observation"])
+    if kind == "dqn":
+        return DQNLoss(QValueActor(MLP(4, 2, num_cells=[8]), in_keys=["observation"], spec=OneHot(2)))
+    if kind == "td3":
+        return TD3Loss(acting, critic, action_spec=spec, policy_noise=0.0)
+    if kind == "ddpg":
+        return DDPGLoss(acting, critic, delay_actor=True, delay_value=True)
+    if kind == "iql":
+        return IQLLoss(networks()[0], critic, state)
+    return SACLoss(exact, critic, action_spec=spec)
+
+
+def steps():
+    torch.manual_seed(1)
+    action = nn.functional.one_hot(torch.arange(8) % 2, 2).float()
+    end = {name: torch.arange(8).unsqueeze(-1) == 3 for name in ("done", "terminated")}
+    after = {"observation": torch.randn(8, 4), "reward": torch.randn(8, 1), **end}
+    return TensorDict({"observation": torch.randn(8, 4), "action": action, "next": after}, [8])
+
+
+def after_one_step(loss, run, data):
+    """Gradients, and the targets that come of them."""
+    updater = SoftUpdate(loss, tau=0.5)
+    sum(value for name, value in run(data).items() if name.startswith("loss")).backward()
+    gradients = {name: whole(each.grad).tolist() for name, each in loss.named_parameters() if each.grad is not None}
+    torch.optim.SGD([each for each in loss.parameters() if each.requires_grad], lr=0.1).step()
+    updater.step()
+    targets = {name: whole(each).tolist() for name, each in loss.named_buffers() if name.startswith("target_")}
+    return gradients, targets
+
+
+def work_on_values(rank, port, kind, found):
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=PROCESSES)
+    try:
+        loss = value_loss(kind)
+        fully_shard(loss, ignored_params={each for each in loss.parameters() if each.ndim == 0})
+        results = after_one_step(loss, loss, steps().chunk(PROCESSES)[rank])
+        if rank == 0:
+            found.put(results)
+        dist.barrier()
+    finally:
+        dist.destroy_process_group()
+
+
 def whole(gradient):
     return gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient
 
@@ -81,15 +143,31 @@ def work(rank, port, kind, way, found):
         dist.destroy_process_group()
 
 
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["sac", "td3", "dqn", "ddpg", "iql"])
+def test_two_processes_with_sharded_values_train_as_one(kind):
+    queue = mp.get_context("spawn").SimpleQueue()
+    mp.spawn(work_on_values, (free_port(), kind, queue), nprocs=PROCESSES)
+    loss = value_loss(kind)
+    for two, one in zip(queue.get(), after_one_step(loss, loss, steps()), strict=True):
+        assert one
+        assert two.keys() == one.keys()
+        for name, values in one.items():
+            torch.testing.assert_close(torch.tensor(two[name]), torch.tensor(values), msg=name)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["ddp", "ddp-functional", "fsdp", "fsdp-networks"])
 @pytest.mark.parametrize("kind", list(LOSSES))
 def test_two_processes_give_the_gradients_of_one(kind, way):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     queue = mp.get_context("spawn").SimpleQueue()
-    mp.spawn(work, (port, kind, way, queue), nprocs=PROCESSES)
+    mp.spawn(work, (free_port(), kind, way, queue), nprocs=PROCESSES)
     value, gradients = queue.get()
     one, by_one = expected(kind)
     torch.testing.assert_close(torch.tensor(value), one)

@@ -291,7 +291,7 @@ class PolicyGradientLoss(LossModule):
 
     def _results(self, tensordict: TensorDictBase) -> TensorDict:
         """What is returned: all terms, or what `select_out_keys` left of them."""
-        found = forwarded(self, type(self)._terms)(tensordict) if is_sharded(self) else self._terms(tensordict)
+        found = self._terms(tensordict)
         names = self.out_keys
         if names is not self.out_keys_source:
             found = {name: found[name] for name in names if name in found}

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from flambeau.data.tensordict import TensorDict
+from flambeau.rl.objectives._sharding import whole
 
 
 class TargetNetUpdater:
@@ -55,7 +56,7 @@ class TargetNetUpdater:
             source, target = getattr(self.loss_module, source_name), getattr(self.loss_module, target_name)
             for key, leaf in target.items(True, True):
                 targets.append(leaf.detach())
-                sources.append(source.get(key).detach())
+                sources.append(whole(source.get(key)).detach())
         return targets, sources
 
     @property

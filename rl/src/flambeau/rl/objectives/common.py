@@ -20,6 +20,7 @@ from flambeau.rl.objectives import utils
 from flambeau.rl.objectives._functional import RANDOM_MODULES, constant_view, parameters_of, targets_of
 from flambeau.rl.objectives._functional import add_random_module as add_random_module
 from flambeau.rl.objectives._reductions import AUTO_LOSS_MASK_KEYS, _expand_loss_mask, _reduce
+from flambeau.rl.objectives._sharding import forward_sharded, is_sharded
 
 __all__ = ["LossModule", "add_random_module"]
 
@@ -33,6 +34,8 @@ def _sampling_as_the_loss_says(forward: Callable[..., Any]) -> Callable[..., Any
         if not self._told and not torch.compiler.is_compiling():
             self._tell_of_targets()
         with set_interaction_type(self.deterministic_sampling_mode):
+            if is_sharded(self):
+                return forward_sharded(self, forward, *args, **kwargs)
             return forward(self, *args, **kwargs)
 
     return wrapped

@@ -370,6 +370,14 @@ class TensorDictParams(TensorDictBase, nn.Module):  # type: ignore[misc]  # appl
             self._param_td.auto_device_()
         return self
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """As of any module; FSDP puts parts in the place of parameters by their names, and whole ones again."""
+        if isinstance(value, nn.Parameter) and name in self.__dict__.get("_parameters", ()):
+            self._parameters[name] = value
+            self._param_td._set_path(tuple(name.split(".")), value, validated=True, ignore_lock=True)
+        else:
+            super().__setattr__(name, value)
+
     def state_dict(
         self, destination: Any = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
     ) -> Any:

@@ -25,6 +25,7 @@ def cut_off(done: Tensor, valid: Tensor | None, time: int) -> Tensor:
 
 
 def kept(values: Tensor, valid: Tensor | None) -> Tensor:
+    """Values where steps are valid, and zeros elsewhere; all of them where nothing is said."""
     return values if valid is None else torch.where(alike(valid, values), values, 0)
 
 
