@@ -10,8 +10,12 @@ if TYPE_CHECKING:
     from flambeau.rl.trainers.algorithms.cql import CQLTrainer as CQLTrainer
     from flambeau.rl.trainers.algorithms.ddpg import DDPGTrainer as DDPGTrainer
     from flambeau.rl.trainers.algorithms.dqn import DQNTrainer as DQNTrainer
+    from flambeau.rl.trainers.algorithms.dreamer_v3 import DreamerV3OptimizationStepper as DreamerV3OptimizationStepper
+    from flambeau.rl.trainers.algorithms.dreamer_v3 import DreamerV3Optimizer as DreamerV3Optimizer
+    from flambeau.rl.trainers.algorithms.dreamer_v3 import DreamerV3UpdateRatio as DreamerV3UpdateRatio
     from flambeau.rl.trainers.algorithms.grpo import GRPOTrainer as GRPOTrainer
     from flambeau.rl.trainers.algorithms.iql import IQLTrainer as IQLTrainer
+    from flambeau.rl.trainers.algorithms.offline_to_online import OfflineToOnlineTrainer as OfflineToOnlineTrainer
     from flambeau.rl.trainers.algorithms.on_policy import OnPolicyTrainer as OnPolicyTrainer
     from flambeau.rl.trainers.algorithms.ppo import PPOTrainer as PPOTrainer
     from flambeau.rl.trainers.algorithms.reinforce import ReinforceTrainer as ReinforceTrainer
@@ -26,8 +30,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "cql": ("CQLTrainer",),
         "ddpg": ("DDPGTrainer",),
         "dqn": ("DQNTrainer",),
+        "dreamer_v3": ("DreamerV3OptimizationStepper", "DreamerV3Optimizer", "DreamerV3UpdateRatio"),
         "grpo": ("GRPOTrainer",),
         "iql": ("IQLTrainer",),
+        "offline_to_online": ("OfflineToOnlineTrainer",),
         "on_policy": ("OnPolicyTrainer",),
         "ppo": ("PPOTrainer",),
         "reinforce": ("ReinforceTrainer",),

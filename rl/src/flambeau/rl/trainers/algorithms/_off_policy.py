@@ -137,13 +137,14 @@ class OffPolicyTrainer(Trainer):
             log_timings=log_timings,
             auto_log_optim_steps=auto_log_optim_steps,
         )
-        samples = ReplayBufferTrainer(replay_buffer, batch_size, flatten_tensordicts=True)
+        samples = self._replay_hook(replay_buffer, batch_size)
         writes_itself = async_collection or getattr(collector, "replay_buffer", None) is not None
         if not writes_itself:
             # With the batch, so that the first random ones are kept as well, which nothing is trained with.
             self.register_op("batch_process", samples.extend)
         self.register_op("process_optim_batch", samples.sample)
-        self.register_op("post_loss", samples.update_priority)
+        if hasattr(samples, "update_priority"):
+            self.register_op("post_loss", samples.update_priority)
         self.register_module("replay_buffer", samples)
         if target_net_updater is not None:
             TargetNetUpdaterHook(target_net_updater).register(self)
@@ -157,6 +158,10 @@ class OffPolicyTrainer(Trainer):
                 keys |= {"action": action_key, "observation": observation_key}
                 log_batches(self, keys, rewards=log_rewards, actions=log_actions, observations=log_observations)
             log_buffer(self)
+
+    def _replay_hook(self, replay_buffer: Any, batch_size: int | None) -> Any:
+        """What puts batches into the buffer, and takes samples."""
+        return ReplayBufferTrainer(replay_buffer, batch_size, flatten_tensordicts=True)
 
 
 class _Annealing:
