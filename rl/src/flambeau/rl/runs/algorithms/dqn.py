@@ -43,12 +43,13 @@ class Settings:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
-        "frames": 100_000,
+        "frames": 30_000,
         "envs": 8,
-        "batch_frames": 128,
         "updates": 32,
-        "batch_size": 128,
-        "eps_end": 0.02,
+        "gamma": 0.98,
+        "tau": 0.02,
+        "eps_end": 0.04,
+        "eps_frames": 6_000,
     },
 }
 
