@@ -211,13 +211,22 @@ class Mailbox:
         peer_alive: Any = None,
     ) -> None:
         self._requests = request_queue
-        self._make_queue = response_queue_factory
+        self._make_queue: Callable[[], Any] | None = response_queue_factory
         self._responses: dict[int, Any] = {} if response_queues is None else response_queues
         self._peer_alive = peer_alive
         self._looked_at: Any = None  # taken from the queue while waiting, and given out next
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_make_queue": None}
+
     def client(self) -> MailboxClient:
-        """A new client, with a queue of its own. Those of processes have to be made before these start."""
+        """A new client, with a queue of its own. Those of processes have to be made before these start.
+
+        Raises:
+            RuntimeError: this is a copy, in another process than the one that made the mailbox.
+        """
+        if self._make_queue is None:
+            raise RuntimeError("clients are made in the process that made the mailbox, before others start.")
         number = len(self._responses)
         responses = self._make_queue()
         self._responses[number] = responses

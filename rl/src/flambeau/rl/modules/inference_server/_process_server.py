@@ -164,7 +164,7 @@ class ProcessInferenceServer:
     def shutdown(self, timeout: float | None = 5.0) -> None:
         """End the process; it is killed where it does not end within `timeout` seconds, None for no end."""
         process, self._process, self._commands = self._process, None, None
-        if process is None:
+        if process is None or process.pid is None:
             return
         self._end.set()
         process.join(timeout)

@@ -82,6 +82,8 @@ class ServedPolicy:
         with self.lock, torch.no_grad(), acting_as(self._checked(number)):
             answer = self._called(self._filled(batch))
             version = self.version
+        # Views of parameters require gradients again outside of `no_grad`, and could not be sent.
+        answer = answer.detach()
         answer = answer[:count] if len(answer) > count else answer
         if self.version_key is not None:
             stamp = torch.full(answer.batch_size, version, dtype=torch.int64, device=self.policy_device)
