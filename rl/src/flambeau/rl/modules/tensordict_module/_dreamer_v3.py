@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ class _DiscreteActorNet(nn.Module):
         self.unimix = unimix
 
     def forward(self, state: Tensor, belief: Tensor) -> Tensor:
-        logits = self.logits_head(self.backbone(state, belief))
+        logits = self.logits_head(self.backbone(belief, state))
         return mixed_probabilities(logits, self.unimix).log() if self.unimix else logits.float().log_softmax(-1)
 
 
@@ -94,6 +95,12 @@ class DreamerV3DiscreteActor(ProbabilisticTensorDictSequential):
         )
 
 
+def _seed_of_call(seed: int, counter: int) -> int:
+    """A seed that neighbouring policies and calls do not share."""
+    digest = hashlib.blake2b(f"{seed}:{counter}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
 class DreamerV3SeededPolicy(TensorDictModuleBase):
     """A policy whose draws come of a seed and the number of its calls alone, and leave torch's generator as it was.
 
@@ -127,6 +134,6 @@ class DreamerV3SeededPolicy(TensorDictModuleBase):
         """What the policy does."""
         devices = sorted({each.device.index for each in self.module.parameters() if each.is_cuda})
         with torch.random.fork_rng(devices=devices):
-            torch.manual_seed((self._seed + self._counter) % 2**63)
+            torch.manual_seed(_seed_of_call(self._seed, self._counter))
             self._counter += 1
             return self.module(tensordict)
