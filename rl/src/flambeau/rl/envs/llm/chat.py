@@ -98,17 +98,18 @@ class ChatEnv(EnvBase, metaclass=_ChatMeta):
         self._make_specs()
 
     def _make_specs(self) -> None:
-        shape, container = self.batch_size, _CONTAINERS[self.input_mode]
-        self.full_observation_spec = Composite(
-            {self.input_mode: container.default_spec(shape=shape, keys=["prompt"])}, shape=shape
-        )
-        self.full_action_spec = Composite(
-            {self.input_mode: container.default_spec(shape=shape, keys=["full"])}, shape=shape
-        )
+        shape = self.batch_size
+        self.full_observation_spec = Composite({self.input_mode: self._container_spec("prompt")}, shape=shape)
+        self.full_action_spec = Composite({self.input_mode: self._container_spec("full")}, shape=shape)
         self.full_state_spec = Composite({self.data_key: NonTensor(example_data="a string", shape=shape)}, shape=shape)
         self.full_reward_spec = Composite(shape=shape)
         end = Categorical(2, (*shape, 1), dtype=torch.bool, device=self.device)
         self.full_done_spec = Composite(done=end, terminated=end.clone(), shape=shape)
+
+    def _container_spec(self, part: str) -> Composite:
+        spec: Composite = _CONTAINERS[self.input_mode].default_spec(shape=self.batch_size, keys=[part])
+        spec.shape = self.batch_size
+        return spec
 
     @classmethod
     def from_dataloader(
@@ -220,29 +221,30 @@ class ChatEnv(EnvBase, metaclass=_ChatMeta):
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         said = tensordict.get(self.input_mode, None)
-        full = None if said is None else said.get("full", None, **_ragged_get(said))
-        if full is None:
+        prompt = None if said is None else self._next_prompt(said)
+        if prompt is None:
             raise RuntimeError(
                 f"{type(self).__name__}.step reads prompt and response at ({self.input_mode!r}, 'full'), which the "
                 "policy writes; there is none."
             )
-        if self.input_mode == "tokens" and hasattr(said, "unbind"):
-            prompt: Any = lazy_stack([Tokens(prompt=row.full, padded=False, batch_size=()) for row in said.unbind(0)])
-        else:
-            prompt = _CONTAINERS[self.input_mode](prompt=_copied(full), batch_size=self.batch_size)
         return self._given({self.input_mode: prompt})
+
+    def _next_prompt(self, said: Any) -> Any:
+        """What was said, as the next prompt; None where nothing was."""
+        if self.input_mode == "tokens":
+            rows = [row.full for row in said.unbind(0)]
+            if any(row is None for row in rows):
+                return None
+            return lazy_stack([Tokens(prompt=row, padded=False, batch_size=()) for row in rows])
+        full = said.full
+        if full is None:
+            return None
+        # Messages that are added to the next prompt are not added to this step's.
+        full = full.clone(False) if isinstance(full, History) else full
+        return _CONTAINERS[self.input_mode](prompt=full, batch_size=self.batch_size)
 
 
 _AS_TOKENS = {"tokenize": True, "return_dict": True, "return_tensors": "pt"}
-
-
-def _ragged_get(said: Any) -> dict[str, Any]:
-    return {"as_list": True} if isinstance(said, Tokens) else {}
-
-
-def _copied(full: Any) -> Any:
-    """So that messages that are added to the next prompt are not added to this step's."""
-    return full.clone(False) if isinstance(full, History) else full
 
 
 class DatasetChatEnv(TransformedEnv):

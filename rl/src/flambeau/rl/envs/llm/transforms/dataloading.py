@@ -57,7 +57,7 @@ def as_nested_tensor(list_of_tds: Sequence[TensorDictBase]) -> TensorDictBase:
     def nested(*values: Any) -> Any:
         if not isinstance(values[0], Tensor):
             return torch.stack(values)
-        return torch.nested.nested_tensor(list(values))
+        return torch.nested.nested_tensor(list(values), layout=torch.jagged)
 
     return _by_key(list_of_tds, 0, nested)
 

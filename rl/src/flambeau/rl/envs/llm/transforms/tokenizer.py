@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Size
 
 from flambeau.rl.data.tensor_specs import Composite, Unbounded
 from flambeau.rl.envs._keys import NestedKey
+from flambeau.rl.envs.llm.transforms._log_probs import model_rows, write_rows
 from flambeau.rl.envs.transforms import Tokenizer
 from flambeau.rl.envs.transforms._base.transform import Transform
 
@@ -53,48 +55,35 @@ class IncrementalTokenizer(Transform):
         self.chat_template = chat_template
         self.add_generation_prompt = add_generation_prompt
 
-    def _tokens(self, history: Any) -> Any:
-        """Of each conversation, as nested lists of (tokens,) or, of one, such a tensor."""
-        options: dict[str, Any] = {
-            "chat_template_name": self.chat_template_name, "chat_template": self.chat_template,
-            "add_generation_prompt": self.add_generation_prompt,
-        }  # fmt: skip
-        return history.apply_chat_template(
-            tokenizer=self.tokenizer, tokenize=True, return_tensors="pt", return_dict=True, **options
-        )["input_ids" if history.ndim < 2 else slice(None)]
-
     def _written(self, tensordict: Any) -> Any:
         history = tensordict.get(self.history_key, None)
         if history is None:
             raise self._missing(self.history_key, tensordict)
-        found = self._tokens(history)
-        if history.ndim < 2:
-            return tensordict.set(self.tokens_key, found)
-        for row, tokens in zip(tensordict.unbind(0), found.unbind(0), strict=True):
-            row.set(self.tokens_key, tokens["input_ids"])
-        return tensordict
+        tokens = history.apply_chat_template(
+            tokenizer=self.tokenizer,
+            tokenize=True,
+            return_tensors="pt",
+            return_dict=True,
+            chat_template_name=self.chat_template_name,
+            chat_template=self.chat_template,
+            add_generation_prompt=self.add_generation_prompt,
+        )
+        return write_rows(tensordict, self.tokens_key, model_rows(tokens, "input_ids"), False, "left")
 
     def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
         return self._written(tensordict_reset)
 
     def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
-        whole = (*self._root(), "full")
-        written = (
-            tensordict.get(whole, None, as_padded_tensor=False) if _ragged(tensordict) else tensordict.get(whole, None)
-        )
-        if written is None or self._longer(tensordict, next_tensordict):
+        whole = (*_root(self.tokens_key), "full")
+        rows = [row.get(whole, None) for row in tensordict.reshape(-1).unbind(0)] if tensordict.batch_dims else [None]
+        if any(row is None for row in rows) or self._longer(tensordict, next_tensordict):
             return self._written(next_tensordict)
-        return next_tensordict.set(self.tokens_key, written)
-
-    def _root(self) -> tuple[str, ...]:
-        key = self.tokens_key
-        return () if isinstance(key, str) else tuple(key[:-1])
+        return write_rows(next_tensordict, self.tokens_key, rows, False, "left")
 
     def _longer(self, tensordict: Any, next_tensordict: Any) -> bool:
         """Whether there are messages beyond those that the policy wrote."""
-        key = self.history_key
-        full = tensordict.get((*((key,) if isinstance(key, str) else key[:-1]), "full"), None)
-        prompt = next_tensordict.get(key, None)
+        full = tensordict.get((*_root(self.history_key), "full"), None)
+        prompt = next_tensordict.get(self.history_key, None)
         return full is not None and prompt is not None and full.shape != prompt.shape
 
     def forward(self, tensordict: Any) -> Any:
@@ -112,17 +101,11 @@ class IncrementalTokenizer(Transform):
             observation_spec: a composite.
         """
         shape = Size([*observation_spec.shape, -1])
-        spec = Unbounded(Size([*observation_spec.shape, 1]), dtype=self._dtype(), device=observation_spec.device)
+        spec = Unbounded(Size([*observation_spec.shape, 1]), dtype=torch.int64, device=observation_spec.device)
         spec.shape = shape
         observation_spec[self.tokens_key] = spec
         return observation_spec
 
-    @staticmethod
-    def _dtype() -> Any:
-        import torch
 
-        return torch.int64
-
-
-def _ragged(tensordict: Any) -> bool:
-    return hasattr(tensordict, "tensordicts")
+def _root(key: NestedKey) -> tuple[str, ...]:
+    return () if isinstance(key, str) else tuple(key[:-1])
