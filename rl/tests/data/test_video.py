@@ -7,7 +7,9 @@ import torch
 
 from flambeau.data.tensordict import TensorDict
 from flambeau.rl._miniatures import _video
+from flambeau.rl.data import LazyTensorStorage, ReplayBuffer
 from flambeau.rl.data.video import VideoClipRef, clear_video_decoder_cache, set_video_decoder_cache_size
+from flambeau.rl.envs.transforms import DecodeVideoTransform
 from flambeau.rl.errors import DatasetFormatError
 
 
@@ -92,3 +94,15 @@ def test_what_cannot_be_decoded_is_named(clip, tmp_path):
 def test_arguments_that_exclude_one_another_are_refused(arguments, clip):
     with pytest.raises(ValueError, match="num_bins"):
         VideoClipRef.from_file(clip, **arguments)
+
+
+def test_samples_of_a_buffer_have_frames_where_it_holds_references(clip):
+    data = TensorDict({"frame": VideoClipRef.from_file(clip), "number": torch.arange(10)}, [10])
+    decode = DecodeVideoTransform(in_keys=["frame"], out_keys=["pixels"], dtype=torch.float32)
+    buffer = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=4, transform=decode)
+    buffer.extend(data)
+    sample = buffer.sample()
+    assert sample["pixels"].shape == (4, 3, 16, 32)
+    assert (grey(sample["pixels"]) - sample["number"]).abs().max() < 0.4
+    with pytest.raises(TypeError, match="VideoClipRef"):
+        decode(TensorDict({"frame": torch.zeros(2)}, [2]))

@@ -20,9 +20,11 @@ from flambeau.rl.envs.custom.mujoco import (
     HumanoidEnv,
     HumanoidMacroAction,
     MujocoEnv,
+    RobotMacroAction,
     SatelliteAttitudeTransform,
     SatelliteEnv,
     SatelliteMacroAction,
+    URScriptPrimitiveTransform,
     Walker2dEnv,
 )
 
@@ -173,6 +175,45 @@ def test_macro_actions_are_executed_in_one_step():
     env = TransformedEnv(env, env.make_control_transform())
     td = env.reset().set("action", HumanoidMacroAction.reach_control(torch.zeros(1, 21), steps=4))
     assert env.step(td)["next", "reward"].shape == (1, 4, 1)
+
+
+def arm(action):
+    return TensorDict({"action": action, "robot_qpos": torch.zeros(1, 6), "gripper_qpos": torch.ones(1, 2)}, [1])
+
+
+def test_an_arm_moves_its_joints_step_by_step():
+    moves = RobotMacroAction.reach_joints(joints=torch.ones(1, 6), steps=4, settle_steps=1, gripper="closed")
+    sequence = URScriptPrimitiveTransform(close_gripper_ctrl=9.0).inv(arm(moves))["action"][0]
+    torch.testing.assert_close(sequence[:, 0], torch.tensor([0.25, 0.5, 0.75, 1.0, 1.0]))
+    assert (sequence[:, 6] == 9).all()
+
+
+def test_grippers_close_step_by_step_while_joints_are_held():
+    sequence = URScriptPrimitiveTransform(close_gripper_ctrl=9.0).inv(arm(RobotMacroAction.close_gripper(steps=2)))
+    assert sequence["action"][0, :, 6].tolist() == [5.0, 9.0]
+    assert (sequence["action"][0, :, :6] == 0).all()
+
+
+def test_solvers_get_what_they_take_and_are_refused_else():
+    asked = []
+
+    def straight(pose, start, *, waypoints=None):
+        asked.append(waypoints)
+        found = torch.cat([pose[..., :6], start[..., 6:]], -1)
+        return found if waypoints is None else found.unsqueeze(-2).expand(1, waypoints, 7)
+
+    transform = URScriptPrimitiveTransform(cartesian_solver=straight)
+    pose = {"position": torch.full((1, 3), 0.5), "steps": 3}
+    sequence = transform.inv(arm(RobotMacroAction.reach_pose(**pose, path="cartesian")))["action"]
+    assert asked == [None, 3]
+    assert (sequence[0, :, :3] == 0.5).all()
+    with pytest.raises(TypeError, match="orientation_mask"):
+        transform.inv(arm(RobotMacroAction.reach_pose(**pose, orientation_mask=(1.0, 1.0, 0.0))))
+
+
+def test_home_is_where_the_environment_says():
+    with pytest.raises(RuntimeError, match="robot_home_qpos"):
+        URScriptPrimitiveTransform().inv(arm(RobotMacroAction.RESET))
 
 
 def test_an_actuator_without_bounds_takes_any_control(tmp_path):

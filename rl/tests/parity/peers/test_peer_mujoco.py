@@ -49,6 +49,15 @@ def posture(number: int, tensordict: Any) -> Any:
     return tensordict({**observed, "gimbal_angles": torch.cat([angles.sin(), angles.cos()], -1)}, [1])
 
 
+def arm(action: Any, tensordict: Any) -> Any:
+    return tensordict({"action": action, "robot_qpos": torch.zeros(1, 6), "gripper_qpos": torch.ones(1, 2) / 4}, [1])
+
+
+def solve(pose: Any, start: Any, *, orientation_mask: Any = None, waypoints: int | None = None) -> Any:
+    found = start + pose.sum() + (0 if orientation_mask is None else orientation_mask.sum())
+    return found if waypoints is None else torch.stack([found + step for step in range(waypoints)], -2)
+
+
 class Names:
     """The names of several modules of a library, and those of its `mujoco` as `mj`."""
 
@@ -74,7 +83,7 @@ SUITE = Suite(
     differences=HERE / "differences.toml",
     describers=[describe_rl],
 )
-LENT = {"torch": torch, "model": model, "posture": posture, "quats": QUATS}
+LENT = {"torch": torch, "model": model, "posture": posture, "quats": QUATS, "arm": arm, "solve": solve}
 for _area, _lines in read_table(HERE / "mujoco_programs.txt").items():
     SUITE.add(*cross(_area, {"of": {}}, _lines, names=LENT))
 

@@ -277,21 +277,45 @@ class VideoClipRef(TensorClass["nocast"]):  # type: ignore[misc,name-defined]
             IndexError: a frame that a video does not have.
             ValueError: frames of different sizes.
         """
-        wanted, owners = self.frame_index.reshape(-1).cpu(), self.file_id.reshape(-1).cpu()
+        wanted = self.frame_index.reshape(-1).cpu()
         parts: list[Tensor | None] = [None] * len(wanted)
-        for owner in owners.unique().tolist():
-            places = (owners == owner).nonzero().flatten().tolist()
-            frames = _decoders.get(self.sources[owner], self.stream).frames(wanted[places].tolist())
+        for path, places in self._places().items():
+            frames = _decoders.get(path, _one(self.stream)).frames(wanted[places].tolist())
             for place, frame in zip(places, frames, strict=True):
                 parts[place] = frame
         found = [part for part in parts if part is not None]
         if len({part.shape for part in found}) > 1:
             raise ValueError(f"frames have sizes {sorted({tuple(part.shape[1:]) for part in found})}, expected one.")
         made = torch.stack(found).reshape(*self.batch_size, *found[0].shape)
-        device = device if device is not None else self.out_device if self.out_device is not None else self.device
-        return made.to(device=device, dtype=dtype if dtype is not None else self.out_dtype)
+        wished, kind = _one(self.out_device), _one(self.out_dtype)
+        device = device if device is not None else wished if wished is not None else self.device
+        return made.to(device=device, dtype=dtype if dtype is not None else kind)
+
+    def _places(self) -> dict[str, list[int]]:
+        """Paths, and which frames are of each; in a buffer every frame brings the paths it was made with."""
+        owners = self.file_id.reshape(-1).tolist()
+        given = _rows(self.sources)
+        found: dict[str, list[int]] = {}
+        for place, owner in enumerate(owners):
+            paths = given[place] if len(given) == len(owners) and len(given) > 1 else given[0]
+            found.setdefault(paths[owner], []).append(place)
+        return found
 
     @property
     def frames(self) -> Tensor:
         """The frames, as `decode` gives them."""
         return self.decode()
+
+
+def _rows(sources: Any) -> list[Any]:
+    """Paths of each frame, or of all of them."""
+    if not sources or isinstance(sources[0], str | os.PathLike):
+        return [sources]
+    return [paths for row in sources for paths in _rows(row)]
+
+
+def _one(value: Any) -> Any:
+    """What all frames agree on."""
+    while isinstance(value, list):
+        value = value[0] if value else None
+    return value

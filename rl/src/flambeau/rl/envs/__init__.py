@@ -19,13 +19,18 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.custom.classic_control import MountainCarContinuousEnv as MountainCarContinuousEnv
     from flambeau.rl.envs.custom.classic_control import MountainCarEnv as MountainCarEnv
     from flambeau.rl.envs.custom.mujoco import AntEnv as AntEnv
+    from flambeau.rl.envs.custom.mujoco import CartesianSolver as CartesianSolver
     from flambeau.rl.envs.custom.mujoco import HopperEnv as HopperEnv
     from flambeau.rl.envs.custom.mujoco import HumanoidEnv as HumanoidEnv
     from flambeau.rl.envs.custom.mujoco import HumanoidMacroAction as HumanoidMacroAction
     from flambeau.rl.envs.custom.mujoco import MujocoEnv as MujocoEnv
+    from flambeau.rl.envs.custom.mujoco import RobotMacroAction as RobotMacroAction
+    from flambeau.rl.envs.custom.mujoco import RobotMacroActionMode as RobotMacroActionMode
     from flambeau.rl.envs.custom.mujoco import SatelliteAttitudeTransform as SatelliteAttitudeTransform
     from flambeau.rl.envs.custom.mujoco import SatelliteEnv as SatelliteEnv
     from flambeau.rl.envs.custom.mujoco import SatelliteMacroAction as SatelliteMacroAction
+    from flambeau.rl.envs.custom.mujoco import URScriptPrimitive as URScriptPrimitive
+    from flambeau.rl.envs.custom.mujoco import URScriptPrimitiveTransform as URScriptPrimitiveTransform
     from flambeau.rl.envs.custom.mujoco import Walker2dEnv as Walker2dEnv
     from flambeau.rl.envs.custom.pendulum import PendulumEnv as PendulumEnv
     from flambeau.rl.envs.custom.tictactoeenv import TicTacToeEnv as TicTacToeEnv
@@ -165,6 +170,11 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "transforms._observation.next_observation_delta": ("NextObservationDelta",),
         "transforms._video": ("DecodeVideoTransform",),
         "custom.mujoco": (
+            "CartesianSolver",
+            "RobotMacroAction",
+            "RobotMacroActionMode",
+            "URScriptPrimitive",
+            "URScriptPrimitiveTransform",
             "AntEnv",
             "HopperEnv",
             "HumanoidEnv",

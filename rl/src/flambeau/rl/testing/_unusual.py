@@ -113,7 +113,7 @@ class EnvWithDynamicSpec(EnvBase):
 class EnvThatErrorsBecauseOfStack(EnvBase):
     """Counts actions of 0 and 1 up to a target, and keeps what is in the tensordict it is stepped with.
 
-    What it gives has the action as well, which makes steps of different kinds of tensordicts hard to stack.
+    What it gives has the action as well, and observations of another shape than their spec's.
 
     Args:
         target: where an episode ends, which is rewarded with 1.
@@ -134,11 +134,12 @@ class EnvThatErrorsBecauseOfStack(EnvBase):
         self.done_spec = Categorical(2, shape=(*size, 1), dtype=torch.bool)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
-        return TensorDict({"observation": torch.zeros(*self.batch_size, 1)}, self.batch_size)
+        return TensorDict({"observation": torch.zeros(self.batch_size)}, self.batch_size)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
-        count = tensordict["observation"] + tensordict["action"]
-        reached = count >= self.target
+        # Observations lack the dimension that their spec has: that is what is hard to stack.
+        count = tensordict["observation"] + tensordict["action"].squeeze(-1)
+        reached = (count >= self.target).unsqueeze(-1)
         following = tensordict.select("action").copy()
         return following.update({"observation": count, "reward": reached.float(), "done": reached})
 

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
         SatelliteAttitudeTransform as SatelliteAttitudeTransform,
     )
     from flambeau.rl.envs.custom.mujoco._satellite_primitives import SatelliteMacroAction as SatelliteMacroAction
+    from flambeau.rl.envs.custom.mujoco._ur_primitives import CartesianSolver as CartesianSolver
+    from flambeau.rl.envs.custom.mujoco._ur_primitives import RobotMacroAction as RobotMacroAction
+    from flambeau.rl.envs.custom.mujoco._ur_primitives import RobotMacroActionMode as RobotMacroActionMode
+    from flambeau.rl.envs.custom.mujoco._ur_primitives import URScriptPrimitive as URScriptPrimitive
+    from flambeau.rl.envs.custom.mujoco._ur_primitives import URScriptPrimitiveTransform as URScriptPrimitiveTransform
     from flambeau.rl.envs.custom.mujoco.ant import AntEnv as AntEnv
     from flambeau.rl.envs.custom.mujoco.base import MujocoEnv as MujocoEnv
     from flambeau.rl.envs.custom.mujoco.hopper import HopperEnv as HopperEnv
@@ -21,6 +26,13 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "_ur_primitives": (
+            "CartesianSolver",
+            "RobotMacroAction",
+            "RobotMacroActionMode",
+            "URScriptPrimitive",
+            "URScriptPrimitiveTransform",
+        ),
         "_humanoid_primitives": ("HumanoidMacroAction",),
         "_satellite_primitives": ("SatelliteAttitudeTransform", "SatelliteMacroAction"),
         "ant": ("AntEnv",),
