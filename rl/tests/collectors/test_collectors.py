@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import gymnasium
 import pytest
 import torch
@@ -119,6 +121,8 @@ def test_what_fails_in_the_background_is_raised_at_the_shutdown():
     buffer = ReplayBuffer(storage=LazyTensorStorage(30), batch_size=4)
     collector = Collector(Count(fault=ValueError("out of steps")), frames_per_batch=6, replay_buffer=buffer)
     collector.start()
+    while collector.is_running():  # else it may be told to end before it has begun
+        time.sleep(0.01)
     with pytest.raises(RuntimeError, match="ValueError: out of steps"):
         collector.async_shutdown(timeout=60)
 

@@ -19,6 +19,16 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 import torch
 
+from flambeau.rl._cuda_memory import cuda_memory_profile as cuda_memory_profile
+from flambeau.rl._cuda_memory import cuda_memory_stats as cuda_memory_stats
+from flambeau.rl._cuda_memory import reset_cuda_peak_stats as reset_cuda_peak_stats
+from flambeau.rl._cuda_memory import safe_is_current_stream_capturing as safe_is_current_stream_capturing
+from flambeau.rl._remote import accept_remote_rref_invocation as accept_remote_rref_invocation
+from flambeau.rl._remote import accept_remote_rref_udf_invocation as accept_remote_rref_udf_invocation
+from flambeau.rl._remote import as_remote as as_remote
+from flambeau.rl._remote import get_ray_default_runtime_env as get_ray_default_runtime_env
+from flambeau.rl._remote import merge_ray_runtime_env as merge_ray_runtime_env
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 logger = torchrl_logger = logging.getLogger("flambeau.rl")
@@ -139,6 +149,8 @@ class timeit(ContextDecorator):  # upstream's name
 
     _REG: ClassVar[dict[str, list[float]]] = {}
     """Name -> mean, sum in seconds, number of runs."""
+    _begun: ClassVar[dict[str, Any]] = {}
+    """What `mark_start` began."""
 
     def __init__(self, name: str, *, sync: bool = False) -> None:
         self.name = name
@@ -172,6 +184,22 @@ class timeit(ContextDecorator):  # upstream's name
         entry[1] += took
         entry[2] += 1
         entry[0] = entry[1] / entry[2]
+
+    @classmethod
+    def mark_start(cls, name: str) -> None:
+        """Begin to measure what `mark_end` of the same name ends."""
+        cls._begun[name] = cls(name).start()
+
+    @classmethod
+    def mark_end(cls, name: str) -> None:
+        """End what `mark_start` began.
+
+        Raises:
+            KeyError: nothing of that name was begun.
+        """
+        if name not in cls._begun:
+            raise KeyError(f"nothing called {name!r} was begun; call mark_start first.")
+        cls._begun.pop(name).stop()
 
     @staticmethod
     def print(prefix: str | None = None) -> str:
@@ -218,6 +246,12 @@ class timeit(ContextDecorator):  # upstream's name
     def erase() -> None:
         """Forget what was measured."""
         timeit._REG.clear()
+
+    @classmethod
+    def reset(cls) -> None:
+        """Count runs anew; names stay."""
+        for entry in cls._REG.values():
+            entry[:] = [0.0, 0.0, 0]
 
     @classmethod
     def exit(cls) -> None:

@@ -21,12 +21,14 @@ MANIFEST = "manifest.json"
 
 
 def versions_now() -> dict[str, str]:
+    """Versions of what writes checkpoints."""
     from flambeau.rl import __version__
 
     return {"flambeau-rl": __version__, "torch": str(torch.__version__)}
 
 
 def compared(then: Mapping[str, Any]) -> dict[str, Any]:
+    """Versions of a checkpoint beside those of now, and whether one differs; nothing where it has none."""
     if not then:
         return {}
     now = versions_now()
@@ -39,6 +41,12 @@ def compared(then: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_of(place: Path) -> str:
+    """The description of a checkpoint, a folder or an archive.
+
+    Raises:
+        ValueError: a folder without one.
+        KeyError: an archive without one.
+    """
     if place.is_dir():
         if not (place / MANIFEST).is_file():
             raise ValueError(f"it has no {MANIFEST}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,18 @@ class BaseCollector(IterableDataset[Any]):
             RuntimeError: this collector does not, or has no replay buffer.
         """
         raise RuntimeError(f"{type(self).__name__} does not collect in the background; iterate over it.")
+
+    def pause(self, *args: Any, **kwargs: Any) -> AbstractContextManager[None]:
+        """A context in which nothing is collected in the background.
+
+        Args:
+            args: of the collector.
+            kwargs: of the collector.
+
+        Raises:
+            RuntimeError: this collector does not collect in the background.
+        """
+        raise RuntimeError(f"{type(self).__name__} does not collect in the background; there is nothing to pause.")
 
     @abstractmethod
     def shutdown(self, timeout: float | None = None, close_env: bool = True, raise_on_error: bool = True) -> None:
@@ -303,3 +316,27 @@ class BaseCollector(IterableDataset[Any]):
             weights_dict: weights by model.
             kwargs: passed on to the weight updater.
         """
+
+    def receive_weights(self, policy_or_weights: Any = None, *, weights: Any = None, policy: Any = None) -> None:
+        """Take new weights, see `update_policy_weights_`.
+
+        Args:
+            policy_or_weights: a module, a tensordict of weights, or a state_dict.
+            weights: weights, by this name.
+            policy: a module, by this name.
+        """
+        self.update_policy_weights_(policy_or_weights, weights=weights, policy=policy)
+
+    def register_scheme_receiver(
+        self, weight_recv_schemes: dict[str, Any], *, synchronize_weights: bool = True
+    ) -> None:
+        """Take weights by schemes.
+
+        Args:
+            weight_recv_schemes: schemes by model.
+            synchronize_weights: begin with the sender's.
+
+        Raises:
+            RuntimeError: this collector takes none by schemes.
+        """
+        raise RuntimeError(f"{type(self).__name__} takes no weights by schemes; use update_policy_weights_.")

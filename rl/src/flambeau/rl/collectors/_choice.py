@@ -9,6 +9,25 @@ BACKENDS = ("direct", "process", "ray", "rpc", "distributed", "submitit")
 _OPTIONS = ("backend", "backend_options", "num_collectors", "sync")
 
 
+def check_writing(reset_when_done: bool, replay_buffer: Any, extend_buffer: bool, *, whole: bool) -> None:
+    """Compare what a collector is to do with its batches.
+
+    Args:
+        reset_when_done: episodes that ended begin anew.
+        replay_buffer: where batches go; None for nowhere.
+        extend_buffer: as whole ones.
+        whole: something else needs whole ones.
+
+    Raises:
+        ValueError: episodes are not to begin anew.
+        TypeError: steps go to a buffer one by one, and whole batches are needed.
+    """
+    if not reset_when_done:
+        raise ValueError("reset_when_done=False is not possible: episodes that ended begin anew.")
+    if replay_buffer is not None and not extend_buffer and whole:
+        raise TypeError("postproc and split_trajs take whole batches; leave extend_buffer=True with them.")
+
+
 def refuse_processes(name: str, kwargs: dict[str, Any]) -> None:
     """Subclasses of `Collector` are collectors in this process.
 

@@ -11,6 +11,7 @@ import torch
 
 from flambeau.data.tensordict import TensorDictBase
 from flambeau.rl.collectors._asking import one_each
+from flambeau.rl.collectors._choice import check_writing
 from flambeau.rl.collectors._constants import _TIMEOUT, DEFAULT_EXPLORATION_TYPE, _Interruptor
 from flambeau.rl.collectors._frames import frames_in_all, frames_of_each, random_frames
 from flambeau.rl.collectors._runner import Job, Packed
@@ -95,6 +96,11 @@ class MultiCollector(SendsWeights):
         ValueError: arguments do not go together.
     """
 
+    num_workers: int = 0
+    device: Any = None
+    env_device: Any = None
+    policy_device: Any = None
+    storing_device: Any = None
     _gives_schemes = True
     """Whether workers get schemes when they are started; else `_connect_schemes` tells them."""
 
@@ -149,10 +155,7 @@ class MultiCollector(SendsWeights):
         max_restarts: int = 0,
     ) -> None:
         super().__init__(pre_collect_hook=pre_collect_hook, post_collect_hook=post_collect_hook)
-        if not reset_when_done:
-            raise ValueError("reset_when_done=False is not possible: episodes that ended begin anew.")
-        if replay_buffer is not None and not extend_buffer and (postproc is not None or split_trajs):
-            raise TypeError("postproc and split_trajs take whole batches; leave extend_buffer=True with them.")
+        check_writing(reset_when_done, replay_buffer, extend_buffer, whole=postproc is not None or bool(split_trajs))
         self.create_env_fn = _several_makers(create_env_fn, num_workers)
         self.num_workers = len(self.create_env_fn)
         self._worker_idx = worker_idx
@@ -171,9 +174,7 @@ class MultiCollector(SendsWeights):
         self._version: int | None = 0 if track_policy_version else None
         self.trajs_per_batch, self.trajs_per_write = trajs_per_batch, trajs_per_write
         self.traj_format = checked_format(traj_format, trajs_per_batch, replay_buffer is not None)
-        self._assemblies = None
-        if trajs_per_batch is not None and replay_buffer is None:
-            self._assemblies = Assemblies(self.num_workers, trajs_per_batch, self.traj_format, postproc)
+        self._assemblies = self._made_assemblies()
         if num_threads is not None:
             torch.set_num_threads(num_threads)
         self.device, self.env_device = device, env_device
@@ -181,34 +182,19 @@ class MultiCollector(SendsWeights):
         self._interruptor = _Interruptor() if preemptive_threshold is not None else None
         self._pools = [_TrajectoryPool(first=at, stride=self.num_workers) for at in range(self.num_workers)]
         self._worker_frames, self._worker_batches = [0] * self.num_workers, [0] * self.num_workers
-        common: dict[str, Any] = {
-            "max_frames_per_traj": max_frames_per_traj,
-            "reset_at_each_iter": reset_at_each_iter,
-            "exploration_type": exploration_type,
-            "set_truncated": set_truncated,
-            "use_buffers": use_buffers,
-            "extend_buffer": extend_buffer,
-            "trust_policy": trust_policy,
-            "compile_policy": compile_policy,
-            "cudagraph_policy": cudagraph_policy,
-            "no_cuda_sync": no_cuda_sync,
-            "track_policy_version": track_policy_version,
-            "auto_register_policy_transforms": auto_register_policy_transforms,
-            "pre_collect_hook": pre_collect_hook,
-            "post_collect_hook": post_collect_hook,
-            "compact_obs": compact_obs,
-            "total_frames": -1,
-        }
-        if replay_buffer is not None:
-            common |= {"postproc": postproc, "split_trajs": split_trajs}
-            common |= {"trajs_per_batch": trajs_per_batch, "trajs_per_write": trajs_per_write}
+        common = self._common_arguments(
+            use_buffers=use_buffers,
+            trust_policy=trust_policy,
+            compile_policy=compile_policy,
+            cudagraph_policy=cudagraph_policy,
+            no_cuda_sync=no_cuda_sync,
+            track_policy_version=track_policy_version,
+            auto_register_policy_transforms=auto_register_policy_transforms,
+            compact_obs=compact_obs,
+        )
         self._schemes = self._chosen_schemes(weight_sync_schemes)
         self._open_schemes()
-        kwargs = one_each(create_env_kwargs, self.num_workers, "create_env_kwargs")
-        self._jobs = [
-            self._job(at, common, kwargs[at], collector_class, num_sub_threads, init_fn)
-            for at in range(self.num_workers)
-        ]
+        self._jobs = self._made_jobs(common, create_env_kwargs, collector_class, num_sub_threads, init_fn)
         self._crew = self._made_crew()
         self.closed = False
         self._crew.start(self._jobs)
@@ -219,6 +205,31 @@ class MultiCollector(SendsWeights):
             self.register_scheme_receiver(weight_recv_schemes)
 
     # Setting up
+
+    def _made_assemblies(self) -> Assemblies | None:
+        """What puts whole trajectories together; None where batches are of steps, or go to a replay buffer."""
+        if self.trajs_per_batch is None or self.replay_buffer is not None:
+            return None
+        return Assemblies(self.num_workers, self.trajs_per_batch, self.traj_format, self.postproc)
+
+    def _common_arguments(self, **passed_on: Any) -> dict[str, Any]:
+        """The arguments that the collectors of all processes get.
+
+        Args:
+            passed_on: those that only they look at.
+        """
+        own = ("max_frames_per_traj", "reset_at_each_iter", "exploration_type", "set_truncated", "extend_buffer")
+        common = {name: getattr(self, name) for name in own} | passed_on | {"total_frames": -1}
+        common |= {"pre_collect_hook": self._pre_collect_hook, "post_collect_hook": self._post_collect_hook}
+        if self.replay_buffer is not None:
+            written = ("postproc", "split_trajs", "trajs_per_batch", "trajs_per_write")
+            common |= {name: getattr(self, name) for name in written}
+        return common
+
+    def _made_jobs(self, common: dict[str, Any], env_kwargs: Any, kind: Any, threads: int, init_fn: Any) -> list[Job]:
+        """What each process does."""
+        kwargs = one_each(env_kwargs, self.num_workers, "create_env_kwargs")
+        return [self._job(at, common, kwargs[at], kind, threads, init_fn) for at in range(self.num_workers)]
 
     def _set_frames(
         self, frames: int | Sequence[int], total_frames: int | None, init_random_frames: int | None

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from flambeau.data.tensordict import TensorDictBase
 from flambeau.rl.collectors._array_steps import array_steps
-from flambeau.rl.collectors._choice import in_processes, refuse_processes
+from flambeau.rl.collectors._choice import check_writing, in_processes, refuse_processes
 from flambeau.rl.collectors._constants import DEFAULT_EXPLORATION_TYPE
 from flambeau.rl.collectors._environments import counted, made, with_transforms_of
 from flambeau.rl.collectors._frames import frames_in_all, frames_of_each, random_frames
@@ -164,35 +164,24 @@ class Collector(RollsOut):
         pool = kwargs.pop("traj_pool", None)
         if kwargs:
             raise TypeError(f"{type(self).__name__} takes no arguments {sorted(kwargs)}; see its signature.")
-        if not reset_when_done:
-            raise ValueError("reset_when_done=False is not possible: episodes that ended begin anew.")
         if policy is not None and policy_factory is not None:
             raise TypeError("Give either policy or policy_factory, not both.")
         if split_trajs and not track_traj_ids:
             raise ValueError("split_trajs=True goes by the numbers of trajectories; leave track_traj_ids=True.")
-        if replay_buffer is not None and not extend_buffer and (postproc is not None or split_trajs):
-            raise TypeError("postproc and split_trajs take whole batches; leave extend_buffer=True with them.")
+        check_writing(reset_when_done, replay_buffer, extend_buffer, whole=postproc is not None or bool(split_trajs))
         self._worker_idx = worker_idx
         self._traj_pool_val = pool
         self.trajs_per_batch, self.trajs_per_write = trajs_per_batch, trajs_per_write
         self.traj_format = checked_format(traj_format, trajs_per_batch, replay_buffer is not None)
         self._set_devices(device, storing_device, policy_device, env_device)
-        env = made(create_env_fn, create_env_kwargs, type(self).__name__)
-        if self.env_device is not None:
-            env = env.to(self.env_device)
-        elif env.device is not None:
-            self.env_device = env.device
+        env = self._on_its_device(made(create_env_fn, create_env_kwargs, type(self).__name__))
         if policy_factory is not None:
             policy = policy_factory()
         env = with_transforms_of(policy, env, auto_register_policy_transforms)
         self._set_policy(policy, env, trust_policy, compile_policy, cudagraph_policy)
         self.env = counted(env, max_frames_per_traj)
         self.max_frames_per_traj = max_frames_per_traj
-        self.n_env = self.env.batch_size.numel()
-        self.requested_frames_per_batch = frames_per_batch
-        self.frames_per_batch = frames_of_each(frames_per_batch, self.n_env, "environments")
-        self.total_frames = frames_in_all(total_frames, frames_per_batch)
-        self.init_random_frames = random_frames(init_random_frames, frames_per_batch)
+        self._set_frames(frames_per_batch, total_frames, init_random_frames)
         self.postproc = postproc
         self.split_trajs = bool(split_trajs)
         self.track_traj_ids = track_traj_ids
@@ -205,33 +194,12 @@ class Collector(RollsOut):
         self.replay_buffer, self.extend_buffer = replay_buffer, extend_buffer
         self.trust_policy, self.no_cuda_sync = trust_policy, no_cuda_sync
         self.compact_obs = compact_obs
-        self._truncations = [key for key in self.env.done_keys if as_tuple(key)[-1] == "truncated"]
-        if set_truncated and not self._truncations:
-            raise RuntimeError(
-                "set_truncated=True needs a key 'truncated' among the env's ends; env.add_truncated_keys() adds it."
-            )
+        self._truncations = self._truncation_keys(set_truncated)
         self._use_buffers = not self.env._has_dynamic_specs() if use_buffers is None else use_buffers
         self._version = 0 if track_policy_version else None
-        self._assembly = None
-        if trajs_per_batch is not None:
-            ends = ["done"] if "done" in self.env.done_keys else self.env.done_keys
-            done_keys = [("next", *as_tuple(key)) for key in ends]
-            self._assembly = Assembly(
-                trajs_per_batch, self.traj_format, done_keys, None if replay_buffer is not None else postproc
-            )
-        with torch.no_grad():
-            self._root = self.env.reset()
-        self._ids = self._new_ids(None)
-        self._recording = Recording(
-            self.env.fake_tensordict(),
-            self.frames_per_batch,
-            self._use_buffers,
-            self.storing_device,
-            self._repeated() if compact_obs else [],
-        )
-        self._extras = self._policy_extras()
-        self._array_steps = self._between_arrays()
+        self._assembly = self._made_assembly()
         self._profile: Profile | None = None
+        self._begin()
         self.closed = False
         self._set_schemes(weight_sync_schemes, weight_recv_schemes)
         users: tuple[Any, ...] = (policy, self.env)
@@ -241,6 +209,53 @@ class Collector(RollsOut):
         self.weight_updater = weight_updater
 
     # Setting up
+
+    def _on_its_device(self, env: EnvBase) -> EnvBase:
+        """The environment where it is to be; where nothing is said, that is where it is."""
+        if self.env_device is not None:
+            return env.to(self.env_device)
+        if env.device is not None:
+            self.env_device = env.device
+        return env
+
+    def _set_frames(self, frames: int, total_frames: int | None, init_random_frames: int | None) -> None:
+        self.n_env = self.env.batch_size.numel()
+        self.requested_frames_per_batch = frames
+        self.frames_per_batch = frames_of_each(frames, self.n_env, "environments")
+        self.total_frames = frames_in_all(total_frames, frames)
+        self.init_random_frames = random_frames(init_random_frames, frames)
+
+    def _truncation_keys(self, wanted: bool) -> list[NestedKey]:
+        found = [key for key in self.env.done_keys if as_tuple(key)[-1] == "truncated"]
+        if wanted and not found:
+            raise RuntimeError(
+                "set_truncated=True needs a key 'truncated' among the env's ends; env.add_truncated_keys() adds it."
+            )
+        return found
+
+    def _made_assembly(self) -> Assembly | None:
+        """What puts whole trajectories together; None where batches are of steps."""
+        if self.trajs_per_batch is None:
+            return None
+        ends = ["done"] if "done" in self.env.done_keys else self.env.done_keys
+        done_keys = [("next", *as_tuple(key)) for key in ends]
+        postproc = None if self.replay_buffer is not None else self.postproc
+        return Assembly(self.trajs_per_batch, self.traj_format, done_keys, postproc)
+
+    def _begin(self) -> None:
+        """Begin the first episodes, and make room for what happens in them."""
+        with torch.no_grad():
+            self._root = self.env.reset()
+        self._ids = self._new_ids(None)
+        self._recording = Recording(
+            self.env.fake_tensordict(),
+            self.frames_per_batch,
+            self._use_buffers,
+            self.storing_device,
+            self._repeated() if self.compact_obs else [],
+        )
+        self._extras = self._policy_extras()
+        self._array_steps = self._between_arrays()
 
     def _set_devices(self, device: Any, storing: Any, policy: Any, env: Any) -> None:
         def chosen(given: Any) -> torch.device | None:

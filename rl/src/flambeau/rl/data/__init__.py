@@ -122,6 +122,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "UnboundedContinuous",
             "UnboundedDiscrete",
         ),
+        "utils": ("check_no_exclusive_keys", "consolidate_spec", "contains_lazy_spec"),
         "video": ("VideoClipRef", "clear_video_decoder_cache", "set_video_decoder_cache_size"),
     },
     submodules=("datasets", "tensor_specs", "video"),
