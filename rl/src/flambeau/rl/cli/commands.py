@@ -34,7 +34,7 @@ def _configure_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--logger", choices=LOGGERS, default="csv", help="default: %(default)s")
     parser.add_argument("--video", type=Path, metavar="FILE", help="film an episode of the policy, as an mp4 or GIF")
     parser.add_argument("--device", default="cpu", help="where networks are (default: %(default)s)")
-    parser.add_argument("--evaluations", type=_count, default=20, metavar="N", help="default: %(default)s")
+    parser.add_argument("--evaluations", type=_count, default=40, metavar="N", help="default: %(default)s")
     parser.add_argument("--checkpoints", type=int, default=10, metavar="N", help="0 for none (default: %(default)s)")
     parser.add_argument("--quiet", action="store_true", help="show no progress bar")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")

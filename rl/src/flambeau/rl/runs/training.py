@@ -69,7 +69,7 @@ class RunSettings:
     options: Mapping[str, Any] = field(default_factory=dict)
     logger: str = "csv"
     device: str = "cpu"
-    evaluations: int = 20
+    evaluations: int = 40
     evaluation_episodes: int = 20
     test_episodes: int = 100
     checkpoints: int = 10

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
-from torch.optim.lr_scheduler import LinearLR
 
 from flambeau.data.tensordict.nn import TensorDictSequential
 from flambeau.rl.modules import EGreedyModule, QValueActor
 from flambeau.rl.objectives import DQNLoss, SoftUpdate
 from flambeau.rl.runs.algorithms._parts import Parts, adam, discrete, network, replay, seen
-from flambeau.rl.trainers import LRSchedulerHook
 from flambeau.rl.trainers.algorithms import DQNTrainer
 
 __all__ = ["PRESETS", "Settings", "build"]
@@ -20,10 +18,7 @@ __all__ = ["PRESETS", "Settings", "build"]
 
 @dataclass(frozen=True)
 class Settings:
-    """After each `batch_frames` steps of `envs` environments, `updates` batches of the buffer are trained with.
-
-    The learning rate falls to zero: values that still move would have the policy forget, at times, what it knew.
-    """
+    """After each `batch_frames` steps of `envs` environments, `updates` batches of the buffer are trained with."""
 
     frames: int = 1_000_000
     envs: int = 1
@@ -43,7 +38,7 @@ class Settings:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
-        "frames": 30_000,
+        "frames": 50_000,
         "envs": 8,
         "updates": 32,
         "gamma": 0.98,
@@ -65,22 +60,19 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
     )
     loss = DQNLoss(policy, loss_function="smooth_l1", delay_value=True, double_dqn=True, action_space="one-hot")
     loss.make_value_estimator(gamma=settings.gamma)
-    optimizer = adam(loss.parameters(), lr=settings.lr)
-    batches = max(1, -(-(frames - settings.start) // settings.batch_frames))
     return Parts(
         policy,
         TensorDictSequential(policy, greedy),
         loss,
         DQNTrainer,
         {
-            "optimizer": optimizer,
+            "optimizer": adam(loss.parameters(), lr=settings.lr),
             "replay_buffer": replay(settings.buffer, settings.batch_size, loss.in_keys),
             "target_net_updater": SoftUpdate(loss, tau=settings.tau),
             "greedy_module": greedy,
             "optim_steps_per_batch": settings.updates,
             "clip_norm": settings.grad_norm,
         },
-        hooks=(LRSchedulerHook(LinearLR(optimizer, 1.0, 0.0, total_iters=batches)),),
         frames_per_batch=settings.batch_frames,
         init_random_frames=settings.start,
     )
