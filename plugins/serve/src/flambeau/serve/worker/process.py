@@ -20,18 +20,18 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
-import queue
 import resource
+import select
 import signal
 import socket
 import sys
 import threading
 import time
 import traceback
+from collections import deque
 from pathlib import Path
 from typing import Any
 
-from flambeau.serve.errors import FrameError
 from flambeau.serve.wire.frames import Frame, receive_frame, send_frame
 from flambeau.serve.wire.messages import Answer, pack_answers, unpack_batch
 from flambeau.serve.worker.running import OutOfResources, Running, Streams, opened
@@ -56,40 +56,42 @@ def work(connection: socket.socket, order: dict[str, Any]) -> int:
 
 
 class _Worker:
-    """One model, and the thread that listens to the front while it computes."""
+    """One model. Frames are read by the thread that computes, so that a request costs no change of threads; another one
+    only waits for the front to go.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._lock = threading.Lock()
-        self._inbox: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._waiting: deque[Frame] = deque()
         self._cancelled: set[str] = set()
         self._running: Running | None = None
 
     def run(self) -> int:
-        threading.Thread(target=self._listen, name="front", daemon=True).start()
+        threading.Thread(target=_end_with, args=(self._connection,), name="front", daemon=True).start()
         while True:
-            frame = self._inbox.get()
+            frame = self._waiting.popleft() if self._waiting else receive_frame(self._connection)
             if frame is None or frame.message["kind"] == "stop":
                 return 0
+            if frame.message["kind"] == "cancel":
+                continue  # of a batch that has ended
             if frame.message["kind"] == "load":
                 if not self._load(frame.message["spec"]):
                     return 1
             elif frame.message["kind"] == "run":
                 self._run(frame)
 
-    def _listen(self) -> None:
-        """Read frames; a front that is gone ends this process at once, whatever it computes."""
-        try:
-            while (frame := receive_frame(self._connection)) is not None:
-                if frame.message["kind"] == "cancel":
-                    self._cancelled.update(frame.message["requests"])
-                else:
-                    self._inbox.put(frame)
-        except (OSError, FrameError):
-            pass
-        with contextlib.suppress(OSError):
-            os.killpg(0, signal.SIGKILL)  # this process leads its group
-        os._exit(0)
+    def _is_cancelled(self, request: str) -> bool:
+        """Look at what the front has said meanwhile."""
+        while select.select([self._connection], [], [], 0)[0]:
+            frame = receive_frame(self._connection)
+            if frame is None:
+                os._exit(0)
+            if frame.message["kind"] == "cancel":
+                self._cancelled.update(frame.message["requests"])
+            else:
+                self._waiting.append(frame)
+        return request in self._cancelled
 
     def _send(self, message: dict[str, Any], parts: list[bytes] | None = None) -> None:
         with self._lock:
@@ -111,7 +113,8 @@ class _Worker:
     def _run(self, frame: Frame) -> None:
         number, start = frame.message["batch"], time.monotonic()
         items = unpack_batch(frame)
-        streams = Streams(self._part, self._cancelled)
+        streams = Streams(self._part, self._is_cancelled)
+        self._cancelled.clear()
         assert self._running is not None  # the front loads before it asks
         try:
             answers = self._running.answer(items, streams)
@@ -120,12 +123,10 @@ class _Worker:
         except SystemExit:
             raise
         except BaseException as error:
-            self._cancelled.difference_update(item.id for item in items)
             traceback.print_exc()
             status, name, text = _failure(error)
             self._send({"kind": "raised", "batch": number, "error": text, "status": status, "name": name})
             return
-        self._cancelled.difference_update(item.id for item in items)
         message, parts = pack_answers(
             number, answers, seconds=time.monotonic() - start, rss=_rss(), metrics=self._running.metrics()
         )
@@ -133,6 +134,16 @@ class _Worker:
 
     def _part(self, request: str, data: bytes, media_type: str) -> None:
         self._send({"kind": "part", "request": request, "media_type": media_type}, [data])
+
+
+def _end_with(connection: socket.socket) -> None:
+    """Wait until the front has closed its end, and end this process at once then, whatever it computes."""
+    watch = select.poll()
+    watch.register(connection, getattr(select, "POLLRDHUP", 0))  # POLLHUP is always told
+    watch.poll()
+    with contextlib.suppress(OSError):
+        os.killpg(0, signal.SIGKILL)  # this process leads its group
+    os._exit(0)
 
 
 def _failure(error: BaseException) -> tuple[int, str, str]:

@@ -19,21 +19,21 @@ class Streams:
 
     Args:
         send: called with a request's id, bytes and their media type.
-        cancelled: ids of requests that nobody waits for any more.
+        is_cancelled: whether nobody waits for a request any more.
     """
 
-    def __init__(self, send: Callable[[str, bytes, str], None], cancelled: set[str]) -> None:
+    def __init__(self, send: Callable[[str, bytes, str], None], is_cancelled: Callable[[str], bool]) -> None:
         self._send = send
-        self._cancelled = cancelled
+        self._is_cancelled = is_cancelled
 
     def send(self, request: str, data: bytes, media_type: str = "application/octet-stream") -> None:
         """Send a piece; pieces of requests that nobody waits for are dropped."""
-        if request not in self._cancelled:
+        if not self._is_cancelled(request):
             self._send(request, data, media_type)
 
     def is_cancelled(self, request: str) -> bool:
         """Whether nobody waits for the request any more."""
-        return request in self._cancelled
+        return self._is_cancelled(request)
 
 
 class Running(Protocol):
