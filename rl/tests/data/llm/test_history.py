@@ -10,20 +10,11 @@ from flambeau.rl.data.llm import ContentBase, History, add_chat_template
 from flambeau.rl.data.llm.chat_templates import CHAT_TEMPLATES, INVERSE_PARSERS
 from flambeau.rl.errors import ChatFormatError
 
-pytest.importorskip("transformers", reason="needs transformers; the extra `llm` has it")
-
 CHAT = [
     {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"},
     {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "Bye"},
     {"role": "assistant", "content": "Ciao."},
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    from flambeau.rl.testing.tiny_llm import tiny_tokenizer
-
-    return tiny_tokenizer()
 
 
 def spoken(history):

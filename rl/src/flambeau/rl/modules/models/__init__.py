@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from flambeau.rl.modules.models.decision_transformer import *
     from flambeau.rl.modules.models.exploration import *
     from flambeau.rl.modules.models.gp import *
+    from flambeau.rl.modules.models.llm import *
     from flambeau.rl.modules.models.model_based import *
     from flambeau.rl.modules.models.models import *
     from flambeau.rl.modules.models.multiagent import *
@@ -38,6 +39,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
             "reset_noise",
         ),
         "gp": ("GPWorldModel",),
+        "llm": ("GPT2RewardModel",),
         "model_based": (
             "DreamerActor",
             "DreamerV3BlockGRU",
