@@ -28,7 +28,8 @@ def test_several_machines_meet_where_the_scheduler_says():
 def test_retries_restart_processes_by_torchelastic_and_machines_by_the_scheduler():
     (role,) = ddp(script="t.py", max_retries=3).roles
     assert (role.max_retries, role.env["PET_MAX_RESTARTS"]) == (3, "3")
-    assert "PET_MAX_RESTARTS" not in ddp(script="t.py").roles[0].env
+    assert role.env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] == "1"
+    assert not {"PET_MAX_RESTARTS", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"} & set(ddp(script="t.py").roles[0].env)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_cancelling_a_running_and_a_waiting_job(runner):
 
 
 def test_a_failed_job_is_queued_again(runner):
-    handle = runner.run(app("echo x >> runs; [ $(wc -l < runs) -ge 2 ]", max_retries=1), "slurm")
+    handle = runner.run(app("echo x >> runs; wc -l < runs; [ $(wc -l < runs) -ge 2 ]", max_retries=1), "slurm")
     deadline = time.monotonic() + 180
     while not (Path("runs").exists() and len(Path("runs").read_text().split()) >= 2):
         subprocess.run(["scontrol", "release", handle.rpartition("/")[2]], capture_output=True)
@@ -59,6 +59,7 @@ def test_a_failed_job_is_queued_again(runner):
         time.sleep(1)
     status = runner.wait(handle, 0.5)
     assert (status.state, status.num_restarts) == (AppState.SUCCEEDED, 1)
+    assert list(runner.log_lines(handle, "r", streams=Stream.STDOUT)) == ["1\n", "2\n"]
 
 
 def test_a_job_keeps_its_state_when_slurm_has_forgotten_it(runner, monkeypatch):

@@ -14,8 +14,9 @@ from flambeau.launch.schedulers.slurm_scheduler import create_scheduler
 from flambeau.launch.specs import AppDef, AppState, Resource, Role
 
 SRUN = """#!/usr/bin/env python3
-import json, sys
+import json, os, sys
 open("srun.json", "w").write(json.dumps(sys.argv[1:]))
+open("mode", "w").write(os.environ.get("SLURM_OPEN_MODE", ""))
 """
 
 
@@ -71,6 +72,14 @@ def test_variables_with_commas_arrive_too(srun):
     ((*_, export, env, a, b, program),) = srun(script(AppDef("job", [role])))
     assert export == "--export=ALL,PLAIN=a b,ID=77"
     assert (env, a, b, program) == ("env", "LIST=a,b", "LINES=x\ny", "run")
+
+
+@pytest.mark.parametrize(("restarts", "mode"), [(None, ""), ("0", ""), ("1", "append")])
+def test_a_job_that_is_queued_again_adds_to_its_logs(srun, monkeypatch, restarts, mode):
+    if restarts:
+        monkeypatch.setenv("SLURM_RESTART_COUNT", restarts)
+    srun(script(echo(), job_dir=None))
+    assert Path("mode").read_text() == mode
 
 
 @pytest.mark.parametrize("name", ["a; touch pwned", "a\n#SBATCH --uid=0", "$(touch pwned)"])

@@ -124,6 +124,9 @@ def ddp(
         variables.update(_TORCH_DEBUG_FLAGS)
     if max_retries > 0:
         variables.setdefault("PET_MAX_RESTARTS", str(max_retries))  # torchrun's --max_restarts
+        # Processes that are started again meet at a store of their own. In the agent's, which torchrun shares with them
+        # otherwise, they find the addresses of those that died (pytorch/pytorch#135712).
+        variables.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
 
     command = [
         *("torchrun", "--rdzv_backend", rdzv_backend, "--rdzv_endpoint", endpoint, "--rdzv_id", macros.app_id),

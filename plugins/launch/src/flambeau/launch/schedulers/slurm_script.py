@@ -147,6 +147,10 @@ set -evx
 export PYTHONUNBUFFERED=1
 export SLURM_UNBUFFEREDIO=1
 export TORCHX_MAX_RETRIES={int(self.max_retries)}
+# A job that is queued again adds to its logs.
+if [ "${{SLURM_RESTART_COUNT:-0}}" -gt 0 ]; then
+    export SLURM_OPEN_MODE=append
+fi
 
 set +e
 srun {srun}
