@@ -440,6 +440,11 @@ def _left_padded(rows: Sequence[Tensor]) -> Tensor:
     return torch.stack([torch.nn.functional.pad(row, (0, 0, length - len(row), 0)) for row in rows])
 
 
+def _left_padded_rows(rows: Sequence[Tensor]) -> Tensor:
+    length = max(len(row) for row in rows)
+    return torch.stack([torch.nn.functional.pad(row, (length - len(row), 0)) for row in rows])
+
+
 def _rows_of(tensordict: TensorDictBase, key: Any) -> Any:
     """The tensors of the elements of a batch, or None."""
     parts = tensordict.reshape(-1).unbind(0) if tensordict.ndim else [tensordict]
