@@ -28,6 +28,7 @@ from flambeau.rl.trainers import (
     UpdateWeights,
     mask_batch,
 )
+from flambeau.rl.trainers._hook_base import total_norm
 from flambeau.rl.trainers.trainers import flatten_dict
 
 
@@ -164,6 +165,30 @@ def test_gradients_are_clipped(options, weight):
     trainer = made(**options)
     trainer.train()
     assert float(trainer.loss_module.weight.detach()) == pytest.approx(weight)
+
+
+@pytest.mark.parametrize("dtypes", [(torch.float32, torch.float32), (torch.float32, torch.float64)])
+@pytest.mark.parametrize(("clip_grad_norm", "clip_norm"), [(True, 0.1), (True, 100.0), (False, 0.1), (True, None)])
+def test_norms_of_gradients_are_torchs(dtypes, clip_grad_norm, clip_norm):
+    torch.manual_seed(0)
+    ours = [nn.Parameter(torch.zeros(3, 2, dtype=dtype)) for dtype in dtypes]
+    theirs = [nn.Parameter(torch.zeros(3, 2, dtype=dtype)) for dtype in dtypes]
+    for mine, other in zip(ours, theirs, strict=True):
+        mine.grad = torch.randn(3, 2).to(mine.dtype)
+        other.grad = mine.grad.clone()
+    without = nn.Parameter(torch.zeros(1))  # has no gradient
+    expected = torch.nn.utils.get_total_norm([each.grad for each in theirs])
+    if clip_norm is not None and clip_grad_norm:
+        torch.nn.utils.clip_grad_norm_(theirs, clip_norm)
+    elif clip_norm is not None:
+        torch.nn.utils.clip_grad_value_(theirs, clip_norm)
+    torch.testing.assert_close(total_norm([*ours, without], clip_grad_norm, clip_norm), expected)
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine.grad, other.grad)
+
+
+def test_without_gradients_the_norm_is_none():
+    assert float(total_norm([nn.Parameter(torch.zeros(1))], True, 1.0)) == 0.0
 
 
 @pytest.mark.parametrize(
