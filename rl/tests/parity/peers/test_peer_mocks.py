@@ -6,6 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from spec_describing import describe_rl
@@ -44,7 +45,7 @@ SUITE = Suite(
     differences=HERE / "differences.toml",
     describers=[describe_rl],
 )
-LENT = {"torch": torch}
+LENT = {"np": np, "torch": torch}
 TABLE = read_table(HERE / "mock_programs.txt")
 # The environment is made by the program, so that it is no input, which would be compared, too.
 MADE = [f"env = {made}; {use}" for made in TABLE["environments"] for use in TABLE["uses"]]

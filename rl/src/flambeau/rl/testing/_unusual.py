@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Size, Tensor
 
-from flambeau.data.tensordict import TensorClass, TensorDict, TensorDictBase
+from flambeau.data.tensordict import TensorClass, TensorDict, TensorDictBase, lazy_stack
 from flambeau.rl.data.tensor_specs import Binary, Bounded, Categorical, Composite, NonTensor, Unbounded
 from flambeau.rl.envs.common import EnvBase
 from flambeau.rl.envs.transforms._base.transform import Transform
@@ -21,7 +22,12 @@ __all__ = [
     "EnvThatErrorsBecauseOfStack",
     "EnvWithDynamicSpec",
     "EnvWithTensorClass",
+    "History",
+    "HistoryTransform",
+    "MockNestedResetEnv",
 ]
+
+_ROLES = ("user", "system", "assistant")
 
 
 class TC(TensorClass):
@@ -145,6 +151,92 @@ class EnvThatErrorsBecauseOfStack(EnvBase):
 
     def _set_seed(self, seed: int | None) -> None:
         torch.manual_seed(0 if seed is None else seed)
+
+
+class MockNestedResetEnv(EnvBase):
+    """Two agents with ends of their own, the second of which never ends.
+
+    Args:
+        num_steps: steps until the environment ends, or without an end of its own the first agent.
+        done_at_root: whether the environment has an end of its own, which counts for all; the first agent then ends
+            with the first step.
+    """
+
+    def __init__(self, num_steps: int, done_at_root: bool) -> None:
+        super().__init__(device="cpu")
+        self.num_steps = num_steps
+        self.done_at_root = done_at_root
+        self.steps_done = 0
+        spec = Composite({name: _ends(Binary(1, shape=(1,), dtype=torch.bool)) for name in ("agent_1", "agent_2")})
+        if done_at_root:
+            spec.update(_ends(Binary(1, shape=(1,), dtype=torch.bool)))
+        self.full_done_spec = spec
+        self.full_reward_spec = Composite()
+
+    def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
+        self.steps_done = 0
+        return self._flagged(False, False)
+
+    def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
+        self.steps_done += 1
+        over = self.steps_done >= self.num_steps
+        return self._flagged(over, self.done_at_root or over)
+
+    def _flagged(self, root: bool, first: bool) -> TensorDict:
+        def flags(value: bool) -> dict[str, Tensor]:
+            return {name: torch.tensor([value]) for name in ("done", "terminated")}
+
+        found: dict[str, Any] = {"agent_1": flags(first), "agent_2": flags(False)}
+        return TensorDict(found | (flags(root) if self.done_at_root else {}), [])
+
+    def _set_seed(self, seed: int | None) -> None:
+        self._seed = seed
+
+
+def _ends(spec: Any) -> Composite:
+    return Composite(done=spec, terminated=spec.clone())
+
+
+class History(TensorClass):
+    """What was said.
+
+    Attributes:
+        role: who said it.
+        content: what.
+    """
+
+    role: str
+    content: str
+
+
+class HistoryTransform(Transform):
+    """What was said so far at "history", (number of texts): two texts at a reset, and one more of anyone in each step.
+
+    Args:
+        in_keys: not read, like what follows.
+        out_keys: of nothing.
+        in_keys_inv: of nothing.
+        out_keys_inv: of nothing.
+    """
+
+    def _reset(self, tensordict: Any, tensordict_reset: Any) -> Any:
+        texts = [History("system", "0", batch_size=[]), History("user", "1", batch_size=[])]
+        return tensordict_reset.set("history", lazy_stack(texts))
+
+    def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
+        said = tensordict.get("history")
+        text = History(str(np.random.choice(_ROLES)), str(len(said)), batch_size=[])
+        return next_tensordict.set("history", lazy_stack([*said.unbind(0), text]))
+
+    def transform_observation_spec(self, observation_spec: Any) -> Any:
+        """Texts beside what there is.
+
+        Args:
+            observation_spec: a composite.
+        """
+        role, content = (NonTensor(shape=(-1,), example_data=f"a {name}!") for name in ("role", "content"))
+        observation_spec["history"] = Composite(role=role, content=content, shape=(-1,), data_cls=History)
+        return observation_spec
 
 
 class AddPixelsTransform(Transform):

@@ -39,6 +39,9 @@ from flambeau.rl.testing._unusual import (
     EnvThatErrorsBecauseOfStack,
     EnvWithDynamicSpec,
     EnvWithTensorClass,
+    History,
+    HistoryTransform,
+    MockNestedResetEnv,
 )
 from flambeau.rl.testing._vectors import (
     ContinuousActionConvMockEnv,
@@ -77,9 +80,12 @@ __all__ = [
     "EnvWithScalarAction",
     "EnvWithTensorClass",
     "FastImageEnv",
+    "History",
+    "HistoryTransform",
     "IncrementingEnv",
     "MockBatchedLockedEnv",
     "MockBatchedUnLockedEnv",
+    "MockNestedResetEnv",
     "MockSerialEnv",
     "MultiAgentCountingEnv",
     "MultiKeyCountingEnv",

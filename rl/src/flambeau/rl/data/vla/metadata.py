@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from torch import Tensor
+from torch import Size, Tensor
 
 from flambeau.data.tensordict import TensorClass
+from flambeau.rl.data.tensor_specs import Bounded, TensorSpec, Unbounded
 
 __all__ = ["ActionSpace", "GripperMode", "RobotDatasetMetadata"]
 
@@ -96,6 +97,26 @@ class RobotDatasetMetadata(TensorClass["nocast"]):  # type: ignore[misc,name-def
                 os.fsync(file.fileno())
             Path(file.name).replace(target)
         return text
+
+    def make_action_spec(self, *, shape_prefix: tuple[int, ...] = (), device: Any = None) -> TensorSpec:
+        """The spec of actions, bounded where their bounds are known.
+
+        Args:
+            shape_prefix: dimensions before that of actions.
+            device: of the spec.
+
+        Raises:
+            ValueError: the size of actions is not known.
+        """
+        if self.action_dim is None:
+            raise ValueError(
+                f"RobotDatasetMetadata: the size of actions of {self.dataset_id!r}, action_dim, is not known."
+            )
+        size = Size([*shape_prefix, self.action_dim])
+        if self.action_low is None or self.action_high is None:
+            return Unbounded(size, device=device)
+        low, high = (bound.to(device).expand(size).clone() for bound in (self.action_low, self.action_high))
+        return Bounded(low, high, size, device=device, dtype=low.dtype)
 
     @classmethod
     def from_json(cls, source: str) -> RobotDatasetMetadata:
