@@ -175,16 +175,16 @@ class MockNestedResetEnv(EnvBase):
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         self.steps_done = 0
-        return self._flagged(False, False)
+        return self._flagged(("done",), False, False)
 
     def _step(self, tensordict: TensorDictBase) -> TensorDictBase:
         self.steps_done += 1
         over = self.steps_done >= self.num_steps
-        return self._flagged(over, self.done_at_root or over)
+        return self._flagged(("done", "terminated"), over, self.done_at_root or over)
 
-    def _flagged(self, root: bool, first: bool) -> TensorDict:
+    def _flagged(self, names: tuple[str, ...], root: bool, first: bool) -> TensorDict:
         def flags(value: bool) -> dict[str, Tensor]:
-            return {name: torch.tensor([value]) for name in ("done", "terminated")}
+            return {name: torch.tensor([value]) for name in names}
 
         found: dict[str, Any] = {"agent_1": flags(first), "agent_2": flags(False)}
         return TensorDict(found | (flags(root) if self.done_at_root else {}), [])
