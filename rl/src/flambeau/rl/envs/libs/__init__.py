@@ -23,10 +23,19 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.libs.jumanji import JumanjiWrapper as JumanjiWrapper
     from flambeau.rl.envs.libs.lbforaging import LBForagingEnv as LBForagingEnv
     from flambeau.rl.envs.libs.lbforaging import LBForagingWrapper as LBForagingWrapper
+    from flambeau.rl.envs.libs.meltingpot import MeltingpotEnv as MeltingpotEnv
+    from flambeau.rl.envs.libs.meltingpot import MeltingpotWrapper as MeltingpotWrapper
+    from flambeau.rl.envs.libs.openml import OpenMLEnv as OpenMLEnv
     from flambeau.rl.envs.libs.openspiel import OpenSpielEnv as OpenSpielEnv
     from flambeau.rl.envs.libs.openspiel import OpenSpielWrapper as OpenSpielWrapper
     from flambeau.rl.envs.libs.pettingzoo import PettingZooEnv as PettingZooEnv
     from flambeau.rl.envs.libs.pettingzoo import PettingZooWrapper as PettingZooWrapper
+    from flambeau.rl.envs.libs.procgen import ProcgenEnv as ProcgenEnv
+    from flambeau.rl.envs.libs.procgen import ProcgenWrapper as ProcgenWrapper
+    from flambeau.rl.envs.libs.safety_gymnasium import SafetyGymnasiumEnv as SafetyGymnasiumEnv
+    from flambeau.rl.envs.libs.safety_gymnasium import SafetyGymnasiumWrapper as SafetyGymnasiumWrapper
+    from flambeau.rl.envs.libs.smacv2 import SMACv2Env as SMACv2Env
+    from flambeau.rl.envs.libs.smacv2 import SMACv2Wrapper as SMACv2Wrapper
     from flambeau.rl.envs.libs.vmas import VmasEnv as VmasEnv
     from flambeau.rl.envs.libs.vmas import VmasWrapper as VmasWrapper
 
@@ -47,6 +56,11 @@ __getattr__, __dir__, __all__ = lazy_exports(
         ),
         "jumanji": ("JumanjiEnv", "JumanjiWrapper"),
         "lbforaging": ("LBForagingEnv", "LBForagingWrapper"),
+        "meltingpot": ("MeltingpotEnv", "MeltingpotWrapper"),
+        "openml": ("OpenMLEnv",),
+        "procgen": ("ProcgenEnv", "ProcgenWrapper"),
+        "safety_gymnasium": ("SafetyGymnasiumEnv", "SafetyGymnasiumWrapper"),
+        "smacv2": ("SMACv2Env", "SMACv2Wrapper"),
         "openspiel": ("OpenSpielEnv", "OpenSpielWrapper"),
         "pettingzoo": ("PettingZooEnv", "PettingZooWrapper"),
         "vmas": ("VmasEnv", "VmasWrapper"),
