@@ -15,10 +15,12 @@ import pytest
 import torch
 
 from flambeau.core.cli import main
+from flambeau.data.tensordict import TensorDict
 from flambeau.rl.envs import check_env_specs
 from flambeau.rl.envs.custom import GymPendulumEnv
 from flambeau.rl.runs import RunSettings, episode_returns, make_env, train
 from flambeau.rl.runs.algorithms import ALGORITHMS, algorithm
+from flambeau.rl.runs.algorithms._parts import LookAhead
 from flambeau.rl.runs.curves import draw_curves
 from flambeau.rl.runs.environments import NATIVE, UnknownEnvironmentError
 from flambeau.rl.runs.progress import Progress
@@ -169,6 +171,19 @@ def test_settings_may_be_texts():
         RunSettings("dqn", "CartPole-v1", options={"cells": "8,16", "frames": "1e3", "lr": "0.5"})
     )
     assert (settings.cells, settings.frames, settings.lr) == ((8, 16), 1000, 0.5)
+
+
+def test_steps_that_look_ahead_end_with_their_episodes():
+    ends = torch.tensor([[0, 0, 1, 0], [0, 0, 0, 0]], dtype=torch.bool).unsqueeze(-1)
+    steps = TensorDict(
+        {"next": {"observation": torch.arange(8.0).reshape(2, 4, 1), "reward": torch.ones(2, 4, 1)}}, [2, 4]
+    )
+    steps["next", "done"] = steps["next", "terminated"] = ends
+    found = LookAhead(2, 0.5, 3)(steps.reshape(-1))
+    assert found["steps_to_next_obs"].tolist() == [3, 2, 1, 1, 3, 3, 2, 1]
+    assert found["next", "observation"].flatten().tolist() == [2, 2, 2, 3, 6, 7, 7, 7]
+    assert found["next", "terminated"].flatten().tolist() == [True, True, True, *[False] * 5]
+    assert found["next", "reward"].flatten().tolist() == [1.75, 1.5, 1, 1, 1.75, 1.75, 1.5, 1]
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

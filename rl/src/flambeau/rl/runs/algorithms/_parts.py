@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from flambeau.core.errors import FlambeauError
 from flambeau.data.tensordict.nn import AddStateIndependentNormalScale, TensorDictModule
-from flambeau.rl.data import LazyTensorStorage, TensorDictReplayBuffer
+from flambeau.rl.data import LazyTensorStorage, MultiStep, TensorDictReplayBuffer
 from flambeau.rl.data.tensor_specs import Bounded, OneHot
 from flambeau.rl.modules import (
     MLP,
@@ -24,6 +24,7 @@ from flambeau.rl.modules import (
 )
 
 __all__ = [
+    "LookAhead",
     "NeededSteps",
     "Parts",
     "UnfitEnvironmentError",
@@ -195,21 +196,51 @@ class NeededSteps(TensorDictReplayBuffer):
 
     Args:
         keys: what is kept, as far as steps have it.
+        prepare: changes steps on their way into the buffer; None for nothing.
         kwargs: of the buffer.
     """
 
-    def __init__(self, keys: Iterable[Any], **kwargs: Any) -> None:
+    def __init__(self, keys: Iterable[Any], prepare: Callable[[Any], Any] | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._kept = list(keys)
+        self._kept, self._prepare = list(keys), prepare
 
     def extend(self, tensordicts: Any, *, update_priority: bool | None = None) -> Tensor:
         """Add the rows of a tensordict, without what nothing reads; their places."""
-        return super().extend(tensordicts.select(*self._kept, strict=False), update_priority=update_priority)
+        steps = tensordicts.select(*self._kept, strict=False)
+        return super().extend(steps if self._prepare is None else self._prepare(steps), update_priority=update_priority)
 
 
-def replay(capacity: int, batch_size: int, keys: Iterable[Any]) -> NeededSteps:
+def replay(
+    capacity: int, batch_size: int, keys: Iterable[Any], prepare: Callable[[Any], Any] | None = None
+) -> NeededSteps:
     """A buffer of what a loss reads of single steps."""
-    return NeededSteps(keys, storage=LazyTensorStorage(capacity), batch_size=batch_size)
+    return NeededSteps(keys, prepare, storage=LazyTensorStorage(capacity), batch_size=batch_size)
+
+
+class LookAhead(MultiStep):
+    """Steps of several environments, one environment after the other, that end several steps later.
+
+    As `MultiStep`, and an episode's end within these steps is theirs, so that no value is counted behind it.
+
+    Args:
+        envs: how many environments.
+        gamma: discount a step.
+        n_steps: how many steps.
+    """
+
+    def __init__(self, envs: int, gamma: float, n_steps: int) -> None:
+        super().__init__(gamma, n_steps)
+        self.envs = envs
+
+    def forward(self, tensordict: Any) -> Any:
+        """The steps, (envs * time), with "steps_to_next_obs" and without what `MultiStep` keeps of the former."""
+        found = super().forward(tensordict.reshape(self.envs, -1))
+        steps = found.get("steps_to_next_obs")
+        last = (torch.arange(steps.shape[1]) + steps - 1).unsqueeze(-1)
+        following = found.get("next")
+        for name in ("done", "terminated"):
+            following.set(name, following.get(name).gather(1, last))
+        return found.exclude("gamma", "nonterminal", ("next", "original_reward")).reshape(-1)
 
 
 def adam(parameters: Iterable[Tensor], **options: Any) -> torch.optim.Adam:

@@ -1,4 +1,7 @@
-"""Double deep Q-learning (Mnih et al. 2015; van Hasselt et al. 2016, arXiv:1509.06461)."""
+"""Double deep Q-learning over several steps (Mnih et al. 2015; van Hasselt et al. 2016, arXiv:1509.06461).
+
+What follows several steps later is learned from at once, as in Rainbow (Hessel et al. 2018, arXiv:1710.02298).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from torch import nn
 from flambeau.data.tensordict.nn import TensorDictSequential
 from flambeau.rl.modules import EGreedyModule, QValueActor
 from flambeau.rl.objectives import DQNLoss, SoftUpdate
-from flambeau.rl.runs.algorithms._parts import Parts, adam, discrete, network, replay, seen
+from flambeau.rl.runs.algorithms._parts import LookAhead, Parts, adam, discrete, network, replay, seen
 from flambeau.rl.trainers.algorithms import DQNTrainer
 
 __all__ = ["PRESETS", "Settings", "build"]
@@ -29,6 +32,7 @@ class Settings:
     start: int = 1_000
     lr: float = 1e-3
     gamma: float = 0.99
+    n_steps: int = 5
     tau: float = 0.01
     eps_end: float = 0.05
     eps_frames: int = 20_000
@@ -38,10 +42,10 @@ class Settings:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
-        "frames": 50_000,
+        "frames": 40_000,
         "envs": 8,
-        "updates": 32,
-        "gamma": 0.98,
+        "batch_frames": 256,
+        "updates": 64,
         "tau": 0.02,
         "eps_end": 0.04,
         "eps_frames": 6_000,
@@ -67,7 +71,12 @@ def build(env: Any, settings: Settings, frames: int) -> Parts:
         DQNTrainer,
         {
             "optimizer": adam(loss.parameters(), lr=settings.lr),
-            "replay_buffer": replay(settings.buffer, settings.batch_size, loss.in_keys),
+            "replay_buffer": replay(
+                settings.buffer,
+                settings.batch_size,
+                loss.in_keys,
+                LookAhead(settings.envs, settings.gamma, settings.n_steps),
+            ),
             "target_net_updater": SoftUpdate(loss, tau=settings.tau),
             "greedy_module": greedy,
             "optim_steps_per_batch": settings.updates,
