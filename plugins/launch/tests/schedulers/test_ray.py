@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from flambeau.launch.errors import SchedulerError
+from flambeau.launch.schedulers.local_records import is_alive, process_start
+from flambeau.launch.schedulers.ray import ray_guard
 from flambeau.launch.specs import AppDef, AppState, Resource, Role
 
 pytest.importorskip("ray")
@@ -53,6 +60,42 @@ def test_the_driver_reads_what_the_scheduler_writes(runner, tmp_path):
     actors = runner.dryrun(app("echo", replicas=2), "ray").request.actors
     (tmp_path / "actors.json").write_text(json.dumps([asdict(actor) for actor in actors]))
     assert load_actor_json(str(tmp_path / "actors.json")) == actors
+
+
+GUARD = (sys.executable, str(Path(ray_guard.__file__)))
+
+
+@pytest.mark.parametrize(("script", "code"), [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137)])
+def test_the_guard_of_a_program_ends_as_it_does(script, code):
+    command = [*GUARD, "sh", "-c", f"echo said; {script}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.read() == b"said\n"
+        assert process.wait() == code
+
+
+def test_the_guard_tells_that_there_is_no_such_program():
+    with subprocess.Popen([*GUARD, "nowhere"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.read() == "nowhere: No such file or directory\n"
+        assert process.wait() == 127
+
+
+def test_a_program_ends_with_the_actor_that_started_it_also_where_both_are_killed():
+    script = "trap 'touch asked; exit' TERM; echo $$ > pid; while :; do sleep 0.05; done"
+    actor = "import subprocess, sys; subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE).wait()"
+    process = subprocess.Popen([sys.executable, "-c", actor, *GUARD, "sh", "-c", script], start_new_session=True)
+    until(lambda: Path("pid").exists() and Path("pid").read_text())
+    os.killpg(process.pid, signal.SIGKILL)  # the actor, and its child
+    process.wait()
+    until(Path("asked").exists)
+    pid = int(Path("pid").read_text())
+    until(lambda: not is_alive(pid, process_start(pid)))
+
+
+def until(condition, timeout_s=30):
+    end = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def test_a_cluster_whose_agents_are_still_starting_is_asked_again(runner, monkeypatch):

@@ -368,7 +368,7 @@ def _actor(role: Role, number: int) -> RayActor:
 def _fill(folder: Path, job: RayJob) -> None:
     """What is sent to the cluster: the working directory, the driver, and the replicas."""
     shutil.copytree(job.working_dir, folder, dirs_exist_ok=True, symlinks=True)
-    for name in ("ray_driver.py", "ray_common.py"):
+    for name in ("ray_driver.py", "ray_common.py", "ray_guard.py"):
         shutil.copy(_DRIVER / name, folder / name)
     (folder / "actors.json").write_text(json.dumps([asdict(actor) for actor in job.actors]), encoding="utf-8")
 

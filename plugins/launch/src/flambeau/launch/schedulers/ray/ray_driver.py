@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 _CHUNK_S = 0.1
+_GUARD = "ray_guard.py"  # in the working directory of the job
 
 
 @dataclass
@@ -105,9 +106,10 @@ class _CommandActor:
         """
         environment = {**self.env, TORCHX_RANK0_HOST: master_addr, "PYTHONUNBUFFERED": "1"}
         process = subprocess.Popen(
-            self.cmd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        assert process.stdout is not None
+            [sys.executable, _GUARD, *self.cmd],
+            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        assert process.stdin is not None and process.stdout is not None
         try:
             waiting: list[str] = []
             told = time.monotonic()
@@ -120,8 +122,7 @@ class _CommandActor:
                 yield waiting
             code = process.wait()
         finally:
-            if process.poll() is None:
-                process.terminate()
+            process.stdin.close()  # the program ends, where it has not
         if code:
             raise ReplicaFailed(f"{self.cmd[0]} ended with {code}")
 
