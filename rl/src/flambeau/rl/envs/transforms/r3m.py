@@ -32,6 +32,7 @@ class R3MTransform(PretrainedEncoder):
     """
 
     sizes = {"resnet18": 512, "resnet34": 512, "resnet50": 2048}
+    # The addresses that torchrl fetches from; no checksums are published.
     urls = {
         f"resnet{depth}": f"https://pytorch.s3.amazonaws.com/models/rl/r3m/r3m_{depth}.pt" for depth in (18, 34, 50)
     }

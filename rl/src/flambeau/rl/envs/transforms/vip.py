@@ -38,6 +38,7 @@ class VIPTransform(PretrainedEncoder):
     """
 
     sizes = {"resnet50": 1024}
+    # The addresses that torchrl fetches from; no checksums are published.
     urls = {"resnet50": "https://pytorch.s3.amazonaws.com/models/rl/vip/model.pt"}
     checkpoint_key = "vip"
     default_out_key = "vip_vec"
