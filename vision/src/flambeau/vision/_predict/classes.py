@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from flambeau.core.weights import WeightsEnum
 
-__all__ = ["classify_image", "draw_classes"]
+__all__ = ["class_rows", "classify_image", "draw_classes"]
 
 
 def classify_image(
@@ -54,15 +55,25 @@ def classify_image(
     """
     picture = read_picture(source)
     batch = weights.transforms()(picture).unsqueeze(0).to(device, dtype)
-    probabilities = model(batch)[0].float().softmax(0)
-    best = probabilities.topk(min(options.top, len(probabilities)))
-    names = weights.meta["categories"]
-    rows = [
+    rows = class_rows(model(batch)[0], weights.meta["categories"], options.top)
+    title = f"{Path(source).name}, seen by {weights!r}"
+    return Prediction(rows, ("class", "probability"), title, partial(draw_classes, picture, rows))
+
+
+def class_rows(logits: Tensor, names: Sequence[str], top: int) -> list[dict[str, Any]]:
+    """The most probable classes of one picture: rows of `class` and `probability`.
+
+    Args:
+        logits: (classes,).
+        names: of the classes.
+        top: the most rows.
+    """
+    probabilities = logits.float().softmax(0)
+    best = probabilities.topk(min(top, len(probabilities)))
+    return [
         {"class": names[index], "probability": probability}
         for probability, index in zip(best.values.tolist(), best.indices.tolist(), strict=True)
     ]
-    title = f"{Path(source).name}, seen by {weights!r}"
-    return Prediction(rows, ("class", "probability"), title, partial(draw_classes, picture, rows))
 
 
 # --- the picture of an answer -------------------------------------------------------------------------------------

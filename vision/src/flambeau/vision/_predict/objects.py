@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import colorsys
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from flambeau.core.weights import WeightsEnum
 
-__all__ = ["color_of", "detect_objects"]
+__all__ = ["color_of", "detect_objects", "object_rows"]
 
 
 def detect_objects(
@@ -49,15 +50,24 @@ def detect_objects(
     picture = read_picture(source)
     (found,) = model([weights.transforms()(picture).to(device, dtype)])
     found = {name: value[: options.top].float().cpu() for name, value in found.items()}
-    names = weights.meta["categories"]
-    rows = [
+    rows = object_rows(found, weights.meta["categories"])
+    title = f"{Path(source).name}, seen by {weights!r}"
+    return Prediction(rows, ("class", "probability", "box"), title, partial(_draw, picture, found, rows))
+
+
+def object_rows(found: Mapping[str, Tensor], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of `class`, `probability` and `box` of what a model has found in one picture.
+
+    Args:
+        found: `labels` (N,), `scores` (N,) and `boxes` (N, 4).
+        names: of the classes.
+    """
+    return [
         {"class": names[int(label)], "probability": score, "box": [round(value, 1) for value in box]}
         for label, score, box in zip(
             found["labels"].tolist(), found["scores"].tolist(), found["boxes"].tolist(), strict=True
         )
     ]
-    title = f"{Path(source).name}, seen by {weights!r}"
-    return Prediction(rows, ("class", "probability", "box"), title, partial(_draw, picture, found, rows))
 
 
 def _draw(picture: Tensor, found: dict[str, Tensor], rows: list[dict[str, Any]], path: Path) -> None:

@@ -17,16 +17,27 @@ __all__ = ["LARGEST", "SMALLEST", "font_of", "read_picture", "resized", "save_pi
 SMALLEST, LARGEST = 360, 1600  # of the longer side of the picture of an answer, in pixels
 
 
-def read_picture(source: str) -> Tensor:
-    """A picture as uint8 [3, H, W], upright, with white where it is transparent."""
+def read_picture(source: str | bytes) -> Tensor:
+    """A picture as uint8 [3, H, W], upright, with white where it is transparent.
+
+    Args:
+        source: a path, or the bytes of a file.
+
+    Raises:
+        PredictError: it is no picture, or a damaged one.
+    """
+    import torch
+
     from flambeau.vision.io import ImageError, decode_image
     from flambeau.vision.transforms.functional import convert_image_dtype
 
+    if source == b"":
+        raise PredictError("it is empty, expected a picture.")
+    file = torch.frombuffer(bytearray(source), dtype=torch.uint8) if isinstance(source, bytes) else source
     try:
-        picture = decode_image(source, mode="RGB_ALPHA", apply_exif_orientation=True)
+        picture = decode_image(file, mode="RGB_ALPHA", apply_exif_orientation=True)
     except ImageError as error:
-        raise PredictError(f"{source}: {error}") from error
-    import torch
+        raise PredictError(str(error) if isinstance(source, bytes) else f"{source}: {error}") from error
 
     first = picture if picture.ndim == 3 else picture[0]
     colour, alpha = convert_image_dtype(first, torch.float).tensor_split((3,))
