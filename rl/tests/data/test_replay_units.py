@@ -45,7 +45,7 @@ def episodes(count, ends, size=10, **arguments):
         ({"length": 3}, 0, [0, 1, 2], [1, 1, 1]),
         ({"length": 3}, 3, [3, 4, 4], [1, 1, 0]),
         ({"length": 3, "episode_boundary": "stop"}, 3, [2, 3, 4], [1, 1, 1]),
-        ({"length": 6, "episode_boundary": "stop"}, 3, [3, 4, 4, 4, 4, 4], [1, 1, 0, 0, 0, 0]),
+        ({"length": 6, "episode_boundary": "stop"}, 3, [0, 1, 2, 3, 4, 4], [1, 1, 1, 1, 1, 0]),
         ({"length": 3, "episode_boundary": "include_reset"}, 4, [4, 5, 6], [1, 1, 1]),
         ({"length": 3, "episode_boundary": "include_reset"}, 9, [9, 9, 9], [1, 0, 0]),
         ({"length": 2, "burn_in": 1, "bootstrap": 1}, 5, [5, 5, 6, 7], [0, 1, 1, 1]),

@@ -135,11 +135,11 @@ class Sequence(SampleUnit):
         learned = (steps >= self.burn_in) & (steps < self.burn_in + self.length)
         repeated = {key: self._repeated(value, count) for key, value in info.items()}
         known = {
-            "anchor_index": self._each(index),
-            "validity_mask": valid.reshape(-1),
-            "learning_mask": learned.repeat(count),
             "sequence_id": torch.arange(count, device=rows.device).repeat_interleave(self.window),
             "step_in_sequence": steps.repeat(count),
+            "learning_mask": learned.repeat(count),
+            "anchor_index": self._each(index),
+            "validity_mask": valid.reshape(-1),
         }
         if lanes:
             return (places, *(lane.repeat_interleave(self.window) for lane in lanes)), repeated | known
@@ -171,8 +171,7 @@ class Sequence(SampleUnit):
         if self.episode_boundary != "stop":
             return anchors
         span = (self.length + self.bootstrap - 1) * self.dilation
-        earlier = torch.minimum(anchors, torch.maximum(first, last - span))
-        return torch.where(last - first + 1 >= self.length, earlier, anchors)
+        return torch.minimum(anchors, torch.maximum(first, last - span))
 
     def _each(self, index: Index) -> Tensor:
         whole = torch.stack(list(index), -1) if isinstance(index, tuple) else index

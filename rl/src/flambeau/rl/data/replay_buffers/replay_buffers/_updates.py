@@ -271,7 +271,11 @@ def _counts(stored: Tensor, index: Tensor, incoming: Tensor, live: Tensor, newer
     places, inverse = index.unique(return_inverse=True)
     candidates = torch.where(live & wins, incoming, known.new_full((), _LEAST))
     best = known.new_full((len(places),), _LEAST).scatter_reduce_(0, inverse, candidates, "amax")
-    return wins & (incoming == best[inverse])
+    wins = wins & live & (incoming == best[inverse])
+    # Of several with the highest version the last one counts.
+    order = torch.arange(len(index))
+    last = torch.full((len(places),), -1).scatter_reduce_(0, inverse, torch.where(wins, order, -1), "amax")
+    return wins & (order == last[inverse])
 
 
 _LEAST = -(2**31)

@@ -336,6 +336,8 @@ class ReplayBuffer(InPlaceUpdates, metaclass=Placed):
         with self._lock:
             index, info = self._draw(size)
             data = info.pop("_data")
+            if self._writer.tracks_generations and isinstance(index, Tensor):
+                info["index_generation"] = self._writer.generations_of(index)
             ran_out = bool(self._sampler.ran_out)
         info["index"] = index
         if isinstance(data, list) or self._collate_fn is not _same:
