@@ -20,7 +20,7 @@ __all__ = ["VLAWrapperBase"]
 _MODES = {"sample": InteractionType.RANDOM, "greedy": InteractionType.DETERMINISTIC}
 
 
-class VLAWrapperBase(TensorDictModuleBase):
+class VLAWrapperBase(TensorDictModuleBase):  # type: ignore[misc]
     """A policy from images, states and instructions to chunks of actions, or to tokens of them.
 
     A subclass defines `_predict(tensordict)`: actions (B, H * size), or scores (B, H * size * vocab_size) with
@@ -293,12 +293,12 @@ class VLAWrapperBase(TensorDictModuleBase):
 
     # Tokens
 
-    def _dist_from_logits(self, logits: Tensor, mask: Tensor | None = None) -> Independent:
+    def _dist_from_logits(self, logits: Tensor, mask: Tensor | None = None) -> Any:
         if mask is not None:
             logits = logits.masked_fill(~mask, torch.finfo(logits.dtype).min)
         return Independent(Categorical(logits=logits), 2)
 
-    def _sample_tokens(self, dist: Independent) -> Tensor:
+    def _sample_tokens(self, dist: Any) -> Tensor:
         kind = interaction_type()
         kind = self.default_interaction_type if kind is None else kind
         if kind is InteractionType.RANDOM:
@@ -311,7 +311,7 @@ class VLAWrapperBase(TensorDictModuleBase):
             return likeliest
         return likeliest.unsqueeze(1).expand(-1, self.num_samples, *likeliest.shape[1:])
 
-    def _log_prob_tokens(self, dist: Independent, tokens: Tensor) -> Tensor:
+    def _log_prob_tokens(self, dist: Any, tokens: Tensor) -> Tensor:
         several = tokens.ndim > dist.base_dist.logits.ndim - 1
         lined_up = tokens.movedim(1, 0) if several else tokens
         found: Tensor = dist.base_dist.log_prob(lined_up)

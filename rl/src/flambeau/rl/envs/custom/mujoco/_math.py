@@ -65,7 +65,7 @@ def quat_log(q: Tensor, eps: float = 1e-8) -> Tensor:
     q = torch.where(q[..., :1] < 0, -q, q)
     axis = q[..., 1:]
     sine = axis.norm(dim=-1, keepdim=True)
-    return axis * (2 * torch.atan2(sine, q[..., :1]) / sine.clamp_min(eps))
+    return axis * (2 * torch.atan2(sine, q[..., :1]) / sine.clamp_min(eps))  # type: ignore[no-any-return]
 
 
 def quat_rotate_inverse(q: Tensor, vector: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ def quat_rotate_inverse(q: Tensor, vector: Tensor) -> Tensor:
     """
     axis = -q[..., 1:]
     twice = 2 * torch.linalg.cross(*torch.broadcast_tensors(axis, vector))
-    return vector + q[..., :1] * twice + torch.linalg.cross(*torch.broadcast_tensors(axis, twice))
+    return vector + q[..., :1] * twice + torch.linalg.cross(*torch.broadcast_tensors(axis, twice))  # type: ignore[no-any-return]
 
 
 def unit_quat(q: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ def random_unit_quat(
         G. Marsaglia, Choosing a Point from the Surface of a Sphere, Annals of Mathematical Statistics 43, 1972.
     """
     drawn = torch.randn(*shape, 4, generator=generator, device=device, dtype=dtype)
-    return drawn / drawn.norm(dim=-1, keepdim=True).clamp_min(1e-12)
+    return drawn / drawn.norm(dim=-1, keepdim=True).clamp_min(1e-12)  # type: ignore[no-any-return]
 
 
 def cmg_jacobian(gimbal_angles: Tensor, gimbal_axes: Tensor, rotor_axes_ref: Tensor, h: float) -> Tensor:
@@ -135,7 +135,7 @@ def cmg_jacobian(gimbal_angles: Tensor, gimbal_axes: Tensor, rotor_axes_ref: Ten
     """
     sideways = torch.linalg.cross(gimbal_axes, rotor_axes_ref, dim=0)
     angle = gimbal_angles.unsqueeze(-2)
-    return h * (sideways * angle.cos() - rotor_axes_ref * angle.sin())
+    return h * (sideways * angle.cos() - rotor_axes_ref * angle.sin())  # type: ignore[no-any-return]
 
 
 def manipulability(jac: Tensor, eps: float = 1e-8) -> Tensor:
@@ -148,7 +148,7 @@ def manipulability(jac: Tensor, eps: float = 1e-8) -> Tensor:
     Returns:
         (...).
     """
-    return (torch.linalg.det(jac @ jac.mT) + eps).sqrt()
+    return (torch.linalg.det(jac @ jac.mT) + eps).sqrt()  # type: ignore[no-any-return]
 
 
 def pyramid_4cmg_geometry(

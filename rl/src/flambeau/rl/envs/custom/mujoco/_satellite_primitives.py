@@ -102,7 +102,7 @@ class SatelliteAttitudeTransform(MacroPrimitiveTransform):
         jacobian = cmg_jacobian(torch.atan2(sines, cosines), *axes, self.jacobian_rotor_h)
         # The torque on the satellite is the opposite of what the gyroscopes take up.
         rates = -(torch.linalg.pinv(jacobian) @ torque.unsqueeze(-1)).squeeze(-1)
-        return (rates / self._scale()).clamp(-1, 1)
+        return (rates / self._scale()).clamp(-1, 1)  # type: ignore[no-any-return]
 
     def _scale(self) -> float:
         if self.action_scale is not None:

@@ -378,9 +378,9 @@ class URScriptPrimitiveTransform(MacroPrimitiveTransform):
         Raises:
             ValueError: there is no such primitive, or no target for it.
         """
-        timing = {"steps": self.macro_steps if steps is None else steps,
+        timing: dict[str, Any] = {"steps": self.macro_steps if steps is None else steps,
                   "settle_steps": self.settle_steps if settle_steps is None else settle_steps}  # fmt: skip
-        place = {"batch_size": tensordict.batch_size, "device": tensordict.device}
+        place: dict[str, Any] = {"batch_size": tensordict.batch_size, "device": tensordict.device}
         if primitive_id == URScriptPrimitive.WAIT:
             made = RobotMacroAction.wait(gripper_command=gripper, **timing, **place)
         elif primitive_id == URScriptPrimitive.MOVEJ:
