@@ -40,7 +40,7 @@ def _tool_fields(role: str, content: str) -> dict[str, list[Any]]:
                 continue
         return {"tool_calls": calls} if calls else {}
     responses = _TOOL_RESPONSE.findall(content)
-    return {"tool_responses": responses} if responses and role != "tool" else {}
+    return {"tool_responses": responses} if responses else {}
 
 
 def _tagged(pattern: re.Pattern[str], text: str) -> Iterator[Message]:

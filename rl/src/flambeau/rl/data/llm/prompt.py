@@ -97,16 +97,16 @@ class PromptTensorDictTokenizer(TensorDictTokenizer):
 
         Returns:
             "input_ids" and "attention_mask"; "prompt_rindex", the place of the prompt's last token; "valid_sample",
-            whether all of the prompt and some of the label is there.
+            whether both are shorter than `max_length` together.
         """
         prompt, label = _texts(sample, self.key), _texts(sample, "label")
         alone = isinstance(prompt, str)
         prompts, labels = ([prompt], [label]) if alone else (prompt, label)
-        found = dict(self._encoded([first + second for first, second in zip(prompts, labels, strict=True)]))
+        texts = [first + second for first, second in zip(prompts, labels, strict=True)]
+        found = dict(self._encoded(texts))
         ends = self.tokenizer(prompts, max_length=self.max_length, truncation=self.truncation)["input_ids"]
-        lengths = [sum(row) for row in found["attention_mask"]]
         found["prompt_rindex"] = [len(row) - 1 for row in ends]
-        found["valid_sample"] = [length > len(row) for length, row in zip(lengths, ends, strict=True)]
+        found["valid_sample"] = [len(row) < self.max_length for row in self.tokenizer(texts)["input_ids"]]
         if alone:
             found = {name: value[0] for name, value in found.items()}
         if not self.return_tensordict:
