@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
 import torch
 
 from flambeau.rl._utils import seed_generator
@@ -19,7 +18,6 @@ __all__ = [
     "IS_WIN",
     "PYTHON_3_9",
     "capture_log_records",
-    "dtype_fixture",
     "generate_seeds",
     "get_available_devices",
     "get_default_devices",
@@ -36,13 +34,12 @@ mp_ctx = "spawn" if IS_WIN else "fork"
 """How tests start processes."""
 
 
-@pytest.fixture
-def dtype_fixture() -> Iterator[None]:
-    """Tensors are of dtype float64 unless they say otherwise, during a test."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(before)
+def __getattr__(name: str) -> Any:
+    if name == "dtype_fixture":  # it needs pytest, which the rest does without
+        from flambeau.rl.testing._fixtures import dtype_fixture
+
+        return dtype_fixture
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @contextlib.contextmanager

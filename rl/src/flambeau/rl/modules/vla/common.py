@@ -305,7 +305,7 @@ class VLAWrapperBase(TensorDictModuleBase):  # type: ignore[misc]
             if self.num_samples is None:
                 drawn: Tensor = dist.sample()
                 return drawn
-            return dist.sample(torch.Size([self.num_samples])).movedim(0, 1)
+            return dist.sample(torch.Size([self.num_samples])).movedim(0, 1)  # type: ignore[no-any-return]
         likeliest: Tensor = dist.base_dist.logits.argmax(-1)
         if self.num_samples is None:
             return likeliest
@@ -338,7 +338,7 @@ class VLAWrapperBase(TensorDictModuleBase):  # type: ignore[misc]
         logits = self._action_logits(tensordict)
         if tensordict_out is not None:
             tensordict_out.set(logits_key or self._tensor_keys.action_logits, logits)
-        return self._dist_from_logits(logits, tensordict.get(mask_key or self._tensor_keys.action_mask, None))
+        return self._dist_from_logits(logits, tensordict.get(mask_key or self._tensor_keys.action_mask, None))  # type: ignore[no-any-return]
 
     def log_prob(
         self, tensordict: TensorDictBase, *, action_key: Any = None, log_probs_key: Any = None, **kwargs: Any
