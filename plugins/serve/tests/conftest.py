@@ -114,21 +114,15 @@ def install(folder: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def plugin_folder(tmp_path_factory):
-    """Where the plugin is, for processes of their own."""
+def obedient(tmp_path_factory):
+    """The name of the plugin's weights, which this process and those that it starts can load."""
     folder = tmp_path_factory.mktemp("site")
     install(folder)
-    return folder
-
-
-@pytest.fixture
-def obedient(plugin_folder, monkeypatch):
-    """The name of the plugin's weights, which this process and those that it starts can load."""
-    monkeypatch.syspath_prepend(str(plugin_folder))
-    path = os.pathsep.join(filter(None, [str(plugin_folder), os.environ.get("PYTHONPATH", "")]))
-    monkeypatch.setenv("PYTHONPATH", path)
-    discover(refresh=True)
-    yield "obedient/obedient:V1"
-    sys.modules.pop("obedient_plugin", None)
-    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
+        patch.setenv("PYTHONPATH", path)
+        discover(refresh=True)
+        yield "obedient/obedient:V1"
+        sys.modules.pop("obedient_plugin", None)
     discover(refresh=True)

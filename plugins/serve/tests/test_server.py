@@ -26,28 +26,37 @@ def settings(**changes):
     return VersionSettings(**{"batch_size": 8, "max_batch_delay_ms": 0, **changes})
 
 
-@pytest.fixture
-def serve(obedient):
-    """Starts a server of the obedient model; the rest is as `ServeOptions`."""
-    servers = []
+@pytest.fixture(scope="module")
+def running():
+    """Servers that tests share, by their options."""
+    servers = {}
+    yield servers
+    for server in servers.values():
+        server.__exit__(None, None, None)
 
-    def start(*, workers=1, **options):
+
+@pytest.fixture
+def serve(obedient, running):
+    """Gives a server of the obedient model; options are as for `ServeOptions`. A fresh one is for its test alone."""
+    own = []
+
+    def start(*, fresh=False, **options):
         changes = options.pop("settings", {})
-        server = Server(
-            [obedient],
-            port=0,
-            management_port=0,
-            workers=workers,
-            settings=settings(**changes),
-            may_change=True,
-            **options,
-        )
-        server.__enter__()
-        servers.append(server)
-        return server
+        key = repr((changes, options))
+        if fresh or key not in running:
+            server = Server(
+                [obedient], port=0, management_port=0, settings=settings(**changes), may_change=True, **options
+            )
+            server.__enter__()
+            if not fresh:
+                running[key] = server
+                return server
+            own.append(server)
+            return server
+        return running[key]
 
     yield start
-    for server in servers:
+    for server in own:
         server.__exit__(None, None, None)
 
 
@@ -141,7 +150,7 @@ def test_a_poisoned_request_fails_alone(serve, poison):
 
 
 def test_an_idle_worker_that_is_killed_is_replaced(serve):
-    server = serve()
+    server = serve(fresh=True)
     (before,) = workers_of(server)
     subprocess.run(["kill", "-9", str(before["pid"])], check=True)
     wait_until(lambda: workers_of(server)[0]["restarts"] == 1 and workers_of(server)[0]["status"] == "READY")
@@ -150,7 +159,7 @@ def test_an_idle_worker_that_is_killed_is_replaced(serve):
 
 
 def test_a_request_survives_the_death_of_its_worker(serve):
-    server = serve()
+    server = serve(fresh=True)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(ask, server, "sleep 1")
         wait_until(lambda: workers_of(server)[0]["state"] == "busy")
@@ -166,7 +175,7 @@ def test_what_a_worker_started_ends_with_it(serve):
 
 
 def test_a_batch_that_hangs_is_ended_and_the_worker_replaced(serve):
-    server = serve(settings={"response_timeout": 1})
+    server = serve(fresh=True, settings={"response_timeout": 1})
     answer = ask(server, "sleep 60")
     assert (answer.status_code, answer.json()["message"]) == (500, "Worker died.")
     wait_until(lambda: workers_of(server)[0]["status"] == "READY")
@@ -197,7 +206,7 @@ def test_a_full_queue_says_so(serve):
 
 
 def test_requests_of_clients_that_left_are_not_computed(serve):
-    server = serve(settings={"batch_size": 1})
+    server = serve(fresh=True, settings={"batch_size": 1})
     with ThreadPoolExecutor(1) as pool:
         busy = pool.submit(ask, server, "sleep 1.5")
         wait_until(lambda: workers_of(server)[0]["state"] == "busy")
@@ -257,7 +266,7 @@ def test_tensors_go_in_and_come_out_by_the_open_inference_protocol(serve):
 
 
 def test_models_are_registered_scaled_described_and_removed(serve, obedient):
-    server = serve()
+    server = serve(fresh=True)
     url = f"{server.management_url}/models"
 
     def status(answer):
@@ -292,7 +301,7 @@ def test_models_are_registered_scaled_described_and_removed(serve, obedient):
 def test_a_model_that_cannot_be_loaded_leaves_nothing_behind(serve, obedient, monkeypatch):
     monkeypatch.setenv("OBEDIENT_FAILS", "1")
     with pytest.raises(StartError, match="it was told to fail"):
-        serve()
+        serve(fresh=True)
 
 
 def test_a_name_nobody_knows_is_refused_before_anything_starts():
@@ -325,7 +334,7 @@ def test_pages_of_strangers_cannot_ask(serve, headers, status):
 
 
 def test_metrics_name_models_and_count(serve):
-    server = serve()
+    server = serve(fresh=True)
     ask(server, "echo x")
     ask(server, "raise")
     httpx.post(f"{server.url}/predictions/a_stranger", content=b"x")
