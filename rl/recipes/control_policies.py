@@ -6,7 +6,8 @@ SAC's distribution the mean alone.
 
 The run is deterministic: one thread, fixed seeds. It takes one or two minutes on one CPU core, writes
 `NAME-ALGORITHM_v1-<hash>.safetensors`, and prints what belongs into the record: returns over 100 episodes whose first
-states training has not seen.
+states training has not seen. The files in the package were made before Adam stepped all parameters in one pass and PPO
+computed the advantages of a batch once: a run of today gives a file of its own, with another hash.
 """
 
 from __future__ import annotations

@@ -42,11 +42,12 @@ class Settings:
 
 PRESETS: dict[str, dict[str, Any]] = {
     "CartPole-v1": {
-        "frames": 40_000,
+        "frames": 50_000,
         "envs": 8,
         "batch_frames": 256,
         "updates": 64,
-        "tau": 0.02,
+        "n_steps": 10,
+        "tau": 0.05,
         "eps_end": 0.04,
         "eps_frames": 6_000,
     },
