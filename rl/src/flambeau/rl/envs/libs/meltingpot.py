@@ -25,9 +25,7 @@ _DTYPES = {np.dtype("uint8"): torch.uint8, np.dtype("float64"): torch.float64, n
 
 
 def _substrates() -> list[str]:
-    from meltingpot import substrate
-
-    return sorted(substrate.SUBSTRATES)
+    return sorted(backend("meltingpot.substrate", "MeltingpotEnv", INSTALL).SUBSTRATES)
 
 
 class MeltingpotWrapper(_EnvWrapper):
@@ -71,7 +69,7 @@ class MeltingpotWrapper(_EnvWrapper):
         return backend("meltingpot", type(self).__name__, INSTALL)
 
     def _check_kwargs(self, kwargs: dict[str, Any]) -> None:
-        env = kwargs.get("env")
+        env: Any = kwargs.get("env")
         if not hasattr(env, "observation_spec") or not isinstance(env.action_spec(), (list, tuple)):
             raise TypeError(f"{type(self).__name__} takes a substrate; got {type(env).__name__}.")
 

@@ -18,8 +18,8 @@ INSTALL = "pip install safety-gymnasium"
 
 def _tasks() -> list[str]:
     import gymnasium
-    import safety_gymnasium  # noqa: F401  # registers them
 
+    backend("safety_gymnasium", "SafetyGymnasiumEnv", INSTALL)  # registers them
     return sorted(name for name in gymnasium.registry if name.startswith("Safety"))
 
 
@@ -27,9 +27,10 @@ def with_cost_in_info(env: Any) -> Any:
     """An environment whose steps give five values, as gymnasium's do, and the cost in the dictionary."""
     import gymnasium
 
-    class CostInInfo(gymnasium.Wrapper):  # type: ignore[misc, type-arg]
+    class CostInInfo(gymnasium.Wrapper[Any, Any, Any, Any]):
         def step(self, action: Any) -> Any:
-            observation, reward, cost, terminated, truncated, info = self.env.step(action)
+            six: Any = self.env.step(action)
+            observation, reward, cost, terminated, truncated, info = six
             return observation, reward, terminated, truncated, {**info, "cost": np.float32(cost)}
 
     return CostInInfo(env)

@@ -23,9 +23,8 @@ _UNITS = ("marine", "marauder", "medivac", "stalker", "zealot", "colossus", "hyd
 
 
 def _maps() -> list[str]:
-    from smacv2.env.starcraft2.maps.smac_maps import get_smac_map_registry
-
-    return [*GENERATED, *(name for name in get_smac_map_registry() if name not in GENERATED)]
+    maps = backend("smacv2.env.starcraft2.maps.smac_maps", "SMACv2Env", INSTALL).get_smac_map_registry()
+    return [*GENERATED, *(name for name in maps if name not in GENERATED)]
 
 
 class SMACv2Wrapper(_EnvWrapper):

@@ -51,7 +51,8 @@ class DreamerV3ImageEncoder(nn.Module):
         """Size of what comes of an image of this shape (C, H, W)."""
         halvings = 2 ** len(self.channels)
         _, height, width = image_shape
-        return self.channels[-1] * math.ceil(height / halvings) * math.ceil(width / halvings)
+        features: int = self.channels[-1] * math.ceil(height / halvings) * math.ceil(width / halvings)
+        return features
 
     def forward(self, image: Tensor) -> Tensor:
         """(*batch, C, H, W), integers in [0, 255] or floats in [0, 1] -> (*batch, features)."""

@@ -129,12 +129,13 @@ class DreamerV3MLP(nn.Module):
         super().__init__()
         sizes = [in_features] + [num_cells] * max(depth, 0)
         self.model = nn.Sequential(*normed_layers(sizes, norm_eps, device))
-        if out_features is not None:
-            self.model.append(nn.Linear(sizes[-1], out_features, device=device))
+        head = None if out_features is None else nn.Linear(sizes[-1], out_features, device=device)
+        if head is not None:
+            self.model.append(head)
         reset_all_weights(self.model)
-        if out_features is not None:
+        if head is not None:
             with torch.no_grad():
-                self.model[-1].weight.mul_(outscale)
+                head.weight.mul_(outscale)
 
     def forward(self, *inputs: Tensor) -> Tensor:
         """Tensors (*batch, n) whose sizes add up to in_features -> (*batch, out_features)."""

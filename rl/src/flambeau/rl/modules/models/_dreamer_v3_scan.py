@@ -31,7 +31,7 @@ def scan_over_time(cell: Any, inputs: Tensor, hidden: Tensor, is_init: Tensor, *
         return result
 
     run = torch.compile(step) if compiled else step
-    output: Tensor = _Scan.apply(run, inputs, hidden, is_init, *parameters)
+    output: Tensor = _Scan.apply(run, inputs, hidden, is_init, *parameters)  # type: ignore[no-untyped-call]
     return output
 
 
@@ -61,7 +61,7 @@ class _Scan(torch.autograd.Function):
         return output
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
         inputs, hidden, is_init, output, *weights = ctx.saved_tensors
         (by_output,) = gradients

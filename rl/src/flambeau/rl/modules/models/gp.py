@@ -96,10 +96,10 @@ class GPWorldModel(nn.Module):
         def closure() -> Tensor:
             optimizer.zero_grad()
             loss = _surprise(inputs, changes, *free)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             return loss
 
-        optimizer.step(closure)  # type: ignore[arg-type]
+        optimizer.step(closure)
         self.inputs = inputs
         self.log_scales, self.log_amplitudes, self.log_noises = (each.detach() for each in free)
         factor = torch.linalg.cholesky(_noisy_kernel(inputs, *free).detach())
@@ -205,6 +205,7 @@ def _surprise(inputs: Tensor, changes: Tensor, *hyperparameters: Tensor) -> Tens
     """The negative log-likelihood of all changes, without its constant."""
     factor, failed = torch.linalg.cholesky_ex(_noisy_kernel(inputs, *hyperparameters))
     if failed.any():
-        return factor.new_full((), torch.inf).requires_grad_()
+        return torch.full((), torch.inf, dtype=factor.dtype, device=factor.device, requires_grad=True)
     solved = torch.cholesky_solve(changes.unsqueeze(-1), factor).squeeze(-1)
-    return (changes * solved).sum() / 2 + factor.diagonal(dim1=-2, dim2=-1).log().sum()
+    surprise: Tensor = (changes * solved).sum() / 2 + factor.diagonal(dim1=-2, dim2=-1).log().sum()
+    return surprise

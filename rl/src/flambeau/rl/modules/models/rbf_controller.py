@@ -98,4 +98,5 @@ class RBFController(nn.Module):
         spread = covariance + torch.diag_embed(scales / 2)
         solved = torch.linalg.solve(spread.unsqueeze(-3), off.mT).mT
         determinant = torch.linalg.det(2 * covariance / scales.unsqueeze(-1) + torch.eye(len(scales)).to(covariance))
-        return determinant.rsqrt()[..., None, None] * between * (-(off * solved).sum(-1) / 2).exp()
+        products: Tensor = determinant.rsqrt()[..., None, None] * between * (-(off * solved).sum(-1) / 2).exp()
+        return products
