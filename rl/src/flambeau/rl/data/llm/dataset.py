@@ -191,7 +191,7 @@ class TokenizedDatasetLoader:
             made = made[made[valid_mask_key].bool()].exclude(valid_mask_key)
         if prefix is not None:
             made = TensorDict({prefix: made}, made.batch_size)
-        return made.memmap(str(data_dir), copy_existing=True)  # type: ignore[no-any-return]
+        return made.memmap(str(data_dir), copy_existing=True)
 
 
 def _listed(column: Any) -> Any:

@@ -206,19 +206,19 @@ class History(TensorClass["nocast"]):  # type: ignore[misc,name-defined]
             texts = list(text)
             if not texts:
                 raise ValueError("text is empty; give one conversation or more.")
-            return lazy_stack([cls.from_text(each, chat_template_name, chat_template, tokenizer) for each in texts])
+            return lazy_stack([cls.from_text(each, chat_template_name, chat_template, tokenizer) for each in texts])  # type: ignore[no-any-return]
         if chat_template_name is None:
             known = (name for name, template in CHAT_TEMPLATES.items() if template == chat_template)
             chat_template_name = next(known, None) or family_of(tokenizer)
         if chat_template_name in INVERSE_PARSERS:
-            return INVERSE_PARSERS[chat_template_name](text)
+            return INVERSE_PARSERS[chat_template_name](text)  # type: ignore[no-any-return]
         if chat_template_name not in PARSERS:
             raise NotImplementedError(
                 f"chat_template_name is {chat_template_name!r}, expected one of "
                 f"{sorted({*PARSERS, *INVERSE_PARSERS})}; add_chat_template adds others, with an inverse_parser."
             )
         messages = messages_of(text, chat_template_name, getattr(tokenizer, "eos_token", None))
-        return lazy_stack([cls(**message, batch_size=()) for message in messages])
+        return lazy_stack([cls(**message, batch_size=()) for message in messages])  # type: ignore[no-any-return]
 
     @classmethod
     def from_chats(cls, chats: Sequence[Any]) -> Self:
@@ -241,7 +241,7 @@ class History(TensorClass["nocast"]):  # type: ignore[misc,name-defined]
             )
         if not chats:
             raise ValueError("chats has an empty list; a conversation has one message or more.")
-        return lazy_stack([cls.from_chats(chat) for chat in chats])
+        return lazy_stack([cls.from_chats(chat) for chat in chats])  # type: ignore[no-any-return]
 
     # --- Longer conversations
 
@@ -298,7 +298,7 @@ class History(TensorClass["nocast"]):  # type: ignore[misc,name-defined]
     def _dim(self, dim: int) -> int:
         if not -self.ndim <= dim < self.ndim:
             raise IndexError(f"dim is {dim}, expected a dimension of a history of {self.ndim}.")
-        return dim % self.ndim
+        return dim % self.ndim  # type: ignore[no-any-return]
 
     def _longer(self, added: list[Any], inplace: bool) -> History:
         inner = self._tensordict
@@ -311,7 +311,7 @@ class History(TensorClass["nocast"]):  # type: ignore[misc,name-defined]
         """These rows, in a new history, or in this one."""
         made = lazy_stack(rows)
         if not inplace:
-            return made
+            return made  # type: ignore[no-any-return]
         object.__setattr__(self, "_tensordict", made._tensordict)
         return self
 

@@ -70,9 +70,9 @@ class RolloutFromModel:
         """
         from transformers import GenerationConfig
 
-        padding = self.EOS_TOKEN_ID if self._padding() is None else self._padding()
+        padding = self._padding()
         prompts = self._prompts(batch, padding)
-        config = generation_config or GenerationConfig(
+        config = generation_config or GenerationConfig(  # type: ignore[no-untyped-call]
             pad_token_id=padding, eos_token_id=self._end(), max_new_tokens=self.max_new_tokens, do_sample=True, top_k=0
         )
         length = prompts[0].shape[-1]
@@ -85,8 +85,9 @@ class RolloutFromModel:
         scores = [self._scores(model, answers, seen, length) for model in (self.model, self.ref_model)]
         return self._beside(batch, drawn, padding), scores[0], scores[0] - scores[1]
 
-    def _padding(self) -> int | None:
-        return getattr(self.model.config, "pad_token_id", None)
+    def _padding(self) -> int:
+        found = getattr(self.model.config, "pad_token_id", None)
+        return self.EOS_TOKEN_ID if found is None else int(found)
 
     def _end(self) -> int:
         found = getattr(self.model.config, "eos_token_id", None)
@@ -149,7 +150,7 @@ class RolloutFromModel:
         first = batch.prompt_rindex + 1
         places = first[:, None] + torch.arange(steps + 1, device=generated.device)
         seen = torch.arange(generated.shape[-1], device=generated.device) < places[..., None]
-        padding = self.EOS_TOKEN_ID if self._padding() is None else self._padding()
+        padding = self._padding()
         tokens = torch.where(seen, generated[:, None], padding)
         action = generated.gather(-1, places[:, :-1])
         done = self._done(action)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from flambeau.data.tensordict import TensorDict, tensorclass
+from flambeau.data.tensordict import TensorClass, TensorDict
 from flambeau.rl.data.llm.dataset import TensorDictTokenizer, TokenizedDatasetLoader, _texts
 
 __all__ = ["PromptData", "PromptTensorDictTokenizer"]
@@ -16,8 +16,7 @@ __all__ = ["PromptData", "PromptTensorDictTokenizer"]
 _DATASET = "CarperAI/openai_summarize_tldr"
 
 
-@tensorclass
-class PromptData:
+class PromptData(TensorClass):  # type: ignore[misc]
     """Prompts with the texts that follow them, one behind the other.
 
     Attributes:

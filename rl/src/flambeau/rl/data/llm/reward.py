@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from flambeau.data.tensordict import tensorclass
+from flambeau.data.tensordict import TensorClass
 from flambeau.rl.data.llm.dataset import TensorDictTokenizer, TokenizedDatasetLoader, _imported_datasets
 
 __all__ = ["PairwiseDataset", "RewardData", "pre_tokenization_hook"]
@@ -14,8 +14,7 @@ __all__ = ["PairwiseDataset", "RewardData", "pre_tokenization_hook"]
 _DATASET = "CarperAI/openai_summarize_comparisons"
 
 
-@tensorclass
-class RewardData:
+class RewardData(TensorClass):  # type: ignore[misc]
     """Sequences, and what a reward model thinks of them.
 
     Attributes:
@@ -31,8 +30,7 @@ class RewardData:
     end_scores: Tensor | None = None
 
 
-@tensorclass
-class PairwiseDataset:
+class PairwiseDataset(TensorClass):  # type: ignore[misc]
     """Pairs of texts that follow one prompt.
 
     Attributes:

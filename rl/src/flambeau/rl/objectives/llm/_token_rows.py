@@ -25,7 +25,7 @@ ASSISTANT = ("masks", "all_assistant_mask")
 ATTENTION = ("masks", "all_attention_mask")
 
 
-def rows_of(tensordict: TensorDictBase, key: Any) -> list[Tensor] | None:
+def rows_of(tensordict: TensorDictBase, key: Any) -> list[Any] | None:
     """An entry of each conversation, (tokens,), or None where one has none."""
     parts = tensordict.reshape(-1).unbind(0) if tensordict.ndim > 1 else tensordict.unbind(0)
     rows = [part.get(key, None) for part in parts]
@@ -83,7 +83,7 @@ def check_alike(rows: Sequence[Tensor], others: Sequence[Tensor], what: str) -> 
 
 def reduced(losses: Tensor, reduction: str) -> Tensor:
     """The mean or sum over conversations, or each."""
-    return {"mean": losses.mean, "sum": losses.sum, "none": lambda: losses}[reduction]()
+    return losses if reduction == "none" else losses.mean() if reduction == "mean" else losses.sum()
 
 
 def summed(rows: Sequence[Tensor], masks: Sequence[Tensor], by_length: bool) -> Tensor:

@@ -222,7 +222,7 @@ class GRPOLoss(LossModule):
                 f"The entry {key!r} has shape {tuple(found.shape)}, the model's log-probabilities {tuple(like.shape)}; "
                 "score the same tokens, with the same padding."
             )
-        return found.detach()  # type: ignore[no-any-return]
+        return found.detach()
 
     def _advantage(self, tensordict: TensorDictBase, log_weight: Tensor) -> Tensor:
         key = self.tensor_keys.advantage
@@ -234,7 +234,7 @@ class GRPOLoss(LossModule):
                 f"The advantage has shape {tuple(advantage.shape)}, expected {tuple(log_weight.shape)}, or sizes of 1 "
                 "in their places."
             )
-        return advantage  # type: ignore[no-any-return]
+        return advantage
 
     def _bounded(self, ratio: Tensor) -> Tensor:
         return ratio.clamp(1 - self.clip_epsilon_low, 1 + self.clip_epsilon_high)

@@ -120,7 +120,7 @@ class MCAdvantage(Transform):
         return state if self.is_shared else state | {"_lock": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         if self._lock is None:
             self._lock = threading.RLock()
 
@@ -243,7 +243,9 @@ class MCAdvantage(Transform):
 
     def _return_of(self, trajectory: TensorDictBase) -> Tensor:
         rewards = torch.stack(_rows(trajectory, self.rewards_key)).float()
-        return {"sum": rewards.sum, "max": rewards.max, "mean": rewards.mean}[self.trajectory_return or "sum"]()
+        if self.trajectory_return == "max":
+            return rewards.max()
+        return rewards.mean() if self.trajectory_return == "mean" else rewards.sum()
 
     def _chosen(self, waiting: list[Any]) -> list[int] | None:
         if self.trajectory_return is None:
@@ -309,7 +311,7 @@ def _check(size: int, returns: str | None, bounds: Bounds | None, most: int, lea
     if bounds is not None:
         if returns is None:
             raise ValueError("keep_return_bounds looks at the returns of trajectories; set trajectory_return.")
-        if len(bounds) != 2 or not bounds[0] < bounds[1]:
+        if not bounds[0] < bounds[1]:
             raise ValueError(f"keep_return_bounds is {bounds}, expected two numbers, the lower one first.")
     if most < size:
         raise ValueError(f"candidate_group_size is {most}, expected grpo_size, {size}, or more.")

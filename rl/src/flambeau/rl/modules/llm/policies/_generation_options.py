@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = ["standardized"]
@@ -28,7 +28,7 @@ def standardized(options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    ranges = {
+    ranges: dict[str, tuple[Callable[[Any], bool], str]] = {
         "temperature": (lambda value: value >= 0, "0 or more"), "top_p": (lambda value: 0 <= value <= 1, "from 0 to 1"),
         "top_k": (lambda value: value > 0, "more than 0"),
         "repetition_penalty": (lambda value: value > 0, "more than 0"),

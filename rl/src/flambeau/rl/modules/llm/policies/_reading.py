@@ -88,5 +88,5 @@ def _places(tokens: Tensor, part: TensorDictBase, wrapper: Any) -> Tensor | None
     for name in (wrapper.attention_mask_key, *wrapper._below(key, "all_attention_mask")):
         mask = part.get(name, None)
         if mask is not None and mask.shape == tokens.shape:
-            return mask.bool()
+            return mask.bool()  # type: ignore[no-any-return]
     return None

@@ -24,14 +24,14 @@ class Row:
 
     Attributes:
         tokens: (tokens,), int64, without padding.
-        text: what they say, where it is known.
+        text: what they say; "" where tokens are read.
         history: the conversation they come from, (turns,).
         assistant: (tokens,), bool: what the assistant said, where it is known.
         places: (columns,), bool: where the tokens stand in a padded row that is scored, which the results then follow.
     """
 
     tokens: Tensor
-    text: str | None = None
+    text: str = ""
     history: Any = None
     assistant: Tensor | None = None
     places: Tensor | None = None
@@ -163,7 +163,7 @@ def _padded(parts: Sequence[Any], value: int, prompts: Sequence[int]) -> Any:
     kind = type(parts[0])
     made = kind(padded=True, batch_size=(len(parts),))
     for name in kind._field_names:
-        rows = [part.get(name, None) for part in parts] if name != "padded" else [None]
+        rows: list[Any] = [part.get(name, None) for part in parts] if name != "padded" else [None]
         if any(row is None for row in rows):
             continue
         if name in ("prompt", "response"):

@@ -67,7 +67,7 @@ def block_causal_mask(lengths: Tensor) -> Tensor:
 
 
 def _device(model: Any) -> torch.device:
-    return next(iter(model.parameters())).device
+    return next(iter(model.parameters())).device  # type: ignore[no-any-return]
 
 
 def _accepts(model: Any, name: str) -> bool:

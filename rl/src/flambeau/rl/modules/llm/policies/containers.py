@@ -373,7 +373,7 @@ def _with_tokens(made: Tokens, encoded: dict[str, Any]) -> Tokens:
     ]
     first = rows[0]
     if made.ndim > 1 or any(row.get(name).shape != first.get(name).shape for row in rows for name in encoded):
-        return lazy_stack(rows)
+        return lazy_stack(rows)  # type: ignore[no-any-return]
     for name in encoded:
         setattr(made, name, torch.stack([row.get(name) for row in rows]))
     return made

@@ -24,7 +24,7 @@ class LogProbDistribution(Distribution):
         tensor([[-1.,  0.]])
     """
 
-    arg_constraints: dict[str, Any] = {}  # type: ignore[misc]
+    arg_constraints: dict[str, Any] = {}
 
     def __init__(self, log_probs: Tensor, mask: Tensor | None = None) -> None:
         self.log_probs, self.mask = log_probs, mask

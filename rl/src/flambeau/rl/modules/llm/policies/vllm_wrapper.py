@@ -103,7 +103,7 @@ class vLLMWrapper(LLMWrapperBase):  # upstream's name
             made.append(_chosen(row.tolist(), request.prompt_logprobs))
         return made
 
-    def get_dist(
+    def get_dist(  # type: ignore[override]  # upstream's arguments but those of padding
         self, tensordict: Any, tensordict_out: Any = None, logits_key: Any = "logits", mask_key: Any = None,
         **kwargs: Any,
     ) -> D.Distribution:  # fmt: skip

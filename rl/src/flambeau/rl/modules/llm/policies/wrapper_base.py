@@ -273,8 +273,8 @@ class LLMWrapperBase(TensorDictModuleBase):
         shape = tensordict.batch_size
         rows = read_rows(tensordict.reshape(-1) if tensordict.ndim > 1 else tensordict, self)
         options = standardized(self.generate_kwargs | kwargs) | ({"logits_only": True} if logits_only else {})
-        batched = self._batcher is not None and not logits_only
-        elements = self._batcher((rows, options)) if batched else self._run(rows, options)
+        batcher = None if logits_only else self._batcher
+        elements = self._run(rows, options) if batcher is None else batcher((rows, options))
         return self._into(tensordict, self._together(elements, shape), tensordict_out)
 
     def _run(self, rows: list[Row], options: dict[str, Any]) -> list[Any]:

@@ -184,7 +184,9 @@ class AsyncSGLang(RLSGLangEngine):
         from transformers import AutoConfig, AutoModelForCausalLM
 
         with torch.device("meta"):
-            model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(self.model_path))
+            model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+                AutoConfig.from_pretrained(self.model_path)
+            )
         return {name: (weight.dtype, weight.shape) for name, weight in model.named_parameters()}
 
     def get_master_address(self) -> str:

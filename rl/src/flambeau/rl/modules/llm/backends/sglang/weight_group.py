@@ -6,9 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-from torch import distributed
+from torch import distributed as _distributed
 
 __all__ = ["trainer_group"]
+
+distributed: Any = _distributed  # stores and backends are not among its typed names
 
 
 def trainer_group(address: str, port: int, world_size: int, name: str) -> Any:

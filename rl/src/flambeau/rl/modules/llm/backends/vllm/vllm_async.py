@@ -220,11 +220,11 @@ class AsyncVLLM(RLvLLMEngine):
 
     def get_num_unfinished_requests(self, actor_index: int | None = None) -> int | list[int]:
         """How many requests run or wait, of one replica or of each."""
-        return self._asked("get_num_unfinished_requests", actor_index)
+        return self._asked("get_num_unfinished_requests", actor_index)  # type: ignore[no-any-return]
 
     def get_cache_usage(self, actor_index: int | None = None) -> float | list[float]:
         """The share of the cache that is used, of one replica or of each."""
-        return self._asked("get_cache_usage", actor_index)
+        return self._asked("get_cache_usage", actor_index)  # type: ignore[no-any-return]
 
     def _asked(self, name: str, at: int | None) -> Any:
         actors = self._started()
