@@ -84,6 +84,21 @@ def test_actors_write_through_clients_that_cannot_end_the_buffer(buffer):
     assert sorted(buffer[:]["value"].tolist()) == list(range(6))
 
 
+def test_data_may_go_over_torch_distributed():
+    buffer = TensorDictReplayBuffer(
+        storage=partial(LazyTensorStorage, 10), batch_size=4, service_backend="ray", transport="distributed",
+        service_backend_options={"remote_config": FREE},
+    )  # fmt: skip
+    client = buffer.client()
+    assert client.extend(rows(5), timeout=60).tolist() == list(range(5))
+    batch = client.sample(timeout=60)
+    assert (batch["value"] == batch["index"]).all()
+    assert (len(client), client.write_count, buffer.transport_kind) == (5, 5, "distributed")
+    with pytest.raises(ValueError, match="expected"):
+        client.extend(rows(3), timeout=60)
+    buffer.shutdown()
+
+
 def test_a_checkpoint_of_the_actor_loads_here(buffer, tmp_path):
     buffer.extend(rows(6))
     buffer.dumps(tmp_path / "saved")

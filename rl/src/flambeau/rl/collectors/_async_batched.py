@@ -153,7 +153,7 @@ class AsyncBatchedCollector(InBackground):
         self._env_backend, self._policy_backend = _backends(backend, env_backend, policy_backend, transport)
         self._transport = self._chosen_transport(transport, envs_per_worker, create_env_kwargs, policy_version_key)
         self._chunk = self._chosen_chunk(transition_chunk_size)
-        self._pool_arguments = {
+        self._pool_arguments: dict[str, Any] = {
             "exchange": env_exchange if self._env_backend == "multiprocessing" and not self._is_direct else None,
             "create_env_kwargs": create_env_kwargs,
         }
@@ -165,7 +165,7 @@ class AsyncBatchedCollector(InBackground):
             "weight_sync_model_id": weight_sync_model_id,
             "server_config": self._config,
             "policy_device": self._devices.policy_device,
-            "output_device": self._devices.server_output_device,
+            "output_device": self._devices.server_output_device(),
             "policy_version": policy_version,
             "policy_version_key": policy_version_key,
         }
@@ -276,10 +276,8 @@ class AsyncBatchedCollector(InBackground):
     def _made_server(self, count: int) -> Any:
         backend = self.server_backend
         if backend == "process" and self._transport is not None:
-            assert self._policy_factory is not None
-            return ProcessInferenceServer(
-                policy_factory=self._policy_factory, transport=self._transport, **self._server_arguments
-            )
+            factory: Any = self._policy_factory
+            return ProcessInferenceServer(policy_factory=factory, transport=self._transport, **self._server_arguments)
         transport: Any = self._transport
         if transport is None:
             transport = {"process": "process", "ray": "ray"}.get(self._policy_backend or "", "auto")
@@ -303,7 +301,8 @@ class AsyncBatchedCollector(InBackground):
             makers = [
                 Beside(Maker(maker, given), client) for maker, given, client in zip(makers, each, clients, strict=True)
             ]
-        self._pool = AsyncEnvPool(makers, backend=self._env_backend, stack="lazy", **arguments)
+        kind: Any = AsyncEnvPool
+        self._pool = kind(makers, backend=self._env_backend, stack="lazy", **arguments)
         if self._pending_seed is not None:
             self._pool.set_seed(*self._pending_seed)
             self._pending_seed = None
@@ -331,7 +330,7 @@ class AsyncBatchedCollector(InBackground):
         if self._policy is not None:
             return self._policy
         served = getattr(self._server, "model", None)
-        found: Callable[..., Any] = self._policy_factory if served is None else served
+        found: Any = self._policy_factory if served is None else served
         return found
 
     def get_model(self, model_id: str) -> Any:

@@ -317,15 +317,13 @@ class BaseCollector(IterableDataset[Any]):
             kwargs: passed on to the weight updater.
         """
 
-    def receive_weights(self, policy_or_weights: Any = None, *, weights: Any = None, policy: Any = None) -> None:
+    def receive_weights(self, policy_or_weights: Any = None) -> None:
         """Take new weights, see `update_policy_weights_`.
 
         Args:
             policy_or_weights: a module, a tensordict of weights, or a state_dict.
-            weights: weights, by this name.
-            policy: a module, by this name.
         """
-        self.update_policy_weights_(policy_or_weights, weights=weights, policy=policy)
+        self.update_policy_weights_(policy_or_weights)
 
     def register_scheme_receiver(
         self, weight_recv_schemes: dict[str, Any], *, synchronize_weights: bool = True

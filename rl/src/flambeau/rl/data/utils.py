@@ -71,7 +71,7 @@ def consolidate_spec(
                 part.set(key, _nothing(each, part.shape, dims))
     if recurse_through_stack:
         parts = [consolidate_spec(part, recurse_through_entries, recurse_through_stack) for part in parts]
-    return torch.stack(parts, spec.stack_dim)  # type: ignore[return-value,call-overload]
+    return torch.stack(parts, spec.stack_dim)  # type: ignore[return-value]
 
 
 def _nothing(spec: Any, batch: torch.Size, dims: int) -> Any:
@@ -92,8 +92,8 @@ def _nothing(spec: Any, batch: torch.Size, dims: int) -> Any:
 
 
 class _Once(type):
-    def __call__(cls, fn: Any, **kwargs: Any) -> Any:
-        return fn if isinstance(fn, cls) and not kwargs else super().__call__(fn, **kwargs)
+    def __call__(cls: Any, fn: Any, **kwargs: Any) -> Any:
+        return fn if isinstance(fn, cls) and not kwargs else type.__call__(cls, fn, **kwargs)
 
 
 class CloudpickleWrapper(metaclass=_Once):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from flambeau.core.errors import FlambeauError
@@ -19,7 +20,7 @@ def plotted(
     if backend != "plotly" or figure not in ("tree", "box"):
         raise ValueError(f"there is no figure {figure!r} by {backend!r}; there are 'tree' and 'box' by 'plotly'.")
     try:
-        import plotly.graph_objects as drawing
+        drawing: Any = import_module("plotly.graph_objects")
     except ModuleNotFoundError as error:
         raise MissingPlotly("trees are drawn by plotly, which is not installed. Run: pip install plotly") from error
     nodes = tree.vertices(key_type="path")

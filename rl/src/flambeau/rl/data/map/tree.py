@@ -132,7 +132,8 @@ class Tree(TensorClass["nocast"]):  # type: ignore[misc,name-defined]
         """The actions that were taken at the node, (children, ...); None for a leaf."""
         if self.subtree is None:
             return None
-        return torch.stack([child.branching_action for child in self._children()])
+        actions: list[Any] = [child.branching_action for child in self._children()]
+        return torch.stack(actions)
 
     @property
     def prev_action(self) -> Tensor | TensorDictBase | None:
@@ -166,7 +167,8 @@ class Tree(TensorClass["nocast"]):  # type: ignore[misc,name-defined]
         if found is None:
             return None
         if isinstance(found, list):
-            return torch.stack([self._from_tensordict(each()) for each in found])  # type: ignore[no-any-return]
+            parents: Any = torch.stack([self._from_tensordict(each()) for each in found])
+            return parents
         data = found()
         return None if data is None else self._from_tensordict(data)
 
@@ -183,7 +185,7 @@ class Tree(TensorClass["nocast"]):  # type: ignore[misc,name-defined]
 
     def fully_expanded(self, env: Any) -> bool:
         """Whether as many actions were taken at the node as an environment allows there."""
-        return self.num_children == env.cardinality(self.node_data)
+        return bool(self.num_children == env.cardinality(self.node_data))
 
     def _children(self) -> list[Tree]:
         return [] if self.subtree is None else list(self.subtree.unbind(0))

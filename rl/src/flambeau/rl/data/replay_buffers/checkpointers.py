@@ -167,9 +167,10 @@ class NestedStorageCheckpointer(FlatStorageCheckpointer):
         nested = super()._to_write(storage)
         content = TensorDict({}, [])
         for key, value in nested.items(True, True):
+            rows: Any = value
             if isinstance(value, Tensor):
-                content.set(("values", *as_key(key)), value.values())
-                content.set(("offsets", *as_key(key)), value.offsets())
+                content.set(("values", *as_key(key)), rows.values())
+                content.set(("offsets", *as_key(key)), rows.offsets())
         return self._described(nested, content)
 
     def _described(self, source: Any, target: Any) -> Any:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
+import torch
+
+from flambeau.data.tensordict import TensorDict
 from flambeau.rl._comm.ray_runtime import _RayActorLiveness, _RayRuntimeLease
 from flambeau.rl._remote import as_remote, imported_ray
 from flambeau.rl.data.replay_buffers.replay_buffers.base import ReplayBuffer
@@ -29,6 +32,7 @@ class _Served:
 
     def __init__(self, kind: type[ReplayBuffer], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._buffer = kind(*args, **kwargs)
+        self._service: Any = None
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         """What a method returns; of the buffer itself, nothing."""
@@ -42,6 +46,28 @@ class _Served:
     def write(self, name: str, value: Any) -> None:
         """Set an attribute."""
         setattr(self._buffer, name, value)
+
+    def channel(self, name: str, spec: Any, options: dict[str, Any]) -> Any:
+        """A client of a channel over torch.distributed: "extend", "sample", "priority" or "control".
+
+        Args:
+            name: the channel; it has the layout of the first who asks for it.
+            spec: what the first one sends; of "sample", the number of items.
+            options: of the service.
+        """
+        if self._service is None:
+            from flambeau.rl._comm.replay_service import _DistributedReplayService
+
+            self._service = _DistributedReplayService(self._buffer, **options).start()
+        service = self._service
+        if name not in service._servers:
+            if name == "extend":
+                service.bind_extend(spec, TensorDict({"index": torch.zeros(len(spec), dtype=torch.int64)}))
+            elif name == "sample":
+                service.bind_sample(self._buffer.sample(spec))
+            else:
+                service.bind_priority(spec)
+        return service._client(name)
 
 
 class _Calls:
@@ -140,6 +166,57 @@ class _RayReplayBufferClient(_Calls):
         self._actor = actor
 
 
+class _LazyDistributedReplayClient(_RayReplayBufferClient):
+    """The same, with data over torch.distributed, in the layout of those that are sent first.
+
+    Args:
+        actor: the actor.
+        options: of the service: `backend` and `timeout`.
+    """
+
+    def __init__(self, actor: Any, options: dict[str, Any]) -> None:
+        super().__init__(actor)
+        self._options = options
+        self._channels: dict[str, Any] = {}
+
+    def _channel(self, name: str, spec: Any) -> Any:
+        if name not in self._channels:
+            self._channels[name] = imported_ray().get(self._actor.channel.remote(name, spec, self._options))
+        return self._channels[name]
+
+    def extend(self, data: Any, *, timeout: float | None = None) -> Any:
+        """Add rows, always as many of the same layout; their places.
+
+        Args:
+            data: the rows.
+            timeout: seconds to wait; None for no end.
+        """
+        return self._channel("extend", data)(data, timeout)["index"]
+
+    def add(self, data: Any, *, timeout: float | None = None) -> Any:
+        """Add one row; its place."""
+        return self.extend(data.unsqueeze(0), timeout=timeout)[0]
+
+    def sample(self, batch_size: int | None = None, *, timeout: float | None = None) -> Any:
+        """A batch, always of the same size.
+
+        Args:
+            batch_size: how many items; default: as the buffer was told.
+            timeout: seconds to wait; None for no end.
+
+        Raises:
+            RuntimeError: nobody said how many.
+        """
+        size = self.batch_size if batch_size is None else batch_size
+        if size is None:
+            raise RuntimeError("batch_size not specified. Give it to the buffer, or to sample.")
+        return self._channel("sample", size)(TensorDict({"number": torch.tensor(size)}), timeout)
+
+    def update_tensordict_priority(self, data: Any, *, timeout: float | None = None) -> None:
+        """Weigh the items of a batch anew."""
+        self._channel("priority", data)(data, timeout)
+
+
 class RayReplayBuffer(_Calls, ReplayBuffer):
     """A replay buffer in an actor of Ray. It can be sent to other actors, such as those of a `RayCollector`.
 
@@ -218,9 +295,7 @@ class RayReplayBuffer(_Calls, ReplayBuffer):
         if self._actor is None:
             raise RuntimeError("the replay buffer's actor was shut down.")
         if self._kind == "distributed":
-            from flambeau.rl._comm.replay_service import distributed_client
-
-            return distributed_client(self._actor, self._transport_options)
+            return _LazyDistributedReplayClient(self._actor, self._transport_options)
         return _RayReplayBufferClient(self._actor)
 
     def clients(self, num_clients: int) -> list[Any]:

@@ -231,7 +231,8 @@ class _Ring:
         assert self._done is not None
         places = self.places(ages).clamp(0, self.size - 1)
         found = self._done[(places, *(lane.expand_as(places) for lane in lanes))]
-        return found.reshape(*places.shape, -1).any(-1).to(places.device)
+        ended: Tensor = found.reshape(*places.shape, -1).any(-1).to(places.device)
+        return ended
 
 
 def _behind_last(storage: Any, size: int) -> int:

@@ -335,7 +335,7 @@ class Nested2TED(Flat2TED):
         shift, full = int(_plain(data.get(self.shift_key))), bool(_plain(data.get(self.is_full_key)))
         here = _taken(rows, columns, rows if full else shift)
         done = data.get(self.done_key)
-        lengths = done.offsets().diff()
+        lengths = done.offsets().diff()  # type: ignore[attr-defined]
         flat = TensorDict({}, [])
         for name in (self.shift_key, self.is_full_key, "_storage_shape"):
             flat.set_non_tensor(name, _plain(data.get(name)))
@@ -345,8 +345,9 @@ class Nested2TED(Flat2TED):
         for key, value in data.items(True, True):
             if not isinstance(value, Tensor):
                 continue
-            values = value.values()
-            more = bool((value.offsets().diff() == lengths + 1).all())
+            rows_: Any = value
+            values = rows_.values()
+            more = bool((rows_.offsets().diff() == lengths + 1).all())
             made = values.new_zeros((rows * columns + (len(stops) if more else 0), *values.shape[1:]))
             made[_with_ends(place, ends, here) if more else here.nonzero().squeeze(-1)] = values
             flat.set(key, made)
@@ -367,8 +368,9 @@ class H5Split(TED2Flat):
         for at in range(data.batch_size[0]):
             episode = TensorDict({}, [])
             for key, value in tensors.items():
-                first, last = value.offsets()[at : at + 2].tolist()
-                episode.set(key, value.values()[first:last])
+                each: Any = value
+                first, last = each.offsets()[at : at + 2].tolist()
+                episode.set(key, each.values()[first:last])
             split.set(f"traj_{at}", episode)
         for name in (self.shift_key, self.is_full_key, "_storage_shape"):
             split.set_non_tensor(name, _plain(data.get(name)))
@@ -416,8 +418,11 @@ def _mapped(values: Tensor, path: Path | None, key: Any) -> Tensor:
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
     name = key if isinstance(key, str) else ".".join(key)
-    storage = torch.UntypedStorage.from_file(str(folder / f"{name}.memmap"), shared=True, nbytes=values.nbytes or 1)
-    return torch.empty(0, dtype=values.dtype).set_(storage, 0, values.shape).copy_(values)
+    storage: Any = torch.UntypedStorage.from_file(
+        str(folder / f"{name}.memmap"), shared=True, nbytes=values.nbytes or 1
+    )
+    mapped: Tensor = torch.empty(0, dtype=values.dtype).set_(storage, 0, values.shape)
+    return mapped.copy_(values)
 
 
 def _plain(value: Any) -> Any:

@@ -135,7 +135,7 @@ class RayTransform(Transform):
         return super().__getstate__() | {"_lease": None, "_ray": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._ray = imported_ray()
 
     # Calls
@@ -246,7 +246,7 @@ class RayTransform(Transform):
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """Say where data are here from now on; the actor stays where it is."""
         found = torch._C._nn._parse_to(*args, **kwargs)[0]
-        if found is not None:  # type: ignore[redundant-expr]
+        if found is not None:
             self._device = torch.device(found)
         return self
 

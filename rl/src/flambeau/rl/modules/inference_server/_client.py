@@ -109,7 +109,7 @@ class _Counted:
         self._free()
 
 
-class PolicyClientModule(TensorDictModuleBase):
+class PolicyClientModule(TensorDictModuleBase):  # type: ignore[misc]
     """A policy that asks a server, and can stand wherever a policy can.
 
     How the policy acts (`set_interaction_type`) travels with each request. The answer is a tensordict of its own:

@@ -33,7 +33,6 @@ class InferenceDeviceConfig:
             value = getattr(self, each.name)
             setattr(self, each.name, None if value is None else torch.device(value))
 
-    @property
     def server_output_device(self) -> torch.device | str | None:
         """Where answers go: `output_device`, else `env_device`."""
         return self.env_device if self.output_device is None else self.output_device
@@ -121,7 +120,7 @@ def devices(
             raise ValueError(
                 "device_config has a storing_device, which a server stores nothing on; give it to the collector."
             )
-        policy_device, output_device = config.policy_device, config.server_output_device
+        policy_device, output_device = config.policy_device, config.server_output_device()
     elif policy_device is None:
         policy_device = device
     return tuple(None if each is None else torch.device(each) for each in (policy_device, output_device))  # type: ignore[return-value]

@@ -92,13 +92,13 @@ def _make_inference_transport(
     if kind == "distributed":
         from flambeau.rl.modules.inference_server._distributed import _DistributedInferenceTransport
 
-        return _DistributedInferenceTransport(request_spec, response_spec, **options)  # type: ignore[arg-type]
+        return _DistributedInferenceTransport(request_spec, response_spec, **options)
     options.setdefault("num_slots", num_clients or 1)
     options.setdefault("ctx", context)
     if kind == "shared_memory":
         from flambeau.rl.modules.inference_server._shared_memory import SharedMemoryTransport
 
-        return SharedMemoryTransport(request_spec, response_spec, **options)  # type: ignore[arg-type]
+        return SharedMemoryTransport(request_spec, response_spec, **options)
     from flambeau.rl.modules.inference_server._process_slot import ProcessSlotTransport
 
-    return ProcessSlotTransport(request_spec, response_spec, **options)  # type: ignore[arg-type]
+    return ProcessSlotTransport(request_spec, response_spec, **options)

@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections import deque
+from importlib import import_module
 from typing import Any
 
 from flambeau.core.errors import FlambeauError
@@ -51,7 +52,7 @@ class MonarchTransport(QueueCarryingTransport):
 
 def _imported_monarch() -> Any:
     try:
-        from monarch import actor
+        actor = import_module("monarch.actor")
     except ImportError as error:
         raise MissingMonarch("this runs on Monarch, which is not installed. Run: pip install torchmonarch") from error
     return actor
@@ -60,7 +61,7 @@ def _imported_monarch() -> Any:
 def _queue_actor(actors: Any) -> Any:
     """The class of actors that hold a queue; of bytes, so that they need not know what is in it."""
 
-    class QueueActor(actors.Actor):  # type: ignore[misc,name-defined]
+    class QueueActor(actors.Actor):  # type: ignore[misc]
         """Holds a queue."""
 
         def __init__(self, size: int) -> None:

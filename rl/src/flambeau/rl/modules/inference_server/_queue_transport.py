@@ -74,7 +74,7 @@ class QueueBasedTransport(InferenceTransport):
 
     def drain_with_timing(self, max_items: int) -> tuple[list[TensorDictBase], list[Any], list[float | None]]:
         """As `drain`, with the times at which they were sent."""
-        return self._mailbox.drain(max_items)  # type: ignore[return-value]
+        return self._mailbox.drain(max_items)
 
     def wait_for_work(self, timeout: float) -> None:
         """Wait until there is a request, at most `timeout` seconds."""
@@ -124,4 +124,4 @@ class QueueCarryingTransport(QueueBasedTransport):
         asked, callbacks, times = self._mailbox.drain(max_items)
         for (_, responses), (number, _) in zip(asked, callbacks, strict=True):
             self._response_queues.setdefault(number, responses)
-        return [request for request, _ in asked], callbacks, times  # type: ignore[return-value]
+        return [request for request, _ in asked], callbacks, times

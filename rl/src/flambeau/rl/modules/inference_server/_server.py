@@ -364,7 +364,7 @@ class _SlotServing(_Serving):
         super().__init__(server, end)
         self._slots: Any = server.transport
         self._served = server._served
-        self._requests = self._slots.request_batch(server.max_batch_size)
+        self._requests: Any = self._slots.request_batch(server.max_batch_size)
         on = server.policy_device
         if on is not None and on.type == "cuda":
             self._requests = self._requests.pin_memory()

@@ -69,9 +69,9 @@ class SlotTransport(InferenceTransport):
         """Not possible: a slot belongs to a client.
 
         Raises:
-            RuntimeError: in any case.
+            NotImplementedError: in any case.
         """
-        raise RuntimeError("SlotTransport has a slot for each client; ask with its client().")
+        raise NotImplementedError("SlotTransport has a slot for each client; ask with its client().")
 
     def put(self, number: int, request: TensorDictBase) -> None:
         """Write a request into a slot, which waits while one is on its way.

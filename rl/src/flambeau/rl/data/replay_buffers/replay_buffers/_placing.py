@@ -24,7 +24,9 @@ class Placed(type):
         kwargs.pop("service_backend", None)
         options = dict(kwargs.pop("service_backend_options", None) or {})
         transport = chosen_transport(kwargs.pop("transport", None))
-        return RayReplayBuffer(*args, replay_buffer_cls=cls, transport=transport, **options, **kwargs)
+        kind: Any = cls
+        carried: Any = transport
+        return RayReplayBuffer(*args, replay_buffer_cls=kind, transport=carried, **options, **kwargs)
 
 
 def _check_direct(kwargs: dict[str, Any]) -> None:
