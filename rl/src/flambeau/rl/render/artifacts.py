@@ -96,7 +96,7 @@ def _arrays(result: RenderResult, out: Path, config: RenderConfig, assets: Path)
 
 
 def _lines(result: RenderResult, out: Path, config: RenderConfig, assets: Path) -> None:
-    lines = [{"type": "metadata", "metadata": result.metadata}]
+    lines: list[dict[str, Any]] = [{"type": "metadata", "metadata": result.metadata}]
     for index, data in enumerate(result.trajectories):
         time = len(data.batch_size) - 1
         values = [(name, value.movedim(time, 0).tolist()) for name, value in _tensors(data)]

@@ -60,7 +60,7 @@ def save_render_checkpoint(
     known = {"frames": frames, "metrics": metrics, "config": config}
     payload |= {name: value for name, value in known.items() if value is not None}
     payload |= dict(extra or {})
-    target = Path(path)  # type: ignore[arg-type]
+    target = Path(path)
     if format is None:
         buffer = io.BytesIO()
         torch.save(payload, buffer)
@@ -138,7 +138,7 @@ def infer_state_dict(payload: Any, key: str | None = None) -> Mapping[str, Tenso
             found = payload.get(name)
             found = found.state_dict() if isinstance(found, torch.nn.Module) else found
             if _is_state(found):
-                return found  # type: ignore[no-any-return]
+                return found  # type: ignore[return-value]
         if _is_state(payload):
             return payload
     raise TypeError(

@@ -60,7 +60,11 @@ def collect_render_rollouts(env: Any, policy: Any, config: RenderConfig) -> Rend
 
 
 def _backends(config: RenderConfig) -> list[Any]:
-    known = {"pixels": [TensorDictPixelsBackend()], "env": [EnvRenderBackend()], "null": [NullRenderBackend()]}
+    known: dict[str, list[Any]] = {
+        "pixels": [TensorDictPixelsBackend()],
+        "env": [EnvRenderBackend()],
+        "null": [NullRenderBackend()],
+    }
     return known.get(config.render_backend, [*known["pixels"], *known["env"], *known["null"]])
 
 
@@ -113,7 +117,7 @@ def _recorded(env: EnvBase, policy: Any, config: RenderConfig, record: Callable[
         if bool(_done(step.get("next"), config).all()):
             break
         current = env.step_mdp(step)
-    return torch.stack(steps, len(steps[0].batch_size))  # type: ignore[call-overload,no-any-return]
+    return torch.stack(steps, len(steps[0].batch_size))
 
 
 def _stepped(env: Any, policy: Any, config: RenderConfig, record: Callable[..., None]) -> TensorDictBase:
@@ -128,7 +132,7 @@ def _stepped(env: Any, policy: Any, config: RenderConfig, record: Callable[..., 
         record(current)
         if bool(_done(step.get("next"), config).all()):
             break
-    return torch.stack(steps, 0)  # type: ignore[call-overload,no-any-return]
+    return torch.stack(steps, 0)
 
 
 def _done(data: TensorDictBase, config: RenderConfig) -> torch.Tensor:

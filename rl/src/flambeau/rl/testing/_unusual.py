@@ -30,7 +30,7 @@ __all__ = [
 _ROLES = ("user", "system", "assistant")
 
 
-class TC(TensorClass):
+class TC(TensorClass):  # type: ignore[misc]
     """A text and a tensor.
 
     Attributes:
@@ -197,7 +197,7 @@ def _ends(spec: Any) -> Composite:
     return Composite(done=spec, terminated=spec.clone())
 
 
-class History(TensorClass):
+class History(TensorClass):  # type: ignore[misc]
     """What was said.
 
     Attributes:

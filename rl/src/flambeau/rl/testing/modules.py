@@ -165,7 +165,7 @@ def call_value_nets(
     present, following = data.select(*in_keys, strict=False), data.get("next").select(*in_keys, strict=False)
     time = len(data.batch_size) - 1
     if single_call:
-        every = torch.cat([present, following.narrow(time, data.batch_size[time] - 1, 1)], time)  # type: ignore[list-item]
+        every = torch.cat([present, following.narrow(time, data.batch_size[time] - 1, 1)], time)
         with _given(value_net, params):
             values = value_net(every).get(value_key)
         steps, nexts = values.narrow(time, 0, data.batch_size[time]), values.narrow(time, 1, data.batch_size[time])

@@ -65,7 +65,7 @@ def make_tc(td: Any) -> type:
     Args:
         td: the tensordict.
     """
-    from flambeau.data.tensordict import tensorclass
+    from flambeau.data.tensordict.tensorclass import tensorclass
 
     fields = dict.fromkeys(td.keys(), Any)
     made: type = tensorclass(type("MyClass", (), {"__annotations__": fields}))

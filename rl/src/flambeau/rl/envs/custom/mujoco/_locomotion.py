@@ -33,7 +33,7 @@ class LocomotionEnv(MujocoEnv):
         qpos = next_state["qpos"]
         speed = (qpos[:, 0] - state["qpos"][:, 0]) / (self._backend.timestep * self.frame_skip)
         bonus = self.HEALTHY_REWARD * self._is_healthy(qpos).to(speed.dtype)
-        return (speed + bonus - self.CTRL_COST_WEIGHT * action.square().sum(-1)).unsqueeze(-1)
+        return (speed + bonus - self.CTRL_COST_WEIGHT * action.square().sum(-1)).unsqueeze(-1)  # type: ignore[no-any-return]
 
     def _compute_done(self, state: TensorDictBase, next_state: TensorDictBase) -> Tensor:
         return ~self._is_healthy(next_state["qpos"]).unsqueeze(-1)

@@ -80,6 +80,22 @@ class SatelliteEnv(MujocoEnv):
     RENDER_BACKGROUND: ClassVar[tuple[float, float, float] | None] = (0.0, 0.0, 0.05)
     _rows: ClassVar[tuple[str, ...]] = ("_target_quat",)
 
+    num_cmgs: Literal[4, 6]
+    N_GIMBALS: int
+    ROTOR_SPEED: float
+    attitude_weight: float
+    omega_weight: float
+    ctrl_cost_weight: float
+    singularity_weight: float
+    singularity_clamp_min: float
+    singularity_mode: str
+    singularity_exp_k: float
+    action_scale: float
+    rotor_h: float
+    _target_quat: Tensor
+    _gimbal_axes: Tensor
+    _rotor_axes: Tensor
+
     def __init__(
         self, *, num_cmgs: Literal[4, 6] = 4, attitude_weight: float = 1.0, singularity_weight: float = 0.5,
         singularity_clamp_min: float = 1e-6, singularity_mode: Literal["inverse", "exp"] = "inverse",
