@@ -129,7 +129,7 @@ class AnswerRewardParser(Transform):
         rows = [self._row(text, answer) for text, answer in zip(texts, answers, strict=True)]
         found = torch.tensor(rows, dtype=torch.float32, device=next_tensordict.device)
         found = found.reshape(*next_tensordict.batch_size, 4, 1, 1).movedim(-3, 0)
-        has_answer, has_thought, reward, success = found.unbind(0)
+        has_answer, has_thought, reward, success = (each.clone() for each in found.unbind(0))
         values = (has_answer, has_thought, reward, reward.clone(), success.bool())
         for key, value in zip(self.out_keys, values, strict=True):
             next_tensordict.set(key, value)
