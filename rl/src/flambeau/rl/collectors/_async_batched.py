@@ -331,7 +331,7 @@ class AsyncBatchedCollector(InBackground):
             return self._policy
         served = getattr(self._server, "model", None)
         found: Any = self._policy_factory if served is None else served
-        return found
+        return found  # type: ignore[no-any-return]
 
     def get_model(self, model_id: str) -> Any:
         """A model by name.

@@ -30,23 +30,14 @@ from flambeau.rl.weight_update.weight_sync_schemes import WeightSyncScheme
 
 __all__ = ["RPCCollector", "RPCWeightUpdater"]
 
+_MAIN = "TRAINER_NODE"
 _LOOK_S = 5e-4
 _LEAVE_S = 10
 """Seconds that all have to leave together."""
 
 
-def _names(time: int, size: int) -> list[str]:
-    """Names of all, by rank.
-
-    torch counts how often the processes of the same names gathered, in each process by itself, and waits for ever where
-    they count differently: so names are new each time.
-
-    Args:
-        time: how often the first one has used RPC before.
-        size: number of ranks.
-    """
-    which = f"_{time}" if time else ""
-    return [f"TRAINER_NODE{which}", *(f"COLLECTOR_NODE{which}_{number + 1}" for number in range(size - 1))]
+def _name(number: int) -> str:
+    return f"COLLECTOR_NODE_{number + 1}"
 
 
 def _options(address: str, devices: Any, further: dict[str, Any] | None) -> Any:
@@ -82,10 +73,7 @@ def serve_calls(
     if line is not None:
         threading.Thread(target=_watch, args=(line, leaves), daemon=True).start()
     rpc.init_rpc(
-        _names(time, size)[number + 1],
-        rank=number + 1,
-        world_size=size,
-        rpc_backend_options=_options(address, devices, further),
+        _name(number), rank=number + 1, world_size=size, rpc_backend_options=_options(address, devices, further)
     )
     if line is None:
         rpc.shutdown()  # waits for all
@@ -116,7 +104,7 @@ class RPCDriver(Driver):
 
     Raises:
         ValueError: there is no such launcher.
-        RuntimeError: torch was built without RPC, or this process uses it already.
+        RuntimeError: torch was built without RPC, or this process has used it before.
     """
 
     def __init__(
@@ -134,8 +122,14 @@ class RPCDriver(Driver):
             raise ValueError(f"launcher must be one of {', '.join(LAUNCHERS)}; got {launcher!r}.")
         if not rpc.is_available():
             raise RuntimeError("This build of torch has no torch.distributed.rpc; use DistributedCollector.")
+        if rpc._init_counter:
+            # torch's remote references keep the agent of the first time, and processes that count how often they
+            # gathered wait for ever for those who count anew.
+            raise RuntimeError(
+                "This process has used torch.distributed.rpc before, which works once in a process: start another "
+                "process for each RPCCollector, or use DistributedCollector."
+            )
         address = f"tcp://{this_host(launcher)}:{_free_port() if port is None else port}"
-        self._names = _names(rpc._init_counter, count + 1)
         self._lines: list[Any] = []
         self.processes: list[Any] = []
         for number in range(count):
@@ -147,7 +141,7 @@ class RPCDriver(Driver):
                 self.processes.append(SlurmProcess(executor.submit(serve_calls, *given, None)))
         try:
             options = _options(address, devices, further)
-            rpc.init_rpc(self._names[0], rank=0, world_size=count + 1, rpc_backend_options=options)
+            rpc.init_rpc(_MAIN, rank=0, world_size=count + 1, rpc_backend_options=options)
         except BaseException:
             self._end_processes()
             raise
@@ -166,7 +160,7 @@ class RPCDriver(Driver):
         """A remote reference to a new host, with its number."""
         import torch.distributed.rpc as rpc
 
-        return number, rpc.remote(self._names[number + 1], Host, args=(data,), timeout=timeout_s())
+        return number, rpc.remote(_name(number), Host, args=(data,), timeout=timeout_s())
 
     def call(self, handle: Any, method: str, *args: Any) -> Any:
         """Begin a call of a host's method."""

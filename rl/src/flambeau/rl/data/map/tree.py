@@ -167,7 +167,7 @@ class Tree(TensorClass["nocast"]):  # type: ignore[misc,name-defined]
         if found is None:
             return None
         if isinstance(found, list):
-            parents: Any = torch.stack([self._from_tensordict(each()) for each in found])
+            parents: Tree = torch.stack([self._from_tensordict(each()) for each in found])  # type: ignore[assignment]
             return parents
         data = found()
         return None if data is None else self._from_tensordict(data)

@@ -335,7 +335,7 @@ class Nested2TED(Flat2TED):
         shift, full = int(_plain(data.get(self.shift_key))), bool(_plain(data.get(self.is_full_key)))
         here = _taken(rows, columns, rows if full else shift)
         done = data.get(self.done_key)
-        lengths = done.offsets().diff()  # type: ignore[attr-defined]
+        lengths = done.offsets().diff()
         flat = TensorDict({}, [])
         for name in (self.shift_key, self.is_full_key, "_storage_shape"):
             flat.set_non_tensor(name, _plain(data.get(name)))
@@ -421,8 +421,9 @@ def _mapped(values: Tensor, path: Path | None, key: Any) -> Tensor:
     storage: Any = torch.UntypedStorage.from_file(
         str(folder / f"{name}.memmap"), shared=True, nbytes=values.nbytes or 1
     )
-    mapped: Tensor = torch.empty(0, dtype=values.dtype).set_(storage, 0, values.shape)
-    return mapped.copy_(values)
+    mapped: Any = torch.empty(0, dtype=values.dtype)
+    found: Tensor = mapped.set_(storage, 0, values.shape).copy_(values)
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import nn
@@ -362,7 +362,7 @@ class _SlotServing(_Serving):
 
     def __init__(self, server: InferenceServer, end: Any) -> None:
         super().__init__(server, end)
-        self._slots: Any = server.transport
+        self._slots = cast(Any, server.transport)
         self._served = server._served
         self._requests: Any = self._slots.request_batch(server.max_batch_size)
         on = server.policy_device
