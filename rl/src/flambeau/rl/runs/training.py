@@ -70,7 +70,7 @@ class RunSettings:
     logger: str = "csv"
     device: str = "cpu"
     evaluations: int = 40
-    evaluation_episodes: int = 20
+    evaluation_episodes: int = 100
     test_episodes: int = 100
     checkpoints: int = 10
 
