@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.common import EnvBase as EnvBase
     from flambeau.rl.envs.common import EnvMetaData as EnvMetaData
     from flambeau.rl.envs.common import make_tensordict as make_tensordict
+    from flambeau.rl.envs.custom.chess import ChessEnv as ChessEnv
     from flambeau.rl.envs.custom.classic_control import AcrobotEnv as AcrobotEnv
     from flambeau.rl.envs.custom.classic_control import CartPoleEnv as CartPoleEnv
     from flambeau.rl.envs.custom.classic_control import MountainCarContinuousEnv as MountainCarContinuousEnv
     from flambeau.rl.envs.custom.classic_control import MountainCarEnv as MountainCarEnv
+    from flambeau.rl.envs.custom.llm import LLMHashingEnv as LLMHashingEnv
     from flambeau.rl.envs.custom.mujoco import AntEnv as AntEnv
     from flambeau.rl.envs.custom.mujoco import CartesianSolver as CartesianSolver
     from flambeau.rl.envs.custom.mujoco import HopperEnv as HopperEnv
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from flambeau.rl.envs.custom.mujoco import Walker2dEnv as Walker2dEnv
     from flambeau.rl.envs.custom.pendulum import PendulumEnv as PendulumEnv
     from flambeau.rl.envs.custom.tictactoeenv import TicTacToeEnv as TicTacToeEnv
+    from flambeau.rl.envs.custom.trading import FinancialRegimeEnv as FinancialRegimeEnv
     from flambeau.rl.envs.custom.vla import ToyVLAEnv as ToyVLAEnv
     from flambeau.rl.envs.env_creator import EnvCreator as EnvCreator
     from flambeau.rl.envs.env_creator import env_creator as env_creator
@@ -166,6 +169,9 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
+        "custom.chess": ("ChessEnv",),
+        "custom.llm": ("LLMHashingEnv",),
+        "custom.trading": ("FinancialRegimeEnv",),
         "custom.vla": ("ToyVLAEnv",),
         "transforms._observation.next_observation_delta": ("NextObservationDelta",),
         "transforms._video": ("DecodeVideoTransform",),
