@@ -220,7 +220,7 @@ class SatelliteEnv(MujocoEnv):
         turning = qvel[:, 3:6].square().sum(-1, keepdim=True)
         cost = action.square().sum(-1, keepdim=True)
         reward = self.attitude_weight * error + self.omega_weight * turning + self.ctrl_cost_weight * cost
-        return -(reward + self.singularity_weight * self._singularity(qpos))
+        return -(reward + self.singularity_weight * self._singularity(qpos))  # type: ignore[no-any-return]
 
     def _singularity(self, qpos: Tensor) -> Tensor:
         distance = self._manipulability(qpos) / self.rotor_h**3
