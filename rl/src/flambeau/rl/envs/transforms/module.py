@@ -284,4 +284,4 @@ class RayModuleTransform(RayTransform):
         self._ray.get(self._actor.deliver.remote("module", given[0]))
 
 
-ModuleTransform._RayServiceClass = RayModuleTransform  # type: ignore[attr-defined]
+ModuleTransform._RayServiceClass = RayModuleTransform
