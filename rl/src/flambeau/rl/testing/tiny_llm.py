@@ -39,7 +39,7 @@ def tiny_tokenizer(name: str = "tiny-qwen", padding_side: str = "left", vocab_si
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
     )  # fmt: skip
     tokenizer.train_from_iterator(_CORPUS, trainer)
-    made = PreTrainedTokenizerFast(
+    made: Any = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer, eos_token=_SPECIAL[0], bos_token=_SPECIAL[0], pad_token=_SPECIAL[0],
         additional_special_tokens=list(_SPECIAL[1:]), padding_side=padding_side,
     )  # fmt: skip
@@ -69,5 +69,5 @@ def tiny_causal_lm(tokenizer: Any, seed: int = 0, **config: Any) -> Any:
     }  # fmt: skip
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = Qwen2ForCausalLM(Qwen2Config(**fields | config))
+        model: Any = Qwen2ForCausalLM(Qwen2Config(**fields | config))
     return model.eval()

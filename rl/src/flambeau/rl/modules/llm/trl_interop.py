@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils.data import IterableDataset
 
 from flambeau.data.tensordict import TensorDictBase
-from flambeau.data.tensordict.nn import TensorDictModuleBase
+from flambeau.data.tensordict.nn.common import TensorDictModuleBase
 
 __all__ = ["HFRewardModelWrapper", "TorchRLBufferDataset"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 __all__ = ["RemoteTransformersWrapper"]
 
@@ -68,7 +68,7 @@ class RemoteTransformersWrapper:
         if actor_name is not None:
             options |= {"name": actor_name, "get_if_exists": True}
         self._ray = ray
-        self._actor: Any = ray.remote(_Actor).options(**options).remote(model, kwargs)
+        self._actor = cast("Any", ray.remote(_Actor).options(**options).remote(model, kwargs))
         ray.get(self._actor.value.remote("in_keys"))  # a model that does not load raises here
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch import distributions as D
 
 from flambeau.data.tensordict import TensorDict, TensorDictBase, lazy_stack
-from flambeau.data.tensordict.nn import TensorDictModuleBase
+from flambeau.data.tensordict.nn.common import TensorDictModuleBase
 from flambeau.rl.modules.distributions import LLMMaskedCategorical
 from flambeau.rl.modules.llm.policies._generation_options import standardized
 from flambeau.rl.modules.llm.policies._reading import read_rows
