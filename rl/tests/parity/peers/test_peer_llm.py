@@ -427,6 +427,36 @@ def masked_label(library, given):
 SUITE.add(Cell("encode/mask-label", "encode", masked_label, effects=False))
 
 
+def controlled(values):
+    def run(library, given):
+        controller = part(library, "data.llm").AdaptiveKLController(init_kl_coef=1.0, target=6.0, horizon=10)
+        return float(controller.update(values))
+
+    return run
+
+
+for _values in ([6.0], [12.0], [0.0, 0.0]):
+    SUITE.add(Cell(f"controller/{_values}", "controller", controlled(_values), effects=False))
+
+
+def scored(options, key):
+    def run(library, given):
+        generate = options.get("generate", True)
+        more = {"generate_kwargs": dict(GREEDY)} if generate else {}
+        policy = part(library, "modules.llm").TransformersWrapper(
+            model(), tokenizer=tokenizer(), input_mode="text", **more, **options
+        )
+        made = policy(asked(library, "text", generate))
+        return [row.detach().clone() for row in made.get(("log_probs", key), as_list=True)]
+
+    return run
+
+
+SUITE.add(Cell("scores/answer", "scores", scored({}, "response"), effects=False))
+SUITE.add(Cell("scores/packed", "scores", scored({"generate": False, "pad_model_input": False}, "full"), effects=False))
+SUITE.add(Cell("scores/padded", "scores", scored({"generate": False, "pad_model_input": True}, "full"), effects=False))
+
+
 @pytest.mark.parametrize("cell", SUITE.cells, ids=str)
 def test_both_libraries_do_the_same(cell):
     SUITE.check(cell)
