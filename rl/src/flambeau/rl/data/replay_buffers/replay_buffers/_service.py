@@ -6,6 +6,8 @@ from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from flambeau.rl._remote import as_remote
+
 
 class DirectService:
     """What a replay buffer has in common with those that are elsewhere."""
@@ -16,6 +18,18 @@ class DirectService:
     _updates: ThreadPoolExecutor | None = None
     _last_update: Future[Any] | None = None
     _is_shut_down = False
+
+    @classmethod
+    def as_remote(cls, remote_config: dict[str, Any] | None = None) -> Any:
+        """A class of Ray's actors of this class, see `as_remote` of `ray_buffer`.
+
+        Args:
+            remote_config: what an actor takes; default: one core and 2 GB.
+
+        Raises:
+            ImportError: Ray is not installed.
+        """
+        return as_remote(cls, remote_config)
 
     @property
     def initialized(self) -> bool:
