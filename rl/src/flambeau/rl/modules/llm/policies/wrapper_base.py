@@ -229,7 +229,7 @@ class LLMWrapperBase(TensorDictModuleBase):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         if isinstance(self._batcher, tuple):
             self._batcher = RequestBatcher(self._run_together, *self._batcher)
 
