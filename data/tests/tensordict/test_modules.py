@@ -245,3 +245,11 @@ def test_constants_in_the_place_of_parameters_become_parameters_as_they_were(net
     net.requires_grad_(False)
     with weights.to_module(net):
         assert not any(one.requires_grad for one in net.parameters())
+
+
+def test_a_parameter_that_is_replaced_by_its_name_is_replaced_in_the_tensordict():
+    params = TensorDictParams(TensorDict({"a": {"b": torch.zeros(2)}}, []), no_convert=False)
+    other = torch.nn.Parameter(torch.ones(2))
+    setattr(params, "a.b", other)
+    assert params["a", "b"] is other
+    assert dict(params.named_parameters()) == {"a.b": other}
