@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from flambeau.influence._core.tracincp import TracInCPBase as TracInCPBase
     from flambeau.influence._core.tracincp_fast_rand_proj import TracInCPFast as TracInCPFast
     from flambeau.influence._core.tracincp_fast_rand_proj import TracInCPFastRandProj as TracInCPFastRandProj
+    from flambeau.influence._core.trak import TRAK as TRAK
     from flambeau.influence._utils.common import KMostInfluentialResults as KMostInfluentialResults
+    from flambeau.influence.influence_store import InfluenceStore as InfluenceStore
+    from flambeau.influence.measures import leave_one_out as leave_one_out
+    from flambeau.influence.measures import linear_datamodeling_score as linear_datamodeling_score
+    from flambeau.influence.measures import mislabel_auc as mislabel_auc
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
@@ -37,7 +42,10 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "_core.similarity_influence": ("SimilarityInfluence",),
         "_core.tracincp": ("TracInCP", "TracInCPBase"),
         "_core.tracincp_fast_rand_proj": ("TracInCPFast", "TracInCPFastRandProj"),
+        "_core.trak": ("TRAK",),
         "_utils.common": ("KMostInfluentialResults",),
+        "influence_store": ("InfluenceStore",),
+        "measures": ("leave_one_out", "linear_datamodeling_score", "mislabel_auc"),
     },
-    submodules=("_core", "_utils"),
+    submodules=("_core", "_utils", "influence_store", "measures"),
 )

@@ -6,14 +6,15 @@
     └── InfluenceError (ValueError, AssertionError)
         ├── BatchError
         ├── CheckpointMismatchError (RuntimeError)
-        └── LossError
+        ├── LossError
+        └── StoreError
 """
 
 from __future__ import annotations
 
 from flambeau.core.errors import FlambeauError
 
-__all__ = ["BatchError", "CheckpointMismatchError", "InfluenceError", "LossError"]
+__all__ = ["BatchError", "CheckpointMismatchError", "InfluenceError", "LossError", "StoreError"]
 
 
 class InfluenceError(FlambeauError, ValueError, AssertionError):
@@ -30,3 +31,7 @@ class CheckpointMismatchError(InfluenceError, RuntimeError):
 
 class LossError(InfluenceError):
     """A loss function that does not give what a method needs: one number for each example, or for a batch."""
+
+
+class StoreError(InfluenceError):
+    """A folder that does not hold the vectors that were asked for; the message names it."""

@@ -15,5 +15,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "similarity_influence",
         "tracincp",
         "tracincp_fast_rand_proj",
+        "trak",
     ),
 )

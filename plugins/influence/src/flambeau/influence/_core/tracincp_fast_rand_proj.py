@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from flambeau.influence._core.tracincp import TracInCPBase
+from flambeau.influence._utils.approximate_neighbors import default_nearest_neighbors
 from flambeau.influence._utils.common import (
     Inputs,
     KMostInfluentialResults,
@@ -31,7 +32,7 @@ from flambeau.influence._utils.common import (
     _split,
     _top,
 )
-from flambeau.influence._utils.nearest_neighbors import ExactNearestNeighbors, NearestNeighbors
+from flambeau.influence._utils.nearest_neighbors import NearestNeighbors
 from flambeau.influence.errors import InfluenceError, LossError
 
 __all__ = ["TracInCPFast", "TracInCPFastRandProj"]
@@ -210,7 +211,8 @@ class TracInCPFastRandProj(TracInCPFast):
     Args:
         model, final_fc_layer, train_dataset, checkpoints, checkpoints_load_func, loss_fn, batch_size, test_loss_fn,
             vectorize: see `TracInCPFast`.
-        nearest_neighbors: how stored gradients are searched; by default exactly.
+        nearest_neighbors: how stored gradients are searched; by default exactly, beyond a million examples by usearch
+            where it is installed.
         projection_dim: numbers stored for each example and checkpoint, about; None stores gradients as they are. Both
             factors are projected to the root of it by matrices of normal numbers of variance 1 / root.
         seed: of these matrices.
@@ -237,10 +239,10 @@ class TracInCPFastRandProj(TracInCPFast):
         )  # fmt: skip
         if projection_dim is not None and projection_dim < 1:
             raise InfluenceError(f"projection_dim is {projection_dim}, expected 1 or more, or None.")
-        self.nearest_neighbors = ExactNearestNeighbors() if nearest_neighbors is None else nearest_neighbors
         self.projection_dim, self.seed = projection_dim, seed
         self._projections: Factors | None = None
         self._stored = self._quantities(self.train_dataloader, self.loss_fn, self.reduction_type)
+        self.nearest_neighbors = nearest_neighbors or default_nearest_neighbors(len(self._stored))
         self.nearest_neighbors.setup(self._stored)
 
     def influence(  # type: ignore[override]  # captum's signature
