@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -260,7 +261,25 @@ class LLMCollector(Collector):
             import ray
         except ImportError as error:
             raise ImportError("Actors need Ray, which is not installed; pip install flambeau-rl[ray].") from error
-        return ray.remote(cls).options(**(remote_config or {}))
+        return ray.remote(_host_of(cls)).options(**(remote_config or {}))
+
+
+def _host_of(kind: type) -> type:
+    """A plain class with the methods of a collector, which Ray can make an actor of."""
+
+    def begin(self: Any, *args: Any, **kwargs: Any) -> None:
+        self._collector = kind(*args, **kwargs)
+
+    def forward(name: str) -> Any:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            found = getattr(self._collector, name)(*args, **kwargs)
+            return None if found is self._collector else found
+
+        return call
+
+    public = [name for name in dir(kind) if not name.startswith("_")]
+    methods = {name: forward(name) for name in public if inspect.isfunction(inspect.getattr_static(kind, name))}
+    return type(kind.__name__.lstrip("_"), (), {"__init__": begin, **methods})
 
 
 def _path(key: Any) -> tuple[str, ...]:

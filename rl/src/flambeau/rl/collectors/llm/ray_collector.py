@@ -162,17 +162,18 @@ class RayLLMCollector(LLMCollector):
             self.closed, self._running = True, False
             self._ray.kill(self._actor)
 
-    def async_shutdown(self, timeout: float | None = None) -> None:
+    def async_shutdown(self, timeout: float | None = None, close_env: bool = True) -> None:
         """Stop collecting in the background, and end the actor.
 
         Args:
             timeout: seconds to wait for what runs in the background.
+            close_env: close the environment.
         """
         if self.closed:
             return
         if self._running:
-            self._ask("async_shutdown", timeout)
-        self.shutdown(timeout)
+            self._ask("async_shutdown", timeout, close_env)
+        self.shutdown(timeout, close_env)
 
     def init_updater(self, *args: Any, **kwargs: Any) -> None:
         """Let the weight updater get ready.
@@ -221,7 +222,7 @@ class RayLLMCollector(LLMCollector):
         self._ask("set_weight_updater", value)
 
     @property
-    def init_random_frames(self) -> int:
+    def init_random_frames(self) -> int:  # type: ignore[override]
         """Models never begin at random."""
         return 0
 
