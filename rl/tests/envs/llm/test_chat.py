@@ -252,3 +252,24 @@ def test_chains_of_tokens_have_texts(tokenizer):
     td = env.reset(env.make_tensordict(["hello"]))
     assert "hello" in td["text"][0]
     assert env.rollout(2, tensordict=td, auto_reset=False)["next", "hashing"].shape == (1, 2, 1)
+
+
+@pytest.mark.slow
+def test_environments_share_a_loader_in_an_actor():
+    ray = pytest.importorskip("ray", reason="needs Ray")
+    from flambeau.rl.envs.llm.transforms import RayDataLoadingPrimer
+
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, ignore_reinit_error=True)
+    try:
+        # Of classes that the actor can import.
+        items = [{"query": f"{batch}-{row}", "number": batch} for batch in range(4) for row in range(2)]
+        loader = torch.utils.data.DataLoader(items, batch_size=2)
+        options = {"dataloader": loader, "use_ray_service": True, "actor_name": "questions"}
+        primers = [DataLoadingPrimer(**options) for _ in range(2)]
+        assert all(isinstance(primer, RayDataLoadingPrimer) for primer in primers)
+        assert primers[0].primers.shape == (2,) and set(primers[0].data_keys) == {"query", "number"}
+        first, second = (ChatEnv(batch_size=(2,)).append_transform(primer) for primer in primers)
+        asked = [list(env.reset()["query"]) for env in (first, second, first)]
+        assert asked == [["0-0", "0-1"], ["1-0", "1-1"], ["2-0", "2-1"]]
+    finally:
+        ray.shutdown()

@@ -266,7 +266,7 @@ class ChessEnv(EnvBase, metaclass=_ChessMeta):
     def _legal_actions(self, tensordict: TensorDictBase | None) -> Tensor:
         mask = None if tensordict is None else tensordict.get("action_mask", None)
         if mask is not None:
-            return mask.nonzero().squeeze(-1)
+            return mask.nonzero().squeeze(-1)  # type: ignore[no-any-return]
         moves = self.get_legal_moves(tensordict)
         return torch.tensor(sorted(_numbers()[move] for move in moves), dtype=torch.int64)
 

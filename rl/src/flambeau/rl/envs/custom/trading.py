@@ -58,6 +58,7 @@ class FinancialRegimeEnv(EnvBase):
     metadata = {"render_modes": ["human"], "render_fps": 1}
     batch_locked = False
     _batch_locked = False
+    rng: torch.Generator
 
     def __init__(
         self, td_params: TensorDictBase | None = None, seed: int | None = None, device: Any = None,
@@ -138,7 +139,8 @@ class FinancialRegimeEnv(EnvBase):
             self.rng.manual_seed(seed)
 
     def _noise(self, *shape: int) -> Tensor:
-        return torch.randn(*shape, generator=self.rng, device=self.device) / math.sqrt(DAYS_A_YEAR)
+        noise: Tensor = torch.randn(*shape, generator=self.rng, device=self.device)
+        return noise / math.sqrt(DAYS_A_YEAR)
 
     def _reset(self, tensordict: TensorDictBase | None = None, **kwargs: Any) -> TensorDictBase:
         size = Size([]) if tensordict is None else tensordict.batch_size

@@ -315,6 +315,7 @@ class DatasetChatEnv(TransformedEnv):
         device: Any, primers: Any, tokenizer: Any, template_kwargs: Any, input_mode: Any, data_key: str | None,
         system_prompt: str | None, ray_backend: bool = False, actor_name: str | None = None,
     ) -> None:  # fmt: skip
+        shared: dict[str, Any] = {"actor_name": actor_name} if ray_backend else {}
         primer = DataLoadingPrimer(
             dataloader_factory=make_loader,
             repeats=repeats,
@@ -323,7 +324,7 @@ class DatasetChatEnv(TransformedEnv):
             batch_size=None if num_envs is None else (num_envs,),
             primers=primers,
             use_ray_service=ray_backend,
-            **({"actor_name": actor_name} if ray_backend else {}),
+            **shared,
         )
         env = ChatEnv(
             batch_size=primer.primers.shape,
@@ -378,7 +379,8 @@ class DatasetChatEnv(TransformedEnv):
     def reset_dataloader(self) -> TransformedEnv:
         """Begin the data set anew, and return the environment."""
         transform: Any = self.transform
-        for each in transform.transforms if isinstance(transform, Compose) else [transform]:
+        inner: list[Any] = list(transform.transforms) if isinstance(transform, Compose) else [transform]
+        for each in inner:
             if hasattr(each, "reset_dataloader"):
                 each.reset_dataloader()
         return self

@@ -103,6 +103,7 @@ class LLMEnv(EnvBase):
         size, said = self.batch_size, self.__dict__["_said_key"]
         if self.from_text:
             text = NonTensor(size, example_data="a string", device=self.device)
+            action: TensorSpec
             seen, action = Composite({self.str_key: text}, shape=size), text.clone()
         else:
             seen, action = Composite({self.token_key: self._tokens_spec()}, shape=size), self._tokens_spec()
@@ -241,8 +242,8 @@ class LLMEnv(EnvBase):
             if self.assign_done:
                 for name in ("done", "terminated"):
                     found.set(("tokens_data", name), torch.zeros_like(said, dtype=torch.bool))
-        for name, end in self._ends(ended).items():
-            found.set(name, end)
+        for key, end in self._ends(ended).items():
+            found.set(key, end)
         return found
 
 

@@ -13,7 +13,7 @@ from flambeau.rl.envs.llm.datasets._checked import TAGS_PROMPT, CheckedChatEnv
 from flambeau.rl.envs.llm.reward.ifeval import IfEvalScorer
 from flambeau.rl.envs.transforms._base.transform import Transform
 
-__all__ = ["IFEvalData", "IFEvalEnv"]
+__all__ = ["IFEvalData", "IFEvalEnv", "IfEvalScorer"]
 
 
 class IFEvalData(TensorClass["nocast"]):  # type: ignore[misc,name-defined]

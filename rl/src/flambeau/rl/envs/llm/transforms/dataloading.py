@@ -122,7 +122,7 @@ class DataLoadingPrimer(TensorDictPrimer, metaclass=_RayServiceMetaClass):
         self.__dict__["_loader"] = dataloader if dataloader_factory is None else dataloader_factory()
         self.__dict__["_items"] = deque()
         self.repeats = 1 if repeats is None else repeats
-        self.stack_method = _STACKS.get(stack_method, stack_method) if not callable(stack_method) else stack_method
+        self.stack_method: Any = _STACKS.get(stack_method, stack_method) if not callable(stack_method) else stack_method
         self.reset_dataloader()
         size = self._size(batch_size, group_repeats)
         if primers is None:

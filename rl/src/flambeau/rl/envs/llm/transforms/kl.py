@@ -90,7 +90,7 @@ class RetrieveLogProb(Transform):
         """Move the model, and score data there."""
         self.__dict__["_model"] = self.model.to(*args, **kwargs)
         device = torch._C._nn._parse_to(*args, **kwargs)[0]
-        if device is not None:  # type: ignore[redundant-expr]
+        if device is not None:
             self._device = torch.device(device)
         return super().to(*args, **kwargs)
 

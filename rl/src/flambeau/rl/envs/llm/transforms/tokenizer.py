@@ -75,7 +75,9 @@ class IncrementalTokenizer(Transform):
 
     def _step(self, tensordict: Any, next_tensordict: Any) -> Any:
         whole = (*_root(self.tokens_key), "full")
-        rows = [row.get(whole, None) for row in tensordict.reshape(-1).unbind(0)] if tensordict.batch_dims else [None]
+        rows: list[Any] = (
+            [row.get(whole, None) for row in tensordict.reshape(-1).unbind(0)] if tensordict.batch_dims else [None]
+        )
         if any(row is None for row in rows) or self._longer(tensordict, next_tensordict):
             return self._written(next_tensordict)
         return write_rows(next_tensordict, self.tokens_key, rows, False, "left")
