@@ -345,7 +345,7 @@ class RayDataLoadingPrimer(RayTransform):
         self._ask("reset_dataloader")
         return self
 
-    @property
+    @property  # type: ignore[misc]
     def primers(self) -> Any:
         """Specs of the items."""
         return self._read("primers")

@@ -86,6 +86,11 @@ class Tokenizer(UnaryTransform):
         parent = self.parent
         return None if parent is None else parent.device
 
+    @property
+    def device(self) -> Any:
+        """As `out_device`."""
+        return self.out_device
+
     # Texts and tokens
 
     def call_tokenizer_fn(self, value: Any) -> Any:
