@@ -27,6 +27,11 @@ class Corners(torch.utils.data.Dataset):
         return self.pictures[place], int(self.labels[place])
 
 
+class InAFolder(Corners):
+    def __init__(self, root, split="train"):
+        super().__init__(split)
+
+
 class Unlabelled(Corners):
     def __getitem__(self, place):
         return self.pictures[place]
@@ -43,10 +48,12 @@ def registered(tmp_path):
     MODELS.register("corner_net", build, plugin="influencetest")
     DATASETS.register("corners", Corners, plugin="influencetest")
     DATASETS.register("unlabelled", Unlabelled, plugin="influencetest")
+    DATASETS.register("in_a_folder", InAFolder, plugin="influencetest")
     path = tmp_path / "corner_net.pt"
     torch.save(build().state_dict(), path)
     yield str(path)
-    for registry, name in ((MODELS, "corner_net"), (DATASETS, "corners"), (DATASETS, "unlabelled")):
+    names = ((DATASETS, name) for name in ("corners", "unlabelled", "in_a_folder"))
+    for registry, name in ((MODELS, "corner_net"), *names):
         registry.unregister(f"influencetest/{name}")
 
 
@@ -54,7 +61,7 @@ def run(*words):
     return main(["influence", "influencetest/corner_net", *words])
 
 
-@pytest.mark.parametrize("method", ["fast", "tracin", "arnoldi"])
+@pytest.mark.parametrize("method", ["fast", "tracin", "trak", "arnoldi"])
 def test_scores_are_printed_as_json(capsys, registered, method):
     words = ("--dataset", "influencetest/corners", "--checkpoint", registered, "--method", method, "--top", "2")
     assert run(*words, "--json", "--train", "30", "--test", "3", "7") == 0
@@ -86,6 +93,7 @@ def test_self_influence_is_listed(capsys, registered):
     [
         (("--dataset", "influencetest/unlabelled"), "expected (input, label)"),
         (("--dataset", "influencetest/nothing"), "nothing"),
+        (("--dataset", "influencetest/in_a_folder"), "pass --root FOLDER, and --download to fetch"),
         (("--dataset", "influencetest/corners", "--test", "99"), "there is no 99"),
     ],
 )
@@ -97,6 +105,15 @@ def test_what_cannot_be_done_is_explained(capsys, registered, words, message):
 def test_pictures_need_an_example(tmp_path):
     with pytest.raises(ValueError, match="no test example to draw"):
         draw_rows([], tmp_path / "x.png")
+
+
+def test_a_picture_keeps_its_proportions(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    draw_rows([Row(torch.rand(3, 100, 200), "wide", [], [])], tmp_path / "x.png")
+    with image.open(tmp_path / "x.png") as drawn:
+        column = [drawn.convert("RGB").getpixel((58, y)) for y in range(30, 118)]
+    grey = [pixel == (235, 235, 235) for pixel in column]
+    assert grey[:18] == [True] * 18 and grey[-18:] == [True] * 18 and not any(grey[26:60])
 
 
 def test_what_is_no_picture_leaves_its_place_empty(tmp_path):

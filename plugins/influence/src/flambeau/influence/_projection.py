@@ -8,6 +8,7 @@ was projected before, and processes that share a seed share the matrix.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -52,9 +53,10 @@ class RandomProjection:
     """
 
     def __init__(self, dim: int, seed: int = 0, stream: int = 0) -> None:
-        if not isinstance(dim, int) or not 1 <= dim <= 64 * _WORDS:
+        if int(dim) != dim or not 1 <= dim <= 64 * _WORDS:
             raise InfluenceError(f"The dimension of a projection is {dim!r}, expected a positive int.")
         self.dim, self.seed, self.stream = dim, seed, stream
+        self._scale = math.sqrt(1 / dim)
         key = _mixed(torch.tensor([_signed(seed)])) + _signed(stream * _GAMMA)
         self._key = int(_mixed(key))
 
@@ -63,12 +65,12 @@ class RandomProjection:
         total = rows.new_zeros(len(rows), self.dim)
         for begin, signs in self._blocks(rows.shape[1], rows):
             total.addmm_(rows[:, begin : begin + len(signs)], signs)
-        return total / self.dim**0.5
+        return total * self._scale
 
     def matrix(self, numbers: int) -> Tensor:
         """The matrix of rows of `numbers`, (numbers, dim), float32; for small ones."""
         blocks = [signs for _, signs in self._blocks(numbers, torch.empty(0))]
-        return torch.cat(blocks) / self.dim**0.5
+        return torch.cat(blocks) * self._scale
 
     def _blocks(self, numbers: int, like: Tensor) -> Iterator[tuple[int, Tensor]]:
         """Some rows of signs after the other, and where they begin; which ones depends on `dim` alone."""

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["configure"]
 
+_METHODS = ("fast", "tracin", "trak", "arnoldi")
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the arguments, and say what to run."""
@@ -35,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--download", action="store_true", help="fetch the dataset's files")
     parser.add_argument("--train", type=int, default=2000, metavar="N", help="the first N; default: %(default)s")
     parser.add_argument("--test", type=int, nargs="+", default=[0, 1, 2], metavar="I", help="positions; default: 0 1 2")
-    parser.add_argument("--method", choices=("fast", "tracin", "arnoldi"), default="fast", help="default: %(default)s")
+    parser.add_argument("--method", choices=_METHODS, default="fast", help="default: %(default)s")
     parser.add_argument("--layer", metavar="NAME", help="whose gradients count; default: the last linear layer")
     parser.add_argument("--top", type=int, default=4, metavar="K", help="examples to show; default: %(default)s")
     parser.add_argument("--batch-size", type=int, default=256, metavar="N", help="default: %(default)s")
@@ -149,7 +151,13 @@ def _examples(arguments: argparse.Namespace, split: str, places: Any, transform:
         options["download"] = True
     try:
         dataset = get_dataset(arguments.dataset, **options)
-    except TypeError:  # datasets that are split by `train`, as torchvision's older ones are
+    except TypeError as error:
+        if "root" not in options and "'root'" in str(error):
+            raise CommandError(
+                f"{arguments.dataset} needs the folder that its files are in; pass --root FOLDER, and --download to "
+                "fetch them into it."
+            ) from error
+        # Datasets that are split by `train`, as torchvision's older ones are.
         options["train"] = options.pop("split") == "train"
         dataset = get_dataset(arguments.dataset, **options)
     count = len(dataset)
@@ -166,14 +174,16 @@ def _method(arguments: argparse.Namespace, model: nn.Module, train: Any) -> Any:
     from torch import nn
 
     from flambeau.core.errors import CommandError
-    from flambeau.influence import ArnoldiInfluenceFunction, TracInCP, TracInCPFast
+    from flambeau.influence import TRAK, ArnoldiInfluenceFunction, TracInCP, TracInCPFast
     from flambeau.influence._utils.common import _load_flexible_state_dict
 
     layer = arguments.layer
-    if layer is None and arguments.method != "tracin":
+    if layer is None and arguments.method not in ("tracin", "trak"):
         linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
         if not linear:
-            raise CommandError(f"{arguments.model} has no linear layer; choose one with --layer, or --method tracin.")
+            raise CommandError(
+                f"{arguments.model} has no linear layer; choose one with --layer, or --method tracin or trak."
+            )
         layer = linear[-1]
     checkpoints = arguments.checkpoint or [copy.deepcopy(model.state_dict())]
     load, size = _load_flexible_state_dict, arguments.batch_size
@@ -182,6 +192,8 @@ def _method(arguments: argparse.Namespace, model: nn.Module, train: Any) -> Any:
         return TracInCPFast(model, layer, train, checkpoints, load, loss_fn=loss, batch_size=size)
     loss = nn.CrossEntropyLoss(reduction="none")
     layers = None if layer is None else [layer]
+    if arguments.method == "trak":
+        return TRAK(model, train, checkpoints, load, layers, batch_size=size)
     if arguments.method == "tracin":
         return TracInCP(model, train, checkpoints, load, layers, loss_fn=loss, batch_size=size)
     return ArnoldiInfluenceFunction(model, train, checkpoints[-1], load, layers, loss_fn=loss, batch_size=size)

@@ -78,7 +78,7 @@ class InfluenceStore:
             else:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 write_atomic(path, json.dumps(header, indent=1))
-        self.examples, self.numbers, self.shard = header["examples"], header["numbers"], header["shard"]
+        self.examples, self.numbers, self.shard = (int(header[name]) for name in ("examples", "numbers", "shard"))
         self.dtype, self.about = header["dtype"], header["about"]
         self._dtype, self._largest = _DTYPES[self.dtype]
         self._row = _SCALE + self.numbers * self._dtype.itemsize
@@ -89,7 +89,7 @@ class InfluenceStore:
         return -(-self.examples // self.shard)
 
     def __len__(self) -> int:
-        return int(self.examples)
+        return self.examples
 
     def span(self, number: int) -> range:
         """The examples of a shard."""

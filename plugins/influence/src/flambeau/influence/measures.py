@@ -98,7 +98,7 @@ def linear_datamodeling_score(scores: Tensor, subsets: Tensor, outputs: Tensor) 
     predicted = scores.double() @ subsets.to(scores.device).double().T
     first, second = (_ranks(rows) for rows in (predicted, outputs.to(scores.device).double().T))
     first, second = (rows - rows.mean(1, keepdim=True) for rows in (first, second))
-    return (first * second).sum(1) / (first.norm(dim=1) * second.norm(dim=1))
+    return torch.as_tensor((first * second).sum(1) / (first.norm(dim=1) * second.norm(dim=1)))
 
 
 def mislabel_auc(scores: Tensor, mislabelled: Tensor | Sequence[bool]) -> float:

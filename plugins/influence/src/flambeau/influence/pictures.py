@@ -89,4 +89,10 @@ def _picture(value: Any, image_module: Any) -> Any:
         value = image_module.fromarray(array)
     if not isinstance(value, image_module.Image):
         return None
-    return value.convert("RGB").resize((_CELL, _CELL), image_module.Resampling.NEAREST)
+    scale = _CELL / max(value.size)
+    # Pixels of small pictures stay visible; large ones are averaged.
+    how = image_module.Resampling.NEAREST if scale > 1 else image_module.Resampling.LANCZOS
+    width, height = (max(1, round(side * scale)) for side in value.size)
+    cell = image_module.new("RGB", (_CELL, _CELL), (235, 235, 235))
+    cell.paste(value.convert("RGB").resize((width, height), how), ((_CELL - width) // 2, (_CELL - height) // 2))
+    return cell

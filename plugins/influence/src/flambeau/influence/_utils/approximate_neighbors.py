@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from flambeau.core.files import replace
+from flambeau.influence._utils.common import _require_count
 from flambeau.influence._utils.nearest_neighbors import ExactNearestNeighbors, NearestNeighbors, _set_up
 from flambeau.influence.errors import InfluenceError
 
@@ -27,8 +28,7 @@ class _ApproximateNearestNeighbors(NearestNeighbors):
     """
 
     def __init__(self, candidates: int = 4) -> None:
-        if not isinstance(candidates, int) or candidates < 1:
-            raise InfluenceError(f"candidates is {candidates!r}, expected a positive int.")
+        _require_count("candidates", candidates)
         self.candidates = candidates
         self._data: Tensor | None = None
 
