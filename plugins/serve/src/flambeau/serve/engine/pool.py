@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Pool"]
 
-# A request whose worker ended twice while it was alone there ends workers itself.
-_MOST_DEATHS = 2
+# A request whose worker ended so often while it was alone there ends workers itself.
+_MOST_DEATHS = 3
 
 
 class Pool:
@@ -131,7 +131,7 @@ class Pool:
         while True:
             self._changed.clear()
             for worker in self.workers:
-                if worker.cause is not None and worker.state in ("waiting", "gone") and not worker.comes_back:
+                if worker.cause is not None and worker.state not in ("ready", "busy") and not worker.comes_back:
                     return worker.cause
             if all(worker.state in ("ready", "busy") for worker in self.workers):
                 return None

@@ -26,6 +26,8 @@ __all__ = ["Batch", "Worker"]
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 60.0
 _KILL_AFTER_S = 5.0
+# So many ends in a row without an answer are no accident.
+_MANY_IDLE_ENDS = 8
 
 
 class Batch:
@@ -85,7 +87,8 @@ class Worker:
         self.load_seconds = 0.0
         self.batch: Batch | None = None
         self._served = 0  # requests since its start
-        self._fails = False  # whether its last start failed
+        self._refused = False  # whether it said that it cannot load, or took too long to
+        self._fails = False  # whether nobody should wait for it
         self._pool = pool
         self._parent = parent
         self._key: int | None = None
@@ -157,7 +160,7 @@ class Worker:
     # --- its life ---------------------------------------------------------------------------------------------------
 
     async def _live(self) -> None:
-        wait, first_failure = 0.0, None
+        idle_ends, first_failure = 0, None
         while not self._leaving.is_set():
             try:
                 await self._start()
@@ -166,22 +169,22 @@ class Worker:
                 await self._until_end()
             except StartError as error:
                 self.cause = str(error)
-                self._fails = True
                 first_failure = first_failure or time.monotonic()
+                # One that ended while it loaded may have been killed by somebody; one that says why will say it again.
+                self._fails = self._refused or idle_ends >= _MANY_IDLE_ENDS
             finally:
                 await self._clean()
             if self._leaving.is_set():
                 break
             self.restarts += 1
             self._pool.restarted(self)
-            if first_failure is None and self._served > 0:
-                wait = 0.0
-                continue  # at once after one that served
             if first_failure is not None and time.monotonic() - first_failure > self._pool.settings.max_retry_timeout:
                 self._pool.gave_up(self)
                 break
-            wait = min(max(_FIRST_WAIT_S, 2 * wait), _LONGEST_WAIT_S)
-            await self._wait(wait * random.uniform(0.75, 1.25))
+            idle_ends = 0 if self._served > 0 else idle_ends + 1
+            if self._refused or idle_ends > 1:
+                wait = min(_FIRST_WAIT_S * 2 ** max(0, idle_ends - 2), _LONGEST_WAIT_S)
+                await self._wait(wait * random.uniform(0.75, 1.25))
         self.state = "gone"
 
     async def _start(self) -> None:
@@ -192,6 +195,7 @@ class Worker:
         """
         loop = asyncio.get_running_loop()
         self.state, self.started_at, self._death, self._served = "starting", datetime.now(UTC), "", 0
+        self._refused = False
         begun = time.monotonic()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
@@ -215,9 +219,11 @@ class Worker:
         if self._leaving.is_set():
             raise StartError("it was taken away while it loaded.")
         if not self._loaded.done():
+            self._refused = True
             raise StartError(f"it did not load within {self._pool.settings.startup_timeout:g} s.")
         message = self._loaded.result()
         if message["kind"] == "failed":
+            self._refused = True
             raise StartError(message["error"])
         if message["kind"] == "lost":
             raise StartError(await self._how_it_ended())

@@ -70,7 +70,7 @@ async def described(version: Version, *, customized: bool = False) -> dict[str, 
 
 
 def _worker(worker: Worker) -> dict[str, Any]:
-    ready = worker.state in ("ready", "busy")
+    ready = worker.state in ("ready", "busy") and worker.pid is not None  # one that just ended has none
     return {
         "id": str(worker.number),
         "startTime": worker.started_at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),

@@ -35,6 +35,11 @@ from flambeau.serve.wire.frames import FrameReader, send_frame
 
 _PR_SET_PDEATHSIG = 1
 _MOST_FDS = 8
+# What every worker imports, whatever it loads.
+_OURS = (
+    "flambeau.core.weights.pretrained", "flambeau.serve.worker.process", "flambeau.serve.services.running",
+    "flambeau.serve.handlers.running",
+)  # fmt: skip
 # What no worker needs to know.
 SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "API_KEY", "ACCESS_KEY", "PRIVATE_KEY")
 
@@ -55,9 +60,14 @@ def main(words: list[str]) -> int:
 
 def preload(modules: list[str]) -> None:
     """Import what every worker needs, without touching a device; what fails here fails in the worker that needs it."""
-    for name in ("torch", "numpy", "flambeau.core.weights", "flambeau.serve.worker.process", *modules):
+    for name in ("torch", "numpy", *_OURS, *modules):
         with contextlib.suppress(Exception):
             import_module(name)
+    with contextlib.suppress(Exception):  # what plugins register is read once, for all workers
+        from flambeau.core.registry import MODELS, WEIGHTS
+
+        WEIGHTS.entries()
+        MODELS.entries()
 
 
 class Parent:
