@@ -77,7 +77,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "flambeau.rl.envs.transforms*.VC1Transform.IMPORT_ERROR": "an error's text; ours names the package, too",
         "flambeau.rl.envs.transforms*.VC1Transform.*_vc_models": "runs pip inside of the program",
         "flambeau.rl.envs.transforms*.VC1Transform.make_noload_model": "writes a network for tests among files of "
-        "another package; `model_name=\"default\"` is one",
+        'another package; `model_name="default"` is one',
         "flambeau.rl.envs.transforms*.Tokenizer.device": "deprecated there; `out_device` is the same",
     },
 }

@@ -1,4 +1,4 @@
-"""DreamerV3's rollouts, acting, optimizer and updates do what torchrl's do, with the same weights and random numbers."""
+"""DreamerV3's rollouts, acting, optimizer and updates do what torchrl's do, from the same weights and draws."""
 
 from __future__ import annotations
 

@@ -67,8 +67,9 @@ class VideoFile:
             videos = self._container.streams.video
             if not videos or (number is not None and number >= len(self._container.streams)):
                 raise DatasetFormatError(f"{self.path} has no video stream{'' if number is None else f' {number}'}.")
-            self._stream: Any = videos[0] if number is None else self._container.streams[number]
-            self._stream.thread_type = "AUTO"
+            stream: Any = videos[0] if number is None else self._container.streams[number]
+            stream.thread_type = "AUTO"
+            self._stream = stream
         self._coming: Any = None
         self._next = -1  # number of the frame that comes next
 

@@ -54,7 +54,7 @@ class Rows:
 
     def _fits(self, place: int, value: Tensor) -> bool:
         leaf = self._leaves[place]
-        return value.dtype == leaf.dtype and value.shape == leaf.shape[1:]
+        return bool(value.dtype == leaf.dtype and value.shape == leaf.shape[1:])
 
     def get(self, row: int, placed: Placed) -> TensorDict:
         """What was written, as a copy."""

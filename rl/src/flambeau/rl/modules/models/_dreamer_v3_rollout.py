@@ -115,7 +115,9 @@ class RSSMRolloutV3(TensorDictModuleBase):
         return tuple(torch.stack(each) for each in zip(*steps, strict=True))
 
     def _over_tensordicts(self, tensordict: Any, reset: Tensor | None) -> Any:
-        time, done, carried = tensordict.ndim - 1, [], {}
+        time = tensordict.ndim - 1
+        done: list[Any] = []
+        carried: dict[Any, Any] = {}
         for at, now in enumerate(tensordict.exclude(*self.out_keys).unbind(-1)):
             for key, value in carried.items():
                 now.set(key, value)
@@ -182,11 +184,11 @@ class RSSMRolloutV3(TensorDictModuleBase):
         return tuple(torch.stack(each) for each in zip(*steps, strict=True))
 
     def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
+        state = dict(super().__getstate__())  # type: ignore[no-untyped-call]
         return {key: value for key, value in state.items() if key not in ("_stepping", "_looping")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         self.__dict__["_stepping"], self.__dict__["_looping"] = self._step, self._loop
 
 

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from flambeau.core.errors import FlambeauError
 from flambeau.data.tensordict.nn import AddStateIndependentNormalScale, TensorDictModule
-from flambeau.rl.data import LazyTensorStorage, MultiStep, TensorDictReplayBuffer
+from flambeau.rl.data.postprocs.postprocs import MultiStep
+from flambeau.rl.data.replay_buffers import LazyTensorStorage
+from flambeau.rl.data.replay_buffers.replay_buffers.tensordict import TensorDictReplayBuffer
 from flambeau.rl.data.tensor_specs import Bounded, OneHot
 from flambeau.rl.modules import (
     MLP,

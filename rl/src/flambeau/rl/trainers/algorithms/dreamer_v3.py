@@ -50,7 +50,7 @@ class DreamerV3Optimizer(torch.optim.Optimizer):
         }  # fmt: skip
         super().__init__(parameters, defaults)
 
-    @torch.no_grad()  # type: ignore[untyped-decorator]
+    @torch.no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:  # type: ignore[override]
         """Change the parameters that have gradients.
 
