@@ -24,8 +24,18 @@ def _tasks() -> list[str]:
 
 
 def with_cost_in_info(env: Any) -> Any:
-    """An environment whose steps give five values, as gymnasium's do, and the cost in the dictionary."""
+    """An environment whose steps give five values, as gymnasium's do, and the cost in the dictionary.
+
+    Raises:
+        TypeError: `env` is no environment of gymnasium's kind.
+    """
     import gymnasium
+
+    if not isinstance(env, gymnasium.Env):
+        raise TypeError(
+            f"SafetyGymnasiumWrapper takes a task of Safety-Gymnasium, got {type(env).__name__}; "
+            "make one with safety_gymnasium.make."
+        )
 
     class CostInInfo(gymnasium.Wrapper[Any, Any, Any, Any]):
         def step(self, action: Any) -> Any:
