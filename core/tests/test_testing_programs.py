@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -98,3 +100,15 @@ def test_digests_are_compared_within_tolerance():
     assert differs(describe(tensor), describe(tensor + 1e-5)) is None
     assert "expected" in (differs(describe(tensor), describe(tensor + 1)) or "")
     assert "dtype" in (differs(describe(tensor), describe(tensor.double())) or "")
+
+
+def test_what_is_compiled_while_draws_are_fixed_does_not_change_what_is_compiled_later() -> None:
+    code = """
+import torch
+from flambeau.core.testing.programs import fixed_draws
+with fixed_draws():
+    torch.compile(lambda x: torch.sin(x), backend="eager", fullgraph=True)(torch.ones(2))
+torch.compile(lambda x: x + torch.randn(2), backend="eager", fullgraph=True)(torch.ones(2))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]

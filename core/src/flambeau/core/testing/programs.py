@@ -125,6 +125,9 @@ def fixed_draws() -> Iterator[None]:
     finally:
         for (owner, name), value in before.items():
             setattr(owner, name, value)
+        # What was compiled meanwhile made the compiler learn the replaced functions as torch's own.
+        if (rules := sys.modules.get("torch._dynamo.trace_rules")) is not None:
+            rules.clear_lru_cache()
 
 
 def describe(value: Any, describers: Sequence[Describer] = (), depth: int = 0) -> Any:
