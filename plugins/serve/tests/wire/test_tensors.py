@@ -33,6 +33,13 @@ def test_arrays_come_back_as_they_were_by_json_and_by_bytes(datatype, data):
         assert found.dtype == array.dtype and np.array_equal(found, array)
 
 
+def test_integers_beyond_int64_are_not_made_floats():
+    head, data = packed({"name": "x", "shape": [2], "datatype": "UINT64", "data": [0, 2**63 + 1]}, None)
+    assert unpacked(head, data).tolist() == [0, 2**63 + 1]
+    with pytest.raises(BadRequest, match="fractions"):
+        packed({"name": "x", "shape": [2], "datatype": "UINT64", "data": [-1, 2**63 + 1]}, None)
+
+
 def test_strings_have_their_lengths_before_them():
     head, data = packed({"name": "t", "shape": [1, 2], "datatype": "BYTES", "data": [["é", ""]]}, None)
     assert head == {"name": "t", "shape": [1, 2], "datatype": "BYTES"}

@@ -88,6 +88,8 @@ def _numbers(name: str, data: Any, datatype: str, count: int) -> bytes:
         if values.size != count or values.dtype.kind not in "biuf":
             raise BadRequest(f"input {name!r}: data has {values.size} numbers, its shape {count}.")
         target = np.dtype(DATATYPES[datatype])
+        if target.kind in "iu" and values.dtype.kind == "f":
+            values = _whole(data, values)
         if target.kind in "iu" and values.dtype.kind in "iub" and values.size:
             limits = np.iinfo(target)
             if int(values.min()) < limits.min or int(values.max()) > limits.max:
@@ -97,6 +99,12 @@ def _numbers(name: str, data: Any, datatype: str, count: int) -> bytes:
         return values.astype(target).tobytes()
     except (ValueError, TypeError, OverflowError) as error:
         raise BadRequest(f"input {name!r}: data is no array of numbers ({error}).") from error
+
+
+def _whole(data: Any, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Integers that NumPy made floats of, because only some fit into int64; others stay."""
+    exact = np.asarray(data, dtype=object)
+    return exact.astype(np.uint64) if all(type(one) is int and one >= 0 for one in exact.flat) else values
 
 
 def _flat(data: Any, depth: int = 0) -> list[Any]:
