@@ -78,10 +78,6 @@ class Service(ABC):
             self._transforms = self.weights.transforms()
         return self._transforms(sample)
 
-    def length(self, prepared: Any) -> int | None:
-        """How long a prepared sample is along the dimension that `collate` pads; None where nothing is padded."""
-        return None
-
     def collate(self, prepared: list[Any]) -> Any:
         """A batch of prepared samples, on `device`: by default tensors are stacked."""
         from flambeau.core.tensors.collation import collate

@@ -6,7 +6,6 @@
     └── ServeError
         ├── RequestError                  the request cannot be answered as it is; `status` and `name` go to the client
         │   ├── BadRequest                400
-        │   ├── TokenRefused              400, as TorchServe answers
         │   ├── VersionRefused            403
         │   ├── NotFound                  404, `name` tells of what
         │   ├── MethodRefused             405
@@ -19,7 +18,6 @@
         │   └── DeadlineExceeded          504
         ├── StartError (RuntimeError)     the server, or a model's workers, could not be started
         ├── ArchiveError (ValueError)     an archive that cannot be read, or is not safe to
-        ├── PropertiesError (ValueError)  a configuration file that cannot be read
         └── FrameError (ValueError)       what came over a worker's socket is no frame
 """
 
@@ -37,11 +35,9 @@ __all__ = [
     "HandlerFailed",
     "MethodRefused",
     "NotFound",
-    "PropertiesError",
     "RequestError",
     "ServeError",
     "StartError",
-    "TokenRefused",
     "TooLarge",
     "Unavailable",
     "VersionRefused",
@@ -76,12 +72,6 @@ class BadRequest(RequestError):
     """Parameters or a body that make no sense."""
 
     status, name = 400, "BadRequestException"
-
-
-class TokenRefused(RequestError):
-    """The token is missing, wrong or expired."""
-
-    status, name = 400, "InvalidKeyException"
 
 
 class VersionRefused(RequestError):
@@ -158,10 +148,6 @@ class StartError(ServeError, RuntimeError):
 
 class ArchiveError(ServeError, ValueError):
     """An archive that cannot be read, or is not safe to."""
-
-
-class PropertiesError(ServeError, ValueError):
-    """A configuration file that cannot be read."""
 
 
 class FrameError(ServeError, ValueError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -112,8 +111,3 @@ class Observer:
                 family.remove(name, version)
             except KeyError:  # nothing was counted
                 continue
-
-    @staticmethod
-    def now() -> float:
-        """The clock of everything here."""
-        return time.monotonic()

@@ -273,19 +273,12 @@ class Pool:
 
     def _chosen(self, head: Work, most: int) -> Iterable[Work]:
         """The head of the queue and those that go with it, in order."""
-        count, longest, total = 0, 0, 0
+        count = 0
         for work in self._queue:
             if count >= most:
                 return
             if work.finished or work.item.call == "describe" or (work is not head and work.most_together < most):
                 continue
-            if work.length is not None:
-                size, sum_ = max(longest, work.length), total + work.length
-                padded = size * (count + 1)
-                too_much = count > 0 and padded > 0 and 1 - sum_ / padded > self.settings.max_padding
-                if too_much or (0 < self.settings.max_batch_tokens < padded and count > 0):
-                    continue
-                longest, total = size, sum_
             count += 1
             yield work
 

@@ -23,8 +23,6 @@ class VersionSettings:
         queue_size: the most requests that wait.
         max_requests, max_rss: a worker that has answered so many requests, or takes so many bytes, is replaced by a
             fresh one; 0 for never.
-        max_padding: the largest share of a padded batch that may be padding; 1 for any.
-        max_batch_tokens: the largest padded size of a batch; 0 for any.
     """
 
     min_workers: int = 1
@@ -38,8 +36,6 @@ class VersionSettings:
     queue_size: int = 100
     max_requests: int = 0
     max_rss: int = 0
-    max_padding: float = 1.0
-    max_batch_tokens: int = 0
     device_ids: tuple[int, ...] = field(default=())
 
     def record(self) -> dict[str, Any]:

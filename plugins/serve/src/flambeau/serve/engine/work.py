@@ -30,18 +30,16 @@ class Work:
     Args:
         item: the request.
         deadline: of `time.monotonic`, after which nobody waits for it; None for ever.
-        length: of its sample, where lengths are batched by; None where they are not known.
     """
 
     __slots__ = (
-        "_events", "_waiter", "arrived", "deadline", "deaths", "finished", "item", "length", "most_together", "sent",
+        "_events", "_waiter", "arrived", "deadline", "deaths", "finished", "item", "most_together", "sent",
         "started", "timer",
     )  # fmt: skip
 
-    def __init__(self, item: Item, deadline: float | None = None, length: int | None = None) -> None:
+    def __init__(self, item: Item, deadline: float | None = None) -> None:
         self.item = item
         self.deadline = deadline
-        self.length = length
         self.arrived = time.monotonic()
         self.started = 0.0  # when a worker got it
         self.most_together = 1 << 30  # the most requests of a batch with it: halved when such a batch fails

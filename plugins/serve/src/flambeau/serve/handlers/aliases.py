@@ -46,13 +46,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """It ran when it was imported; the import system has written the alias's facts over its own."""
-        name = module.__name__
         module.__spec__ = self._before
         if module.__spec__ is not None:
             module.__name__ = module.__spec__.name
             module.__package__ = module.__spec__.parent
             module.__loader__ = module.__spec__.loader
-        del name
 
 
 def install() -> None:

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from flambeau.serve.engine.work import Piece, Work
-from flambeau.serve.errors import BadRequest, NotFound, RequestError
+from flambeau.serve.errors import BadRequest, RequestError
 from flambeau.serve.http.answers import HEADERS, answer_response, error_response, json_response
 from flambeau.serve.http.bodies import read_parts
 from flambeau.serve.wire.messages import Answer, Item, Part
@@ -156,7 +156,7 @@ async def _pieces(work: Work, first: Piece, listener: asyncio.Task[None]) -> Asy
             event = await work.next()
             if isinstance(event, Answer):
                 if event.error is not None:
-                    raise NotFound(event.body.decode("utf-8", "replace"), status=event.status, name=event.error)
+                    raise RequestError(event.body.decode("utf-8", "replace"), status=event.status, name=event.error)
                 if event.body:
                     yield event.body
                 return

@@ -14,13 +14,12 @@ class Limits:
     Attributes:
         most_request, most_response: bytes of a body.
         most_fields: fields of a form.
-        header_seconds, body_seconds: how long a client may take to send them.
+        body_seconds: how long a client may take to send one.
         decode_input: whether JSON and text are decoded for handlers, as TorchServe does.
     """
 
     most_request: int = 6_553_500
     most_response: int = 6_553_500
     most_fields: int = 64
-    header_seconds: float = 20.0
     body_seconds: float = 60.0
     decode_input: bool = True

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from flambeau.serve.wire.frames import Frame, receive_frame, send_frame
-from flambeau.serve.wire.messages import Answer, pack_answers, unpack_batch
+from flambeau.serve.wire.messages import pack_answers, unpack_batch
 from flambeau.serve.worker.running import OutOfResources, Running, Streams, opened
 
 __all__ = ["work"]
@@ -164,8 +164,3 @@ def _rss() -> int:
         return int(Path("/proc/self/statm").read_bytes().split()[1]) * resource.getpagesize()
     except OSError:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def answer_of_error(text: str, status: int, name: str) -> Answer:
-    """An answer that the front makes into an error's JSON."""
-    return Answer(text.encode(), status=status, error=name)
