@@ -163,6 +163,7 @@ def test_whitening_computes_in_the_dtype_of_the_picture():
 def test_resizing_keeps_the_order_in_memory(mode, dtype):
     batch = torch.rand(2, 3, 11, 14).mul(255).to(dtype).contiguous(memory_format=torch.channels_last)
     assert F.resize(batch, [5, 6], mode).is_contiguous(memory_format=torch.channels_last)
+    assert F.resize(batch[:1], [5, 6], mode).is_contiguous(memory_format=torch.channels_last)
     assert F.resize(batch[0], [5, 6], mode).permute(1, 2, 0).is_contiguous()
 
 

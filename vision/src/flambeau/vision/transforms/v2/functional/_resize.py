@@ -84,7 +84,7 @@ def resize_image(
     flat = image.reshape(-1, *image.shape[-3:])
     smooth = bool(antialias) and mode in _ANTIALIASED
     resized = _interpolate(flat, (new_height, new_width), mode, smooth)
-    if image.ndim == 3 and image.shape[0] > 1 and image.stride(0) == 1:
+    if flat.shape[0] == 1 and image.shape[-3] > 1 and image.stride(-3) == 1:
         # Channels that were neighbours stay so; torch sees no order in a batch of one.
         resized = resized.contiguous(memory_format=torch.channels_last)
     return resized.reshape(*leading, new_height, new_width)
